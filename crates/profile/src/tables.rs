@@ -1,0 +1,267 @@
+//! Every table of a profile, one struct each: a field is a column, the struct's doc says what one row is.
+//!
+//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`) merge by addition;
+//! the rest are their dimensions. Times are nanoseconds since the start of the recording. Addresses are virtual.
+//! A count that comes from samples carries its `period`, the amount of the recorded unit (`meta.unit`) that one
+//! counted sample stands for; exact counts have period 1 and `samples` 0.
+
+use crate::ids::*;
+use crate::words::*;
+use numalens_topology::NodeId;
+
+table! {
+    /// A process that the recording met.
+    Process = "processes" {
+        process: ProcessId,
+        pid: u32,
+        parent: Option<ProcessId>,
+        rank: Option<u32>,
+        host: String,
+        command: String,
+        start_ns: u64,
+        end_ns: Option<u64>,
+        /// `exited 0`, `killed by signal 9`, `running` (when the recording ended), or `unknown`.
+        end: String,
+        /// Whether its heap calls were observed (a static program's cannot be).
+        heap_observed: bool,
+    }
+
+    /// A thread.
+    Thread = "threads" {
+        process: ProcessId,
+        thread: ThreadId,
+        tid: u32,
+        name: String,
+        start_ns: u64,
+        end_ns: Option<u64>,
+    }
+
+    /// The thread's placement from `time_ns` on: its pinning log.
+    Placement = "placements" {
+        process: ProcessId,
+        thread: ThreadId,
+        time_ns: u64,
+        /// Allowed CPUs as a kernel list, `0-3,8`.
+        cpus: String,
+        /// The node that it is bound to; none: unpinned.
+        node: Option<NodeId>,
+        /// Memory policy in the kernel's words: `default`, `bind:0`, `interleave:0-3`, ...
+        policy: String,
+        /// What made it so: `start`, `observed`, `sched_setaffinity`, `virtual machine`, ...
+        cause: String,
+    }
+
+    /// A file or region that code or data was mapped from.
+    Module = "modules" {
+        module: ModuleId,
+        path: String,
+        /// Hexadecimal; empty when it has none.
+        build_id: String,
+    }
+
+    /// A range of addresses of a process while it was mapped.
+    Mapping = "mappings" {
+        process: ProcessId,
+        time_ns: u64,
+        start: u64,
+        end: u64,
+        /// Offset of `start` in the file.
+        offset: u64,
+        /// As in /proc/PID/maps: `r-xp`.
+        perms: String,
+        module: Option<ModuleId>,
+        name: String,
+    }
+
+    /// A machine instruction.
+    Site = "sites" {
+        site: SiteId,
+        module: Option<ModuleId>,
+        /// The address that the module's own symbol table uses (stated virtual memory address); absolute when there is no module.
+        address: u64,
+    }
+
+    /// One level of the inlined call chain at a site; depth 0 is the innermost. Written by `symbolize`.
+    Frame = "frames" {
+        site: SiteId,
+        depth: u32,
+        function: FunctionId,
+        file: Option<String>,
+        line: Option<u32>,
+    }
+
+    /// A function. Written by `symbolize`.
+    Function = "functions" {
+        function: FunctionId,
+        module: Option<ModuleId>,
+        /// Demangled.
+        name: String,
+    }
+
+    /// A node of the tree of call stacks: `site`, called from the site of `parent`. The leaf is the innermost frame.
+    Stack = "stacks" {
+        stack: StackId,
+        parent: Option<StackId>,
+        site: SiteId,
+    }
+
+    /// Fact: accesses of one thread to one page in one time bin.
+    PageAccess = "page_accesses" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        page: Page,
+        reads: u64,
+        writes: u64,
+        samples: u32,
+        period: u64,
+    }
+
+    /// Fact: accesses of one thread from one site to pages of one home in one time bin, of one class.
+    /// A row never spans a change of the thread's placement.
+    SiteAccess = "site_accesses" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        /// The node that the thread was bound to; none: unpinned.
+        node: Option<NodeId>,
+        site: SiteId,
+        home: Option<NodeId>,
+        class: Class,
+        reads: u64,
+        writes: u64,
+        samples: u32,
+        period: u64,
+    }
+
+    /// Fact: accesses of one thread from one site to one object.
+    ObjectAccess = "object_accesses" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        site: SiteId,
+        object: ObjectId,
+        home: Option<NodeId>,
+        class: Class,
+        reads: u64,
+        writes: u64,
+        samples: u32,
+        period: u64,
+    }
+
+    /// Fact of the sample engine: one sampled access.
+    Sample = "samples" {
+        process: ProcessId,
+        time_ns: u64,
+        thread: ThreadId,
+        cpu: u32,
+        site: SiteId,
+        stack: Option<StackId>,
+        address: u64,
+        found: Found,
+        access: Access,
+        object: Option<ObjectId>,
+        node: Option<NodeId>,
+        home: Option<NodeId>,
+        class: Class,
+        latency: Option<u32>,
+        source: Option<Source>,
+        period: u64,
+    }
+
+    /// Fact: instructions executed (sample engine: samples taken) by one thread on one code page in one time bin.
+    CodeFetch = "code_fetches" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        page: Page,
+        module: Option<ModuleId>,
+        home: Option<NodeId>,
+        instructions: u64,
+        period: u64,
+    }
+
+    /// A period in which a run of `count` neighbouring pages, placed alike, had one home.
+    PlacedPages = "pages" {
+        process: ProcessId,
+        page: Page,
+        count: u64,
+        bin_from: Bin,
+        /// Exclusive; none: until the end.
+        bin_to: Option<Bin>,
+        home: Option<NodeId>,
+        /// Bytes of the page that maps it: 4096, 2 MiB, ...
+        page_size: u64,
+        placed: Placed,
+        fault: Fault,
+        thread: Option<ThreadId>,
+        site: Option<SiteId>,
+        stack: Option<StackId>,
+        object: Option<ObjectId>,
+        /// The home was not read from the kernel but follows from the CPU of the first touch (the page was gone before it could be asked for).
+        inferred: bool,
+    }
+
+    /// An object of one of the five kinds, or `count` small ones of one allocation site.
+    Object = "objects" {
+        process: ProcessId,
+        object: ObjectId,
+        kind: ObjectKind,
+        name: String,
+        base: u64,
+        /// Bytes, of all `count` together.
+        size: u64,
+        count: u64,
+        site: Option<SiteId>,
+        stack: Option<StackId>,
+        thread: Option<ThreadId>,
+        birth_ns: u64,
+        death_ns: Option<u64>,
+    }
+
+    /// An allocation or release that was recorded.
+    Allocation = "allocations" {
+        process: ProcessId,
+        time_ns: u64,
+        thread: ThreadId,
+        object: Option<ObjectId>,
+        call: Call,
+        address: u64,
+        bytes: u64,
+        /// How many bytes of allocations of this site this row stands for (`bytes` when all were recorded).
+        weight: u64,
+    }
+
+    /// A node of the machine in force.
+    MachineNode = "machine" {
+        node: NodeId,
+        cpus: String,
+        memory_bytes: u64,
+        /// SLIT distances to nodes in the table's order, `10 21`.
+        distances: String,
+        /// Memory tier, 0 the fastest.
+        tier: u32,
+        /// Huge page sizes in bytes, `2097152 1073741824`.
+        huge_pages: String,
+        latency_ns: Option<f64>,
+        bandwidth: Option<f64>,
+    }
+
+    /// A named span of the program.
+    Phase = "phases" {
+        process: ProcessId,
+        phase: u32,
+        name: String,
+        thread: Option<ThreadId>,
+        start_ns: u64,
+        end_ns: Option<u64>,
+    }
+
+    /// How the profile was made: one key and its value as JSON.
+    MetaEntry = "meta" {
+        key: String,
+        value: String,
+    }
+}

@@ -1,0 +1,119 @@
+//! The closed sets of words that columns hold. In the files they are dictionary-encoded strings, so that
+//! SQL reads `class = 'remote'`; here they are enums.
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The word that files and JSON use.
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+
+            /// The value of a word; `None` for a word of a newer version or a damaged file.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some($name::$variant),)* _ => None }
+            }
+        }
+    )*};
+}
+
+words! {
+    /// Where an access went, seen from the thread that made it (docs/metrics.md). The classes partition the accesses.
+    Class {
+        Local = "local",
+        Remote = "remote",
+        UnpinnedPage = "unpinned_page",
+        UnpinnedThread = "unpinned_thread",
+        UnpinnedBoth = "unpinned_both",
+        MemoryTierLocal = "memory_tier_local",
+        MemoryTierRemote = "memory_tier_remote",
+        Unplaced = "unplaced",
+    }
+
+    /// What an access did. A read-modify-write counts as one read and one write.
+    Access {
+        Read = "read",
+        Write = "write",
+        ReadWrite = "read_write",
+    }
+
+    /// How the address of a sample was found.
+    Found {
+        /// The hardware reported it.
+        Hardware = "hardware",
+        /// From the access just retired, before the sampled instruction.
+        Before = "before",
+        /// From the sampled instruction itself.
+        At = "at",
+        /// From the next access after the sampled instruction.
+        After = "after",
+    }
+
+    /// Who placed a page, and with what right to a home.
+    Placed {
+        /// First touched by a thread bound to one node, or bound or moved to a node explicitly.
+        Pinned = "pinned",
+        /// First touched by a thread free to run on several nodes.
+        Unpinned = "unpinned",
+        /// Placed by the kernel itself (read() into fresh memory, MAP_POPULATE, fault-around): no first touch was seen.
+        Unseen = "unseen",
+    }
+
+    /// What kind of fault placed a page.
+    Fault {
+        /// Fresh anonymous memory.
+        Anonymous = "anonymous",
+        /// A read of untouched memory: the shared zero page was mapped, nothing was placed.
+        ZeroPage = "zero_page",
+        /// A write to a page that was shared until then (after fork, of a private file mapping, of the zero page).
+        CopyOnWrite = "copy_on_write",
+        /// A page of a file or of shared memory.
+        File = "file",
+        /// No fault was seen.
+        None = "none",
+    }
+
+    /// The five kinds of object, and memory that could not be given to one.
+    ObjectKind {
+        Heap = "heap",
+        Global = "global",
+        File = "file",
+        Code = "code",
+        Stack = "stack",
+        Unknown = "unknown",
+    }
+
+    /// What allocated or released memory.
+    Call {
+        Malloc = "malloc",
+        Calloc = "calloc",
+        Realloc = "realloc",
+        Aligned = "aligned",
+        New = "new",
+        Mmap = "mmap",
+        Mremap = "mremap",
+        Brk = "brk",
+        Free = "free",
+        Munmap = "munmap",
+    }
+
+    /// Which part of the memory system answered, where the hardware tells.
+    Source {
+        L1 = "l1",
+        FillBuffer = "lfb",
+        L2 = "l2",
+        L3 = "l3",
+        LocalMemory = "local_memory",
+        RemoteMemory = "remote_memory",
+        RemoteCache = "remote_cache",
+        Io = "io",
+        Unknown = "unknown",
+    }
+}
