@@ -34,6 +34,10 @@ table! {
         name: String,
         start_ns: u64,
         end_ns: Option<u64>,
+        /// Times the scheduler took it off a CPU.
+        switches: u64,
+        /// Times it went on on another CPU than before.
+        migrations: u64,
     }
 
     /// The thread's placement from `time_ns` on: its pinning log.
