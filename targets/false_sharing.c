@@ -1,0 +1,37 @@
+/* Fault: the counters of several threads lie in the same cache lines.
+ *
+ * Every thread adds to its own counter, and eight counters share one line. Expected: the update is the top line of
+ * `lines`, object `counters` (a global) the top object, one page of it used by all nodes; with --lines the line is shared
+ * by all threads, all writing; remedy: align every counter to a line of its own.
+ */
+#include "target.h"
+
+static volatile uint64_t counters[TG_MAX_THREADS] __attribute__((aligned(4096))); // EXPECT object
+static int array;
+
+static void work(int slot)
+{
+    volatile uint64_t *own = &counters[slot - 1];
+    double start = tg_seconds();
+    for (long n = 0; n < tg.rounds; n++)
+        *own += (uint64_t)n; // EXPECT remote
+    size_t at = (size_t)(slot - 1) * 8;
+    tg_accessed(array, slot, at, at + 8, (double)tg.rounds, (double)tg.rounds, tg_seconds() - start, "remote");
+}
+
+int main(int argc, char **argv)
+{
+    tg_start(argc, argv, "false_sharing", 1, 60000000);
+    tg_enter(0, 0);
+    array = tg_array("counters", (void *)counters, sizeof counters);
+    for (size_t i = 0; i < TG_MAX_THREADS; i++)
+        counters[i] = 1; // EXPECT first-touch
+    tg_touched(array, 0, 0, sizeof counters, "first-touch");
+    tg_run(work);
+    uint64_t total = 0;
+    for (int i = 0; i < tg.threads; i++)
+        total += counters[i];
+    printf("false_sharing: %lu\n", (unsigned long)total);
+    tg_finish();
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* Fault: an array is read and written by all threads at the same time, and lies on one node.
+ *
+ * The main thread touches the array first; then every thread adds to elements all over it. Expected: the update is the top
+ * line, (N-1)/N of its accesses remote on N nodes, reads and writes alike; every page used by every node; pattern: read
+ * and written by several nodes at the same time; remedy: interleave.
+ */
+#include "target.h"
+
+static uint64_t *data;
+static size_t mask;
+static int array;
+
+static void work(int slot)
+{
+    uint64_t at = (uint64_t)slot * 0x9e3779b97f4a7c15ul;
+    double start = tg_seconds();
+    for (long n = 0; n < tg.rounds; n++) {
+        at = at * 6364136223846793005ul + 1442695040888963407ul;
+        __atomic_fetch_add(&data[(at >> 33) & mask], at >> 40, __ATOMIC_RELAXED); // EXPECT remote
+    }
+    tg_accessed(array, slot, 0, (mask + 1) * 8, (double)tg.rounds, (double)tg.rounds, tg_seconds() - start, "remote");
+}
+
+int main(int argc, char **argv)
+{
+    tg_start(argc, argv, "shared_read_write", 64, 10000000);
+    tg_enter(0, 0);
+    size_t count = 1;
+    while (count * 2 * 8 <= tg.bytes)
+        count *= 2;
+    mask = count - 1;
+    data = malloc(count * 8); // EXPECT object
+    array = tg_array("data", data, count * 8);
+    double start = tg_seconds();
+    for (size_t i = 0; i < count; i++)
+        data[i] = i; // EXPECT first-touch
+    tg_accessed(array, 0, 0, count * 8, 0, (double)count, tg_seconds() - start, "first-touch");
+    tg_touched(array, 0, 0, count * 8, "first-touch");
+    tg_run(work);
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += data[i];
+    printf("shared_read_write: %lu\n", (unsigned long)total);
+    tg_finish();
+    free(data);
+    return 0;
+}
