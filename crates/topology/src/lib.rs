@@ -1,4 +1,27 @@
 //! Nodes, CPUs, distances, memory tiers: of this host, of a file, of an invented machine.
+//!
+//! A [`Machine`] is a value: reading it does the only I/O of this crate ([`Machine::host`], [`Machine::parse`] on a file),
+//! every question afterwards is pure. Virtual machines (`4x8`, presets, hwloc files) answer the same questions, with
+//! [`ThreadPlacement`] and [`PagePolicy`] in the role of the operating system.
+
+mod cpuset;
+mod error;
+mod hwloc;
+mod locality;
+mod machine;
+mod placement;
+mod policy;
+mod preset;
+mod spec;
+mod sysfs;
+
+pub use cpuset::CpuSet;
+pub use error::TopologyError;
+pub use locality::Locality;
+pub use machine::{LOCAL_DISTANCE, Machine, Node, REMOTE_DISTANCE};
+pub use placement::ThreadPlacement;
+pub use policy::PagePolicy;
+pub use preset::Preset;
 
 /// A NUMA node by the kernel's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
