@@ -1,21 +1,79 @@
-//! The profile: the one place where collectors and analyses meet. See `tables` for what is in it.
+//! The profile: the one place where collectors and analyses meet. See [`tables`] for what is in it.
+//!
+//! A [`Writer`] makes a directory of Parquet tables that a [`Profile`] reads, while it is being written too;
+//! [`check()`] tests what must hold in every profile; [`pack()`] and [`unpack`] make one file of it and back.
 
-/// Declares tables: row structs with their column names.
+/// Declares tables: row structs with their column names, and how they become Arrow columns.
 macro_rules! table {
-    ($($(#[$doc:meta])* $name:ident = $file:literal { $($(#[$fdoc:meta])* $field:ident : $ty:ty,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Debug)]
-        pub struct $name { $($(#[$fdoc])* pub $field: $ty,)* }
+    ($($(#[$doc:meta])* $name:ident = $file:literal { $($(#[$fdoc:meta])* $field:ident : $ty:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Debug)]
+            pub struct $name { $($(#[$fdoc])* pub $field: $ty,)* }
 
-        impl $name {
-            /// The table's file is `TABLE.parquet`.
-            pub const TABLE: &'static str = $file;
-            /// Columns, in order.
-            pub const COLUMNS: &'static [&'static str] = &[$(stringify!($field),)*];
+            impl $name {
+                /// The table's file is `TABLE.parquet`.
+                pub const TABLE: &'static str = $file;
+                /// Columns, in order.
+                pub const COLUMNS: &'static [&'static str] = &[$(stringify!($field),)*];
+            }
+
+            impl $crate::row::Row for $name {
+                const TABLE: &'static str = $file;
+                const COLUMNS: &'static [&'static str] = &[$(stringify!($field),)*];
+                type Columns = ($(<$ty as $crate::row::Value>::Column,)*);
+
+                fn fields() -> Vec<$crate::row::Column> {
+                    vec![$($crate::row::column::<$ty>(stringify!($field)),)*]
+                }
+
+                fn arrays(rows: &[Self]) -> Vec<arrow::array::ArrayRef> {
+                    vec![$(<$ty as $crate::row::Value>::array(rows.iter().map(|row| &row.$field)),)*]
+                }
+
+                fn open(batch: &$crate::row::Batch<'_>) -> Result<Self::Columns, $crate::Error> {
+                    Ok(($(batch.open::<$ty>(stringify!($field))?,)*))
+                }
+
+                #[inline]
+                fn row(columns: &Self::Columns, index: usize) -> Self {
+                    let ($($field,)*) = columns;
+                    Self { $($field: <$ty as $crate::row::Value>::get($field, index),)* }
+                }
+            }
+        )*
+
+        /// Names of all tables.
+        pub const TABLES: &[&str] = &[$($file,)*];
+
+        /// Calls the macro `$then` with every row type.
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! for_each_table {
+            ($then:ident) => { $($then!($name);)* };
         }
-    )*};
+    };
 }
 
+mod encode;
+mod error;
+mod file;
 pub mod ids;
+mod meta;
+mod pack;
+mod read;
+mod row;
+mod seal;
 pub mod tables;
 pub mod words;
+mod write;
+
+pub use error::Error;
+pub use meta::Meta;
+pub use pack::{pack, unpack};
+pub use read::Profile;
+pub use row::Row;
+pub use write::Writer;
+
+/// The schema version that this crate writes, and the newest that it reads.
+pub const SCHEMA_VERSION: u32 = 1;

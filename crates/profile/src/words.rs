@@ -21,6 +21,23 @@ macro_rules! words {
                 match word { $($word => Some($name::$variant),)* _ => None }
             }
         }
+
+        impl crate::row::Word for $name {
+            const ALL: &'static [Self] = $name::ALL;
+
+            fn word(self) -> &'static str {
+                $name::word(self)
+            }
+
+            fn from_word(word: &str) -> Option<Self> {
+                $name::from_word(word)
+            }
+
+            #[inline]
+            fn index(self) -> i32 {
+                self as i32
+            }
+        }
     )*};
 }
 

@@ -1,0 +1,231 @@
+//! One Parquet file of one table: how it is opened, verified and decoded. The only place where bytes of a profile meet a decoder.
+//!
+//! What is decoded has passed the checksums of `seal`, so accidental damage never gets this far. A file made on purpose,
+//! or by a bug, still might; the decoder is known to panic on some of those, so its calls run inside [`contain`], which
+//! makes an error of a panic. Memory stays bounded by what the file really holds: column chunks are read at their
+//! sizes on disk, and rows are produced in batches.
+
+use crate::SCHEMA_VERSION;
+use crate::error::Error;
+use crate::row::{Batch, Row};
+use crate::seal;
+use bytes::{Buf, Bytes};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::reader::{ChunkReader, Length};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows decoded at a time.
+const BATCH: usize = 16 << 10;
+/// A footer larger than this is none of ours (a row group costs about 1 KiB of it, a block 8 bytes).
+const MAX_FOOTER: u64 = 256 << 20;
+/// Key of the schema version in a file's key-value metadata.
+pub(crate) const VERSION_KEY: &str = "numalens.schema_version";
+
+/// Bytes of one table: a file, or an entry of a packed profile.
+#[derive(Clone, Debug)]
+pub(crate) struct Extent {
+    pub(crate) file: Arc<File>,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    /// For messages.
+    pub(crate) path: PathBuf,
+}
+
+impl Extent {
+    pub(crate) fn whole(path: &Path) -> Result<Extent, Error> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let data = file.metadata().map_err(Error::io("read", path))?;
+        if !data.is_file() {
+            return Err(Error::Damaged { path: path.to_owned(), damage: "it is not a file".to_owned() });
+        }
+        Ok(Extent { file: Arc::new(file), start: 0, len: data.len(), path: path.to_owned() })
+    }
+
+    /// Reads a range; one that does not lie in the extent is damage, found before memory is asked for.
+    pub(crate) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
+        let length = range.end.checked_sub(range.start).filter(|_| range.end <= self.len).and_then(|length| usize::try_from(length).ok());
+        let Some(length) = length else {
+            return Err(Error::Damaged { path: self.path.clone(), damage: format!("it ends at {} but refers to byte {}", self.len, range.end) });
+        };
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, self.start + range.start).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Error::Damaged { path: self.path.clone(), damage: "it became shorter while it was read".to_owned() },
+            _ => Error::Io { what: "read", path: self.path.clone(), source: error },
+        })?;
+        Ok(bytes)
+    }
+}
+
+/// Runs the decoder on bytes that may be hostile: a panic becomes an error that names the file.
+pub(crate) fn contain<R>(path: &Path, decode: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // Unwind safety: on a panic everything that `decode` has touched is dropped with it; only the error gets out.
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| {
+        Err(Error::Damaged { path: path.to_owned(), damage: "its content contradicts itself (the decoder gave up)".to_owned() })
+    })
+}
+
+/// An opened file of a table: its footer is verified and understood.
+pub(crate) struct TableFile {
+    pub(crate) extent: Extent,
+    metadata: ArrowReaderMetadata,
+    blocks: Vec<u32>,
+    body: u64,
+}
+
+impl TableFile {
+    /// Opens and verifies the footer.
+    ///
+    /// # Errors
+    /// Damage and newer versions, naming the file.
+    pub(crate) fn open(extent: Extent) -> Result<TableFile, Error> {
+        let path = extent.path.clone();
+        let damaged = |damage: String| Error::Damaged { path: path.clone(), damage };
+        let tail = extent.len.checked_sub(seal::TAIL as u64).ok_or_else(|| damaged(format!("it has only {} bytes", extent.len)))?;
+        let end = extent.read(tail..extent.len)?;
+        if end[4..] != *b"PAR1" {
+            return Err(damaged("its end is missing (truncated while it was written or copied?)".to_owned()));
+        }
+        let length = u64::from(u32::from_le_bytes([end[0], end[1], end[2], end[3]]));
+        let body = tail.checked_sub(length).filter(|_| length <= MAX_FOOTER);
+        let body = body.ok_or_else(|| damaged("the length of its footer is impossible".to_owned()))?;
+        let footer = extent.read(body..extent.len)?;
+        seal::verify_footer(&footer, &path)?;
+        let metadata = contain(&path, || {
+            let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - seal::TAIL]).map_err(Error::damaged(&path))?;
+            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()).map_err(Error::damaged(&path))
+        })?;
+        let key_values = metadata.metadata().file_metadata().key_value_metadata();
+        let value = |key: &str| key_values?.iter().find(|entry| entry.key == key)?.value.as_deref();
+        let version = value(VERSION_KEY).and_then(|version| version.parse::<u32>().ok()).ok_or_else(|| damaged("it states no schema version".to_owned()))?;
+        if version > SCHEMA_VERSION {
+            return Err(Error::Newer { path, found: version, known: SCHEMA_VERSION });
+        }
+        let blocks = seal::parse_blocks(value(seal::BODY_KEY).unwrap_or_default(), body, &path)?;
+        Ok(TableFile { extent, metadata, blocks, body })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.extent.path
+    }
+
+    pub(crate) fn row_groups(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    /// Rows, from the footer.
+    pub(crate) fn rows(&self) -> u64 {
+        self.metadata.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).sum()
+    }
+
+    pub(crate) fn parquet(&self) -> &Arc<parquet::file::metadata::ParquetMetaData> {
+        self.metadata.metadata()
+    }
+
+    /// Reads a range of the body, widened to whole blocks, verified.
+    fn verified(&self, range: Range<u64>) -> Result<(u64, Bytes), Error> {
+        let start = range.start / seal::BLOCK * seal::BLOCK;
+        let end = range.end.div_ceil(seal::BLOCK).saturating_mul(seal::BLOCK).min(self.body);
+        if range.end > end || range.start > range.end {
+            return Err(Error::Damaged { path: self.path().to_owned(), damage: format!("its footer refers to byte {}, behind the last row group", range.end) });
+        }
+        let bytes = self.extent.read(start..end)?;
+        seal::verify_blocks(&bytes, start, &self.blocks, self.path())?;
+        Ok((start, Bytes::from(bytes)))
+    }
+
+    /// Verifies every byte, a few blocks at a time.
+    pub(crate) fn verify(&self) -> Result<(), Error> {
+        let step = 64 * seal::BLOCK;
+        (0..self.body.div_ceil(step)).try_for_each(|index| self.verified(index * step..((index + 1) * step).min(self.body)).map(drop))
+    }
+
+    /// The bytes of some columns of a row group, verified.
+    pub(crate) fn chunks(&self, group: usize, columns: &[usize]) -> Result<Chunks, Error> {
+        let group = self.metadata.metadata().row_group(group);
+        let mut parts = Vec::with_capacity(columns.len());
+        for &column in columns {
+            let (start, length) = contain(self.path(), || Ok(group.column(column).byte_range()))?;
+            let end = start.checked_add(length).ok_or_else(|| Error::Damaged { path: self.path().to_owned(), damage: "a column has no end".to_owned() })?;
+            parts.push(self.verified(start..end)?);
+        }
+        Ok(Chunks { len: self.extent.len, parts })
+    }
+
+    /// Decodes the `wanted` columns of a row group; `each` gets its rows, the other columns blank.
+    pub(crate) fn decode<T: Row>(&self, group: usize, wanted: &[&str], mut each: impl FnMut(T)) -> Result<(), Error> {
+        let schema = self.metadata.parquet_schema();
+        let columns: Vec<usize> = (0..schema.num_columns())
+            .filter(|&index| schema.column(index).path().parts().first().is_some_and(|name| wanted.contains(&name.as_str())))
+            .collect();
+        let expected = self.metadata.metadata().row_group(group).num_rows();
+        let chunks = self.chunks(group, &columns)?;
+        let mut rows: i64 = 0;
+        contain(self.path(), || {
+            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
+                .with_batch_size(BATCH)
+                .with_row_groups(vec![group])
+                .with_projection(ProjectionMask::leaves(schema, columns.iter().copied()))
+                .build()
+                .map_err(Error::damaged(self.path()))?;
+            for batch in reader {
+                let batch = batch.map_err(Error::damaged(self.path()))?;
+                let opened = T::open(&Batch { path: self.path(), batch: &batch, wanted })?;
+                rows += batch.num_rows() as i64;
+                (0..batch.num_rows()).for_each(|index| each(T::row(&opened, index)));
+            }
+            Ok(())
+        })?;
+        if rows != expected {
+            return Err(Error::Damaged { path: self.path().to_owned(), damage: format!("row group {group} has {rows} rows instead of {expected}") });
+        }
+        Ok(())
+    }
+}
+
+/// Verified pieces of a file, which is all of it that the decoder gets to see.
+pub(crate) struct Chunks {
+    len: u64,
+    parts: Vec<(u64, Bytes)>,
+}
+
+impl Chunks {
+    fn from(&self, start: u64) -> Option<Bytes> {
+        self.parts.iter().find_map(|(at, bytes)| {
+            let offset = usize::try_from(start.checked_sub(*at)?).ok()?;
+            (offset < bytes.len()).then(|| bytes.slice(offset..))
+        })
+    }
+}
+
+fn outside(start: u64) -> ParquetError {
+    ParquetError::EOF(format!("a page refers to byte {start}, outside of its column"))
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.from(start).map(Buf::reader).ok_or_else(|| outside(start))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        self.from(start).filter(|bytes| bytes.len() >= length).map(|bytes| bytes.slice(..length)).ok_or_else(|| outside(start))
+    }
+}

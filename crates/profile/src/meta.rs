@@ -1,0 +1,138 @@
+//! How a profile was made: the table `meta`, one key and its value as JSON per row.
+
+use crate::SCHEMA_VERSION;
+use crate::error::Error;
+use crate::tables::MetaEntry;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Key of the list of the files that belong to the profile. It is the writer's, not part of [`Meta`].
+const FILES: &str = "files";
+const SCHEMA: &str = "schema_version";
+
+/// How a profile was made. A field that the file lacks has its default.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// Of the tables; see [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Whether the recording was finished. Set by the writer.
+    pub complete: bool,
+    /// The recorded program and its arguments.
+    pub command: Vec<String>,
+    /// Where it ran.
+    pub cwd: String,
+    /// Host name.
+    pub host: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Version of the numalens that recorded.
+    pub numalens_version: String,
+    /// `sample`, `exact`, ...
+    pub engine: String,
+    /// What the facts count: `accesses`, `estimated accesses`, `time at memory instructions`.
+    pub unit: String,
+    /// What a reader must know about the unit.
+    pub unit_note: String,
+    /// Name of the machine in force.
+    pub machine_name: String,
+    /// Whether that machine is a virtual one, its placement simulated.
+    pub machine_virtual: bool,
+    /// Placement of threads on a virtual machine: `spread`, `compact`, `none`.
+    pub placement: String,
+    /// Placement of pages on a virtual machine: `first-touch`, ...
+    pub policy: String,
+    /// RFC 3339.
+    pub start_time: String,
+    /// Length of the recording.
+    pub duration_ns: u64,
+    /// Width of a time bin.
+    pub bin_ns: u64,
+    /// Number of time bins.
+    pub bins: u32,
+    /// Samples per second that were asked for.
+    pub frequency: Option<f64>,
+    /// Amount of the unit that one sample stands for; 1: exact.
+    pub period: u64,
+    /// What was lost, and how many of it.
+    pub losses: BTreeMap<String, u64>,
+    /// What was coarsened to stay within limits.
+    pub coarsened: Vec<String>,
+    /// Processes that ran unobserved.
+    pub unobserved: Vec<String>,
+    /// Remarks for the reader of a report.
+    pub notes: Vec<String>,
+    /// How the program ended.
+    pub exit_status: String,
+    /// The variables that matter to placement (`OMP_*`, `GOMP_*`, ...).
+    pub environment: BTreeMap<String, String>,
+    /// Keys that this version does not know; they are kept.
+    #[serde(flatten)]
+    pub extra: BTreeMap<String, Value>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta {
+            schema_version: SCHEMA_VERSION,
+            complete: false,
+            command: Vec::new(),
+            cwd: String::new(),
+            host: String::new(),
+            kernel: String::new(),
+            numalens_version: String::new(),
+            engine: String::new(),
+            unit: String::new(),
+            unit_note: String::new(),
+            machine_name: String::new(),
+            machine_virtual: false,
+            placement: String::new(),
+            policy: String::new(),
+            start_time: String::new(),
+            duration_ns: 0,
+            bin_ns: 0,
+            bins: 0,
+            frequency: None,
+            period: 1,
+            losses: BTreeMap::new(),
+            coarsened: Vec::new(),
+            unobserved: Vec::new(),
+            notes: Vec::new(),
+            exit_status: String::new(),
+            environment: BTreeMap::new(),
+            extra: BTreeMap::new(),
+        }
+    }
+}
+
+impl Meta {
+    /// The rows of the table, with the list of the profile's files.
+    pub(crate) fn entries(&self, files: &[String], complete: bool, path: &Path) -> Result<Vec<MetaEntry>, Error> {
+        let mut meta = self.clone();
+        (meta.complete, meta.schema_version) = (complete, SCHEMA_VERSION);
+        let encoded = |error: serde_json::Error| Error::Encode { path: path.to_owned(), why: error.to_string() };
+        let Value::Object(mut map) = serde_json::to_value(&meta).map_err(encoded)? else { return Ok(Vec::new()) };
+        map.insert(FILES.to_owned(), Value::from(files));
+        Ok(map.into_iter().map(|(key, value)| MetaEntry { key, value: value.to_string() }).collect())
+    }
+
+    /// The meta data and the list of files from the rows of the table.
+    pub(crate) fn from_entries(entries: Vec<MetaEntry>, path: &Path) -> Result<(Meta, Vec<String>), Error> {
+        let bad = |key: &str, error: serde_json::Error| Error::BadMeta { path: path.to_owned(), key: key.to_owned(), why: error.to_string() };
+        let mut map = Map::new();
+        for MetaEntry { key, value } in entries {
+            let value = serde_json::from_str(&value).map_err(|error| bad(&key, error))?;
+            map.insert(key, value);
+        }
+        // First of all: a newer version may have changed the meaning of everything else.
+        let version: u32 = serde_json::from_value(map.get(SCHEMA).cloned().unwrap_or_default()).map_err(|error| bad(SCHEMA, error))?;
+        if version > SCHEMA_VERSION {
+            return Err(Error::Newer { path: path.to_owned(), found: version, known: SCHEMA_VERSION });
+        }
+        let files = serde_json::from_value(map.remove(FILES).unwrap_or_default()).map_err(|error| bad(FILES, error))?;
+        let meta = serde_json::from_value(Value::Object(map)).map_err(|error| bad("(several)", error))?;
+        Ok((meta, files))
+    }
+}

@@ -1,0 +1,202 @@
+//! Reading a profile: a directory, one that is still being written, or a packed one.
+
+use crate::error::Error;
+use crate::file::{Extent, TableFile};
+use crate::meta::Meta;
+use crate::pack;
+use crate::row::Row;
+use crate::tables::MetaEntry;
+use crate::write;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The file that makes a directory a profile.
+pub(crate) const META: &str = "meta.parquet";
+
+/// An opened profile. Opening reads `meta` and the footers of all files; rows are read when they are asked for.
+///
+/// The files stay open: what a writer removes later can still be read.
+pub struct Profile {
+    /// How it was made.
+    pub meta: Meta,
+    path: PathBuf,
+    packed: bool,
+    tables: RwLock<BTreeMap<String, Arc<Vec<TableFile>>>>,
+}
+
+/// `path.partial`
+pub(crate) fn partial_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+impl Profile {
+    /// Opens the profile at `path`; where there is none, the unfinished one at `path.partial`.
+    ///
+    /// # Errors
+    /// Nothing there, not a profile, written by a newer version, or damaged; the message names the file.
+    pub fn open(path: &Path) -> Result<Profile, Error> {
+        let mut path: PathBuf = path.components().collect();
+        let mut found = std::fs::metadata(&path);
+        if found.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            let partial = partial_of(&path);
+            found = std::fs::metadata(&partial);
+            match &found {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::Missing { path }),
+                _ => path = partial,
+            }
+        }
+        if found.map_err(Error::io("open", &path))?.is_dir() { Self::open_directory(path) } else { Self::open_packed(path) }
+    }
+
+    fn open_directory(path: PathBuf) -> Result<Profile, Error> {
+        // A writer may retire files between our reading of `meta` and of them; then there is a newer `meta`.
+        let mut attempts = 0;
+        loop {
+            match Self::try_directory(&path) {
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound && attempts < 3 => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_directory(path: &Path) -> Result<Profile, Error> {
+        let meta = path.join(META);
+        if !meta.exists() {
+            let why = if path.extension().is_some_and(|ending| ending == "partial") { "the recording ended before its first checkpoint" } else { "it has no meta.parquet" };
+            return Err(Error::NotAProfile { path: path.to_owned(), why: why.to_owned() });
+        }
+        Self::from_files(path, false, Extent::whole(&meta)?, |name| Extent::whole(&path.join(name)))
+    }
+
+    fn open_packed(path: PathBuf) -> Result<Profile, Error> {
+        let mut entries = pack::entries(&path)?;
+        let meta = entries.remove(META).ok_or_else(|| Error::NotAProfile { path: path.clone(), why: format!("it has no {META}") })?;
+        let lacking = |name: &str| Error::Damaged { path: path.clone(), damage: format!("it lacks {name}") };
+        Self::from_files(&path, true, meta, |name| entries.remove(name).ok_or_else(|| lacking(name)))
+    }
+
+    fn from_files(path: &Path, packed: bool, meta: Extent, mut file: impl FnMut(&str) -> Result<Extent, Error>) -> Result<Profile, Error> {
+        let meta = TableFile::open(meta)?;
+        let mut entries: Vec<MetaEntry> = Vec::new();
+        for group in 0..meta.row_groups() {
+            meta.decode(group, MetaEntry::COLUMNS, |row| entries.push(row))?;
+        }
+        let (values, names) = Meta::from_entries(entries, meta.path())?;
+        let mut tables: BTreeMap<String, Vec<TableFile>> = BTreeMap::new();
+        for name in &names {
+            let table = table_of(name).ok_or_else(|| Error::BadMeta { path: meta.path().to_owned(), key: "files".to_owned(), why: format!("`{}` is no name of a table's file", name.escape_debug()) })?;
+            tables.entry(table.to_owned()).or_default().push(TableFile::open(file(name)?)?);
+        }
+        tables.insert(MetaEntry::TABLE.to_owned(), vec![meta]);
+        let tables = tables.into_iter().map(|(table, files)| (table, Arc::new(files))).collect();
+        Ok(Profile { meta: values, path: path.to_owned(), packed, tables: RwLock::new(tables) })
+    }
+
+    /// Where it was opened: for an unfinished profile with `.partial`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether its recording has not finished (yet).
+    pub fn is_partial(&self) -> bool {
+        !self.meta.complete
+    }
+
+    fn files(&self, table: &str) -> Arc<Vec<TableFile>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
+    }
+
+    /// Every file with its table, `meta` included.
+    pub(crate) fn all_files(&self) -> Vec<(String, Arc<Vec<TableFile>>)> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.iter().map(|(table, files)| (table.clone(), files.clone())).collect()
+    }
+
+    /// All rows of a table in the order in which they were written; none when the profile has no such table.
+    ///
+    /// # Errors
+    /// Damage, an unknown word, a missing column.
+    pub fn rows<T: Row>(&self) -> Result<Vec<T>, Error> {
+        self.fold(T::COLUMNS, Vec::new, |rows: &mut Vec<T>, row| rows.push(row), |mut left, mut right| {
+            if left.is_empty() {
+                return right;
+            }
+            left.append(&mut right);
+            left
+        })
+    }
+
+    /// Folds over the rows of a table, row groups in parallel.
+    ///
+    /// Only the named columns are decoded; the other fields of the rows are blank: 0, "", `None`, the first word of
+    /// a set. `init` makes an accumulator per row group or more, `step` adds a row to it, `merge` joins two that are
+    /// neighbours, in the order of the rows; it must be associative.
+    ///
+    /// # Errors
+    /// As [`Profile::rows`]; a name that is no column of the table.
+    pub fn fold<T: Row, A: Send>(
+        &self,
+        columns: &[&str],
+        init: impl Fn() -> A + Sync + Send,
+        step: impl Fn(&mut A, T) + Sync + Send,
+        merge: impl Fn(A, A) -> A + Sync + Send,
+    ) -> Result<A, Error> {
+        if let Some(column) = columns.iter().find(|column| !T::COLUMNS.contains(column)) {
+            return Err(Error::NoSuchColumn { table: T::TABLE, column: (*column).to_owned() });
+        }
+        let files = self.files(T::TABLE);
+        let groups: Vec<(&TableFile, usize)> = files.iter().flat_map(|file| (0..file.row_groups()).map(move |group| (file, group))).collect();
+        groups
+            .into_par_iter()
+            .map(|(file, group)| {
+                let mut accumulator = init();
+                file.decode(group, columns, |row| step(&mut accumulator, row))?;
+                Ok(accumulator)
+            })
+            .try_reduce(&init, |left, right| Ok(merge(left, right)))
+    }
+
+    /// Number of rows of a table, from the footers.
+    ///
+    /// # Errors
+    /// None today; the footers were verified when the profile was opened.
+    pub fn count<T: Row>(&self) -> Result<u64, Error> {
+        Ok(self.files(T::TABLE).iter().map(TableFile::rows).sum())
+    }
+
+    /// Replaces the content of a table in the profile's directory: written aside, renamed.
+    ///
+    /// Of two tables replaced one after the other a crash may leave the first new and the second old.
+    ///
+    /// # Errors
+    /// A packed profile cannot be changed; the directory cannot be written.
+    pub fn replace<T: Row>(&self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
+        if self.packed {
+            return Err(Error::Packed { path: self.path.clone() });
+        }
+        let name = format!("{}.parquet", T::TABLE);
+        let path = self.path.join(&name);
+        write::write_table(&path, rows, true)?;
+        let file = TableFile::open(Extent::whole(&path)?)?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let old = tables.insert(T::TABLE.to_owned(), Arc::new(vec![file]));
+        let names: Vec<String> = tables.iter().filter(|(table, _)| *table != MetaEntry::TABLE).flat_map(|(_, files)| files.iter()).filter_map(|file| Some(file.path().file_name()?.to_str()?.to_owned())).collect();
+        // A table that the profile knew under this name needs no new list of files.
+        if old.is_none_or(|old| old.iter().map(TableFile::path).ne([path.as_path()])) {
+            write::write_meta(&self.path, &self.meta, &names, self.meta.complete)?;
+        }
+        Ok(())
+    }
+}
+
+/// The table of `TABLE.parquet` or of a part, `TABLE.7.parquet`; none for any other name.
+pub(crate) fn table_of(file: &str) -> Option<&str> {
+    let name = file.strip_suffix(".parquet")?;
+    let (table, number) = name.split_once('.').unwrap_or((name, "0"));
+    let plain = |text: &str, allowed: fn(&u8) -> bool| !text.is_empty() && text.bytes().all(|byte| allowed(&byte));
+    (plain(table, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_') && plain(number, u8::is_ascii_digit)).then_some(table)
+}

@@ -1,0 +1,377 @@
+//! From row structs to Arrow columns and back.
+//!
+//! Three traits, from the inside out: a [`Scalar`] is a type that a column can hold (an id, a word, a string);
+//! a [`Value`] is a field's type, a scalar or an `Option` of one (a nullable column); a [`Row`] is a struct of
+//! values. The `table!` macro writes the `Row`s; a new kind of field needs one `Scalar`.
+//!
+//! Reading is lenient where that is honest: a column that was not asked for reads as its blank (0, "", the first
+//! word), a nullable column that the file lacks reads as none, a needed column that it lacks is an error.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Int32Type, UInt16Type, UInt32Type, UInt64Type};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::ids::*;
+use numalens_topology::NodeId;
+
+/// A row of a table. Implemented for the structs of [`crate::tables`] by their macro.
+pub trait Row: Sized + Send + Clone + 'static {
+    /// The table's file is `TABLE.parquet`.
+    const TABLE: &'static str;
+    /// Columns, in order.
+    const COLUMNS: &'static [&'static str];
+
+    /// The columns of one batch, opened for [`Row::row`].
+    #[doc(hidden)]
+    type Columns;
+    #[doc(hidden)]
+    fn fields() -> Vec<Column>;
+    #[doc(hidden)]
+    fn arrays(rows: &[Self]) -> Vec<ArrayRef>;
+    #[doc(hidden)]
+    fn open(batch: &Batch<'_>) -> Result<Self::Columns, Error>;
+    #[doc(hidden)]
+    fn row(columns: &Self::Columns, index: usize) -> Self;
+}
+
+/// A column's Arrow field and how Parquet shall encode it.
+#[doc(hidden)]
+pub struct Column {
+    pub field: Field,
+    /// Delta encoding: for what grows or clusters along the file (times, pages, addresses). Others get a dictionary.
+    pub delta: bool,
+}
+
+#[doc(hidden)]
+pub fn column<V: Value>(name: &'static str) -> Column {
+    let delta = V::DELTA || name.ends_with("_ns") || matches!(name, "address" | "start" | "base");
+    Column { field: Field::new(name, V::data_type(), V::NULLABLE), delta }
+}
+
+/// Columns as decoded, by name; `wanted` tells the ones that were left out on purpose from the ones that the file lacks.
+#[doc(hidden)]
+pub struct Batch<'a> {
+    pub(crate) path: &'a std::path::Path,
+    pub(crate) batch: &'a arrow::record_batch::RecordBatch,
+    pub(crate) wanted: &'a [&'a str],
+}
+
+impl Batch<'_> {
+    fn column<V: Value>(&self, name: &'static str) -> Result<Option<&ArrayRef>, Error> {
+        if !self.wanted.contains(&name) {
+            return Ok(None);
+        }
+        let Some(array) = self.batch.column_by_name(name) else {
+            if V::NULLABLE {
+                return Ok(None);
+            }
+            return Err(Error::MissingColumn { path: self.path.to_owned(), column: name });
+        };
+        if *array.data_type() != V::data_type() {
+            return Err(self.bad(name, format!("holds {}, expected {}", array.data_type(), V::data_type())));
+        }
+        if !V::NULLABLE && array.null_count() > 0 {
+            return Err(self.bad(name, format!("{} values are missing", array.null_count())));
+        }
+        Ok(Some(array))
+    }
+
+    fn bad(&self, column: &str, why: String) -> Error {
+        Error::BadColumn { path: self.path.to_owned(), column: column.to_owned(), why }
+    }
+
+    #[doc(hidden)]
+    pub fn open<V: Value>(&self, name: &'static str) -> Result<V::Column, Error> {
+        V::open(self.column::<V>(name)?).map_err(|why| self.bad(name, why))
+    }
+}
+
+/// The type of a field.
+#[doc(hidden)]
+pub trait Value: Sized {
+    const NULLABLE: bool;
+    const DELTA: bool;
+    type Column;
+    fn data_type() -> DataType;
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
+    where
+        Self: 'a;
+    /// `None` when every row shall read as blank. The array has the right type.
+    fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String>;
+    fn get(column: &Self::Column, index: usize) -> Self;
+}
+
+/// A type that a column can hold.
+#[doc(hidden)]
+pub trait Scalar: Sized + Clone {
+    const DELTA: bool = false;
+    type Read;
+    fn data_type() -> DataType;
+    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
+    where
+        Self: 'a;
+    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef
+    where
+        Self: 'a;
+    fn read(array: &ArrayRef) -> Result<Self::Read, String>;
+    fn at(read: &Self::Read, index: usize) -> Self;
+    fn blank() -> Self;
+}
+
+impl<S: Scalar> Value for S {
+    const NULLABLE: bool = false;
+    const DELTA: bool = S::DELTA;
+    type Column = Option<S::Read>;
+
+    fn data_type() -> DataType {
+        S::data_type()
+    }
+
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
+    where
+        Self: 'a,
+    {
+        S::required(values)
+    }
+
+    fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String> {
+        array.map(S::read).transpose()
+    }
+
+    #[inline]
+    fn get(column: &Self::Column, index: usize) -> Self {
+        column.as_ref().map_or_else(S::blank, |read| S::at(read, index))
+    }
+}
+
+impl<S: Scalar> Value for Option<S> {
+    const NULLABLE: bool = true;
+    const DELTA: bool = S::DELTA;
+    type Column = Option<(S::Read, ArrayRef)>;
+
+    fn data_type() -> DataType {
+        S::data_type()
+    }
+
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
+    where
+        Self: 'a,
+    {
+        S::optional(values.map(Option::as_ref))
+    }
+
+    fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String> {
+        array.map(|array| Ok((S::read(array)?, array.clone()))).transpose()
+    }
+
+    #[inline]
+    fn get(column: &Self::Column, index: usize) -> Self {
+        let (read, array) = column.as_ref()?;
+        array.is_valid(index).then(|| S::at(read, index))
+    }
+}
+
+/// Numbers and the ids that wrap them.
+macro_rules! numbers {
+    ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr, $delta:literal;)*) => {$(
+        impl Scalar for $ty {
+            const DELTA: bool = $delta;
+            type Read = ScalarBuffer<<$arrow as ArrowPrimitiveType>::Native>;
+
+            fn data_type() -> DataType {
+                <$arrow as ArrowPrimitiveType>::DATA_TYPE
+            }
+
+            fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+                let unwrap: fn(&Self) -> <$arrow as ArrowPrimitiveType>::Native = $unwrap;
+                Arc::new(PrimitiveArray::<$arrow>::from_iter_values(values.map(unwrap)))
+            }
+
+            fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+                let unwrap: fn(&Self) -> <$arrow as ArrowPrimitiveType>::Native = $unwrap;
+                Arc::new(values.map(|value| value.map(unwrap)).collect::<PrimitiveArray<$arrow>>())
+            }
+
+            fn read(array: &ArrayRef) -> Result<Self::Read, String> {
+                array.as_primitive_opt::<$arrow>().map(|array| array.values().clone()).ok_or_else(wrong_type)
+            }
+
+            #[inline]
+            fn at(read: &Self::Read, index: usize) -> Self {
+                $wrap(read[index])
+            }
+
+            fn blank() -> Self {
+                Self::default()
+            }
+        }
+    )*};
+}
+
+fn wrong_type() -> String {
+    "has another type than its schema says".to_owned()
+}
+
+numbers! {
+    u32 as UInt32Type: |value| value, |value| *value, false;
+    u64 as UInt64Type: |value| value, |value| *value, false;
+    NodeId as UInt16Type: NodeId, |id| id.0, false;
+    ProcessId as UInt32Type: ProcessId, |id| id.0, false;
+    ThreadId as UInt32Type: ThreadId, |id| id.0, false;
+    SiteId as UInt32Type: SiteId, |id| id.0, false;
+    StackId as UInt32Type: StackId, |id| id.0, false;
+    ModuleId as UInt32Type: ModuleId, |id| id.0, false;
+    FunctionId as UInt32Type: FunctionId, |id| id.0, false;
+    ObjectId as UInt32Type: ObjectId, |id| id.0, false;
+    Page as UInt64Type: Page, |page| page.0, true;
+    Bin as UInt32Type: Bin, |bin| bin.0, false;
+}
+
+impl Scalar for f64 {
+    type Read = Float64Array;
+
+    fn data_type() -> DataType {
+        DataType::Float64
+    }
+
+    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values(values.copied()))
+    }
+
+    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        Arc::new(values.map(|value| value.copied()).collect::<Float64Array>())
+    }
+
+    fn read(array: &ArrayRef) -> Result<Self::Read, String> {
+        array.as_primitive_opt().cloned().ok_or_else(wrong_type)
+    }
+
+    fn at(read: &Self::Read, index: usize) -> Self {
+        read.value(index)
+    }
+
+    fn blank() -> Self {
+        0.0
+    }
+}
+
+impl Scalar for bool {
+    type Read = BooleanArray;
+
+    fn data_type() -> DataType {
+        DataType::Boolean
+    }
+
+    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        Arc::new(BooleanArray::from(values.copied().collect::<Vec<_>>()))
+    }
+
+    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        Arc::new(values.map(|value| value.copied()).collect::<BooleanArray>())
+    }
+
+    fn read(array: &ArrayRef) -> Result<Self::Read, String> {
+        array.as_boolean_opt().cloned().ok_or_else(wrong_type)
+    }
+
+    fn at(read: &Self::Read, index: usize) -> Self {
+        read.value(index)
+    }
+
+    fn blank() -> Self {
+        false
+    }
+}
+
+impl Scalar for String {
+    type Read = StringArray;
+
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+
+    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(values))
+    }
+
+    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        Arc::new(values.collect::<StringArray>())
+    }
+
+    fn read(array: &ArrayRef) -> Result<Self::Read, String> {
+        array.as_string_opt().cloned().ok_or_else(wrong_type)
+    }
+
+    fn at(read: &Self::Read, index: usize) -> Self {
+        read.value(index).to_owned()
+    }
+
+    fn blank() -> Self {
+        String::new()
+    }
+}
+
+/// Words: dictionary-encoded strings in the file, an enum here. A batch's dictionary is translated once.
+#[doc(hidden)]
+pub struct Words<W> {
+    keys: ScalarBuffer<i32>,
+    values: Vec<W>,
+}
+
+/// What the `words!` macro gives its enums.
+#[doc(hidden)]
+pub trait Word: Copy + 'static {
+    const ALL: &'static [Self];
+    fn word(self) -> &'static str;
+    fn from_word(word: &str) -> Option<Self>;
+    /// Position in `ALL`.
+    fn index(self) -> i32;
+}
+
+fn word_array<W: Word>(keys: PrimitiveArray<Int32Type>) -> ArrayRef {
+    let values = StringArray::from_iter_values(W::ALL.iter().map(|word| word.word()));
+    Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+}
+
+impl<W: Word> Scalar for W {
+    type Read = Words<W>;
+
+    fn data_type() -> DataType {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    }
+
+    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        word_array::<W>(PrimitiveArray::from_iter_values(values.map(|word| word.index())))
+    }
+
+    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
+        word_array::<W>(values.map(|word| word.map(|word| word.index())).collect())
+    }
+
+    fn read(array: &ArrayRef) -> Result<Self::Read, String> {
+        let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(wrong_type)?;
+        let words = array.values().as_string_opt::<i32>().ok_or_else(wrong_type)?;
+        let values = words
+            .iter()
+            .map(|word| match word {
+                None => Err("a word is missing in its dictionary".to_owned()),
+                Some(word) => W::from_word(word).ok_or_else(|| {
+                    format!("unknown word `{}`: written by a newer numalens, or damaged", word.escape_debug())
+                }),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Words { keys: array.keys().values().clone(), values })
+    }
+
+    #[inline]
+    fn at(read: &Self::Read, index: usize) -> Self {
+        // Arrow has checked the keys of valid rows against the dictionary.
+        read.values[read.keys[index] as usize]
+    }
+
+    fn blank() -> Self {
+        W::ALL[0]
+    }
+}

@@ -1,0 +1,350 @@
+//! Writing a profile: parts and generations in `NAME.partial`, one file per table and a rename at the end.
+//!
+//! A reader may open the profile at any time while it is written, and a crash may come at any time. Both see the
+//! state of the last checkpoint, because
+//!
+//! - a file that `meta` names is never changed: appended rows go to new parts (`TABLE.7.parquet`), replaced tables to a
+//!   new generation, each completed aside and renamed;
+//! - `meta.parquet` lists the files that make up the profile. Renaming the new `meta` over the old one is the moment at
+//!   which a checkpoint becomes true;
+//! - files that the new `meta` no longer names are removed one checkpoint later, so that a reader that has just read
+//!   the old `meta` still finds them.
+//!
+//! Parts would become many in a long recording. Eight neighbouring parts of one level are joined into one of the next
+//! level, so their number grows with the logarithm of the checkpoints and each row is copied that many times.
+
+use crate::encode::TableWriter;
+use crate::error::Error;
+use crate::file::{Extent, TableFile};
+use crate::meta::Meta;
+use crate::read::{self, META, Profile};
+use crate::row::Row;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Parts of one level that are joined into one of the next.
+const JOIN: usize = 8;
+/// Ending of a file that is not complete yet.
+const WRITING: &str = "writing";
+
+/// A profile being written. When it is dropped without [`Writer::finish`], the last checkpoint stays in `PATH.partial`.
+pub struct Writer {
+    target: PathBuf,
+    partial: PathBuf,
+    force: bool,
+    /// Held while this writer lives, so that two recordings do not write into one directory.
+    _lock: File,
+    tables: BTreeMap<&'static str, Table>,
+    /// Number of the next part or generation.
+    next: u64,
+    /// Bytes of completed files, with those since removed.
+    bytes: u64,
+    /// Files out of use, that the last `meta` may still name; and those that it does not.
+    retired: Vec<PathBuf>,
+    garbage: Vec<PathBuf>,
+}
+
+struct Part {
+    name: String,
+    level: u32,
+}
+
+struct Table {
+    parts: Vec<Part>,
+    open: Option<OpenPart>,
+    join: fn(&Path, &[Extent]) -> Result<(u64, u64), Error>,
+}
+
+/// A part being written: its name when complete, where it is until then.
+struct OpenPart {
+    name: String,
+    path: PathBuf,
+    writer: Box<dyn Open>,
+}
+
+/// A [`TableWriter`] of some type of row.
+trait Open: Send {
+    fn rows(&mut self) -> &mut dyn Any;
+    fn written(&self) -> u64;
+    fn finish(self: Box<Self>) -> Result<(u64, u64), Error>;
+}
+
+impl<T: Row> Open for TableWriter<T> {
+    fn rows(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn written(&self) -> u64 {
+        TableWriter::written(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(u64, u64), Error> {
+        TableWriter::finish(*self, false)
+    }
+}
+
+/// Joins files of one table, in order, into a new one at `path`.
+fn join<T: Row>(path: &Path, parts: &[Extent]) -> Result<(u64, u64), Error> {
+    let mut writer = TableWriter::<T>::create(path)?;
+    for part in parts {
+        writer.append_file(&TableFile::open(part.clone())?)?;
+    }
+    writer.finish(true)
+}
+
+impl Writer {
+    /// Creates `path.partial`, where the profile grows until [`Writer::finish`] renames it to `path`.
+    ///
+    /// # Errors
+    /// When `path` or `path.partial` exists and not `force`; with `force` when what exists is no profile, or is being written.
+    pub fn create(path: &Path, force: bool) -> Result<Writer, Error> {
+        // Without a trailing slash, which would end up before `.partial`.
+        let target: PathBuf = path.components().collect();
+        let partial = read::partial_of(&target);
+        if fs::symlink_metadata(&target).is_ok() {
+            if !force {
+                return Err(Error::Exists { path: target });
+            }
+            refuse_foreign(&target)?;
+        }
+        if fs::symlink_metadata(&partial).is_ok() {
+            let lock = lock(&partial)?;
+            if !force {
+                return Err(Error::Unfinished { path: partial });
+            }
+            refuse_foreign(&partial)?;
+            fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+            drop(lock);
+        }
+        fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
+        let lock = lock(&partial)?;
+        Ok(Writer { target, partial, force, _lock: lock, tables: BTreeMap::new(), next: 0, bytes: 0, retired: Vec::new(), garbage: Vec::new() })
+    }
+
+    /// The directory that is being written, readable after the first checkpoint.
+    pub fn partial(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Adds rows to a table. They become visible at the next [`Writer::checkpoint`].
+    ///
+    /// # Errors
+    /// When the rows cannot be written (disk full, ...).
+    pub fn append<T: Row>(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() {
+            return Ok(());
+        }
+        let (name, path) = self.new_part(T::TABLE);
+        let table = self.tables.entry(T::TABLE).or_insert_with(|| Table { parts: Vec::new(), open: None, join: join::<T> });
+        let open = match &mut table.open {
+            Some(open) => open,
+            None => {
+                let writer = Box::new(TableWriter::<T>::create(&path)?);
+                table.open.insert(OpenPart { name, path, writer })
+            }
+        };
+        match open.writer.rows().downcast_mut::<TableWriter<T>>() {
+            Some(writer) => writer.append(rows),
+            None => Err(Error::Encode { path: self.partial.join(T::TABLE), why: "two types of row for one table".to_owned() }),
+        }
+    }
+
+    /// Replaces the whole content of a table. It becomes visible at the next [`Writer::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; the content that it had stays then.
+    pub fn replace<T: Row>(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
+        let (name, path) = self.new_part(T::TABLE);
+        let mut writer = TableWriter::<T>::create(&path)?;
+        writer.append(rows)?;
+        let (_, bytes) = writer.finish(false)?;
+        let part = self.complete(name, &path, bytes, 0)?;
+        let table = Table { parts: vec![part], open: None, join: join::<T> };
+        if let Some(old) = self.tables.insert(T::TABLE, table) {
+            self.retire(old.parts);
+        }
+        Ok(())
+    }
+
+    /// Makes all rows that were given so far readable in the `.partial` directory, together with `meta`, as one
+    /// consistent profile (`meta.complete` is written as false).
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; readers go on to see the checkpoint before.
+    pub fn checkpoint(&mut self, meta: &Meta) -> Result<(), Error> {
+        for name in self.tables.keys().copied().collect::<Vec<_>>() {
+            self.close_part(name)?;
+            self.join_parts(name)?;
+        }
+        let files: Vec<String> = self.tables.values().flat_map(|table| &table.parts).map(|part| part.name.clone()).collect();
+        self.write_meta(meta, &files, false)?;
+        self.garbage.drain(..).try_for_each(|path| remove(&path))?;
+        self.garbage = std::mem::take(&mut self.retired);
+        Ok(())
+    }
+
+    /// Bytes written so far, for the announcement of the profile's size.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes + self.tables.values().filter_map(|table| table.open.as_ref()).map(|open| open.writer.written()).sum::<u64>()
+    }
+
+    /// Completes the profile: one file per table, `meta.complete` true, all of it on the disk, and its final name.
+    /// An existing profile of that name (with `force`) is replaced in one step.
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; what was given before stays readable in the `.partial` directory.
+    pub fn finish(mut self, meta: &Meta) -> Result<PathBuf, Error> {
+        // Whatever fails after this, nothing is lost.
+        self.checkpoint(meta)?;
+        let mut files = Vec::new();
+        let mut obsolete = std::mem::take(&mut self.garbage);
+        for (name, table) in &self.tables {
+            let file = format!("{name}.parquet");
+            let path = self.partial.join(&file);
+            let parts: Vec<PathBuf> = table.parts.iter().map(|part| self.partial.join(&part.name)).collect();
+            match parts.as_slice() {
+                [] => continue,
+                // A second name, not another one: until `meta` is renamed the profile consists of the parts.
+                [part] if fs::hard_link(part, &path).is_ok() => sync(&path)?,
+                parts => {
+                    let extents = parts.iter().map(|part| Extent::whole(part)).collect::<Result<Vec<_>, _>>()?;
+                    (table.join)(&path, &extents)?;
+                }
+            }
+            files.push(file);
+            obsolete.extend(parts);
+        }
+        self.write_meta(meta, &files, true)?;
+        obsolete.iter().try_for_each(|path| remove(path))?;
+        sync(&self.partial)?;
+        self.publish()?;
+        Ok(self.target)
+    }
+
+    /// Gives the complete directory its final name.
+    fn publish(&self) -> Result<(), Error> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let (from, to) = (&self.partial, &self.target);
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) if self.force => {
+                refuse_foreign(to)?;
+                // Both names change at once; then the old profile is the one called partial.
+                renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE).map_err(|errno| Error::io("replace", to)(errno.into()))?;
+                let removed = if from.is_dir() { fs::remove_dir_all(from) } else { fs::remove_file(from) };
+                removed.map_err(Error::io("remove", from))?;
+            }
+            Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.clone() }),
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => fs::rename(from, to).map_err(Error::io("rename", from))?,
+            Err(errno) => return Err(Error::io("rename", from)(errno.into())),
+            Ok(()) => {}
+        }
+        let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sync(parent)
+    }
+
+    /// Name and path-to-be of a new part; it is written with another ending.
+    fn new_part(&mut self, table: &str) -> (String, PathBuf) {
+        let number = self.next;
+        self.next += 1;
+        (format!("{table}.{number}.parquet"), self.partial.join(format!("{table}.{number}.{WRITING}")))
+    }
+
+    fn complete(&mut self, name: String, written: &Path, bytes: u64, level: u32) -> Result<Part, Error> {
+        fs::rename(written, self.partial.join(&name)).map_err(Error::io("rename", written))?;
+        self.bytes += bytes;
+        Ok(Part { name, level })
+    }
+
+    fn retire(&mut self, parts: Vec<Part>) {
+        self.retired.extend(parts.into_iter().map(|part| self.partial.join(part.name)));
+    }
+
+    /// Completes the part of a table that is being written, if there is one.
+    fn close_part(&mut self, table: &'static str) -> Result<(), Error> {
+        let Some(open) = self.tables.get_mut(table).and_then(|table| table.open.take()) else { return Ok(()) };
+        let (_, bytes) = open.writer.finish()?;
+        let part = self.complete(open.name, &open.path, bytes, 0)?;
+        self.tables.entry(table).and_modify(|table| table.parts.push(part));
+        Ok(())
+    }
+
+    /// Joins the last parts of a table while there are enough of one level.
+    fn join_parts(&mut self, table: &'static str) -> Result<(), Error> {
+        while let Some(entry) = self.tables.get_mut(table) {
+            let level = entry.parts.last().map_or(0, |part| part.level);
+            let alike = entry.parts.iter().rev().take_while(|part| part.level == level).count();
+            if alike < JOIN {
+                break;
+            }
+            let (join, first) = (entry.join, entry.parts.len() - alike);
+            let extents = entry.parts[first..].iter().map(|part| Extent::whole(&self.partial.join(&part.name))).collect::<Result<Vec<_>, _>>()?;
+            let (name, path) = self.new_part(table);
+            let (_, bytes) = join(&path, &extents)?;
+            let joined = self.complete(name, &path, bytes, level + 1)?;
+            if let Some(entry) = self.tables.get_mut(table) {
+                let old = entry.parts.drain(first..).collect();
+                entry.parts.push(joined);
+                self.retire(old);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_meta(&mut self, meta: &Meta, files: &[String], complete: bool) -> Result<(), Error> {
+        self.bytes += write_meta(&self.partial, meta, files, complete)?;
+        Ok(())
+    }
+}
+
+/// Writes `meta.parquet` of a profile's directory aside and renames it.
+pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], complete: bool) -> Result<u64, Error> {
+    let path = directory.join(META);
+    let (_, bytes) = write_table(&path, meta.entries(files, complete, &path)?, complete)?;
+    Ok(bytes)
+}
+
+/// Writes a whole table aside and renames it to `path`.
+pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>, durable: bool) -> Result<(u64, u64), Error> {
+    let aside = path.with_extension(WRITING);
+    let mut writer = TableWriter::create(&aside)?;
+    writer.append(rows)?;
+    let written = writer.finish(durable)?;
+    fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
+    Ok(written)
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path).map_err(Error::io("remove", path))
+}
+
+fn sync(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+}
+
+fn lock(directory: &Path) -> Result<File, Error> {
+    let file = File::open(directory).map_err(Error::io("open", directory))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: directory.to_owned() }),
+        // A file system without locks: two recordings to one name are the user's affair there.
+        Err(fs::TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// What `force` may replace: a profile, finished, unfinished or packed, or an empty directory.
+fn refuse_foreign(path: &Path) -> Result<(), Error> {
+    let foreign = |why: &str| Err(Error::NotAProfile { path: path.to_owned(), why: format!("{why}, so --force does not replace it") });
+    if !path.is_dir() {
+        return if Profile::open(path).is_ok() { Ok(()) } else { foreign("it is another kind of file") };
+    }
+    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+        let name = PathBuf::from(entry.map_err(Error::io("read", path))?.file_name());
+        if !name.extension().is_some_and(|ending| ending == "parquet" || ending == WRITING) {
+            return foreign(&format!("it holds {}", name.display()));
+        }
+    }
+    Ok(())
+}
