@@ -1,0 +1,3 @@
+pub mod globals;
+pub mod homes;
+pub mod unwind;

@@ -1,0 +1,365 @@
+//! One ELF file of a target: opened once, read in pieces, never mapped.
+//!
+//! Files are read with `pread`, not mapped: a target (or its owner, with `cp` over a library in use) can truncate a
+//! file at any time, and a mapping would then kill the collector with SIGBUS. What unwinding needs is small
+//! (.eh_frame of a C library is 100 KB) and copied once; symbols are read when first asked for. The open file keeps
+//! the contents alive after deletion.
+
+use std::fs::File;
+use std::io::SeekFrom;
+use std::ops::{Deref, Range};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache};
+
+use super::frames::{FrameTable, ProgramHeaders};
+
+/// More than this much unwind information or symbols in one file is taken for damage and left alone.
+const LARGEST_SECTION: u64 = 1 << 30;
+
+/// Bytes shared by all users of a module.
+#[derive(Clone, Default)]
+pub(crate) struct SharedBytes(pub(crate) Arc<[u8]>);
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// One PT_LOAD of a module. Addresses as stated in the file (svma).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First address.
+    pub svma: u64,
+    /// Bytes in memory, zero-filled beyond `file_size`.
+    pub memory_size: u64,
+    /// Where the segment starts in the file.
+    pub file_offset: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Executable.
+    pub executable: bool,
+    /// Writable.
+    pub writable: bool,
+}
+
+/// One allocated section of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name: `.text`, `.bss`.
+    pub name: String,
+    /// Addresses as stated in the file.
+    pub svma: Range<u64>,
+    /// Holds instructions.
+    pub executable: bool,
+}
+
+/// Reads a file at its own position: several threads may read one module, and a descriptor has one offset.
+pub(crate) struct Positioned<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl std::io::Read for Positioned<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl std::io::Seek for Positioned<'_> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(delta) => self.file.metadata()?.len().checked_add_signed(delta),
+            SeekFrom::Current(delta) => self.at.checked_add_signed(delta),
+        };
+        self.at = target.ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// What tells two files apart, a file rewritten in place included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct FileKey {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl FileKey {
+    pub(crate) fn of(file: &File) -> Option<Self> {
+        let meta = file.metadata().ok()?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        })
+    }
+}
+
+/// One ELF file. Cheap to keep: headers and, once unwound through, its unwind tables.
+pub struct Module {
+    path: PathBuf,
+    file: File,
+    serial: u32,
+    build_id: Option<Vec<u8>>,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+    frames: OnceLock<FrameTable>,
+    functions: OnceLock<Vec<Range<u64>>>,
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Module")
+            .field("path", &self.path)
+            .field("segments", &self.segments)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Module {
+    /// Reads the headers of `file`; `None` when it is no 64-bit little-endian ELF image.
+    pub(crate) fn new(path: &Path, file: File, serial: u32) -> Option<Self> {
+        let cache = ReadCache::new(Positioned { file: &file, at: 0 });
+        let header = elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        if endian != object::Endianness::Little {
+            return None;
+        }
+        let segments: Vec<Segment> = header
+            .program_headers(endian, &cache)
+            .ok()?
+            .iter()
+            .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+            .map(|segment| Segment {
+                svma: segment.p_vaddr(endian),
+                memory_size: segment.p_memsz(endian),
+                file_offset: segment.p_offset(endian),
+                file_size: segment.p_filesz(endian),
+                executable: segment.p_flags(endian).0 & elf::PF_X.0 != 0,
+                writable: segment.p_flags(endian).0 & elf::PF_W.0 != 0,
+            })
+            .collect();
+        let parsed = object::File::parse(&cache).ok();
+        let build_id = parsed
+            .as_ref()
+            .and_then(|elf| elf.build_id().ok().flatten())
+            .map(<[u8]>::to_vec);
+        let mut sections = Vec::new();
+        for section in parsed.iter().flat_map(|elf| elf.sections()) {
+            let object::SectionFlags::Elf { sh_flags, .. } = section.flags() else {
+                continue;
+            };
+            let thread_local = sh_flags.0 & elf::SHF_TLS.0 != 0;
+            let svma = section.address()..section.address().saturating_add(section.size());
+            if sh_flags.0 & elf::SHF_ALLOC.0 != 0 && !thread_local && !svma.is_empty() {
+                sections.push(Section {
+                    name: section.name().unwrap_or("?").to_owned(),
+                    svma,
+                    executable: sh_flags.0 & elf::SHF_EXECINSTR.0 != 0,
+                });
+            }
+        }
+        sections.sort_by_key(|section| section.svma.start);
+        drop(parsed);
+        drop(cache);
+        Some(Self {
+            path: path.to_owned(),
+            file,
+            serial,
+            build_id,
+            segments,
+            sections,
+            frames: OnceLock::new(),
+            functions: OnceLock::new(),
+        })
+    }
+
+    /// The path under which the module was first seen mapped.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The linker's build id, when the file has one.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.build_id.as_deref()
+    }
+
+    /// Dense number within its [`super::ModuleCache`].
+    pub fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// The PT_LOAD segments in file order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The allocated sections by address, thread-local ones left out (they only look like having an address).
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The file itself, for readers of more than this type offers.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The lowest page-aligned address stated in the file: 0 for position-independent images.
+    pub fn base_svma(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| segment.svma & !0xfff)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// The stated address of a byte of the file at page-aligned `offset`, where a mapping starts. Two segments may share
+    /// a page of the file at different addresses; one that starts there wins over one that reaches there, and one that is
+    /// `executable` as asked over one that is not.
+    pub fn svma_of_offset(&self, offset: u64, executable: bool) -> Option<u64> {
+        let starts = |segment: &Segment| segment.file_offset & !0xfff == offset;
+        let holds = |segment: &Segment| {
+            let end = segment
+                .file_offset
+                .saturating_add(segment.file_size)
+                .checked_next_multiple_of(0x1000);
+            segment.file_offset & !0xfff <= offset && end.is_some_and(|end| offset < end)
+        };
+        let segment = self
+            .segments
+            .iter()
+            .filter(|segment| segment.file_size > 0 && (starts(segment) || holds(segment)))
+            .max_by_key(|segment| (segment.executable == executable, starts(segment)))?;
+        Some(
+            offset
+                .wrapping_sub(segment.file_offset)
+                .wrapping_add(segment.svma),
+        )
+    }
+
+    /// The load bias of a mapping of this module: `address = svma + bias`, wrapping.
+    pub fn bias(&self, mapping_start: u64, file_offset: u64, executable: bool) -> Option<u64> {
+        Some(mapping_start.wrapping_sub(self.svma_of_offset(file_offset, executable)?))
+    }
+
+    /// Bytes of the image at a stated address, as many as the segment's file part holds; `None` outside.
+    pub fn read(&self, svma: u64, buffer: &mut [u8]) -> Option<usize> {
+        let segment = self
+            .segments
+            .iter()
+            .find(|s| s.svma <= svma && svma - s.svma < s.file_size)?;
+        let within = svma - segment.svma;
+        let wanted = buffer
+            .len()
+            .min(usize::try_from(segment.file_size - within).ok()?);
+        let offset = segment.file_offset.checked_add(within)?;
+        let read = self.file.read_at(&mut buffer[..wanted], offset).ok()?;
+        (read > 0).then_some(read)
+    }
+
+    /// Parses the file once more and hands it to `use_it`.
+    pub(crate) fn with_elf<T>(
+        &self,
+        use_it: impl FnOnce(&object::File<'_, &ReadCache<Positioned<'_>>>) -> T,
+    ) -> Option<T> {
+        let cache = ReadCache::new(Positioned {
+            file: &self.file,
+            at: 0,
+        });
+        let elf = object::File::parse(&cache).ok()?;
+        Some(use_it(&elf))
+    }
+
+    /// Parses the file header once more and hands over the program headers.
+    pub(crate) fn with_program_headers<T>(
+        &self,
+        use_them: impl FnOnce(object::Endianness, ProgramHeaders<'_>) -> T,
+    ) -> Option<T> {
+        let cache = ReadCache::new(Positioned {
+            file: &self.file,
+            at: 0,
+        });
+        let header = elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        Some(use_them(
+            endian,
+            header.program_headers(endian, &cache).ok()?,
+        ))
+    }
+
+    /// Unwind tables, read at the first call.
+    pub(crate) fn frames(&self) -> &FrameTable {
+        self.frames
+            .get_or_init(|| FrameTable::load(self).unwrap_or_default())
+    }
+
+    /// The function that holds `svma`, by the unwind tables first (they are exact about hand-written code and exist in
+    /// stripped files), then by symbols.
+    pub fn function_range(&self, svma: u64) -> Option<Range<u64>> {
+        self.frames().function(svma).or_else(|| {
+            let functions = self
+                .functions
+                .get_or_init(|| self.load_functions().unwrap_or_default());
+            let at = functions
+                .partition_point(|range| range.start <= svma)
+                .checked_sub(1)?;
+            functions
+                .get(at)
+                .filter(|range| range.contains(&svma))
+                .cloned()
+        })
+    }
+
+    fn load_functions(&self) -> Option<Vec<Range<u64>>> {
+        self.with_elf(|elf| {
+            let mut all: Vec<Range<u64>> = elf
+                .symbols()
+                .chain(elf.dynamic_symbols())
+                .filter(|symbol| {
+                    symbol.kind() == object::SymbolKind::Text && symbol.is_definition()
+                })
+                .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+                .collect();
+            all.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+            all.dedup_by_key(|range| range.start);
+            // Hand-written code often has no size: such a symbol reaches to the next one.
+            for at in 0..all.len() {
+                if all[at].is_empty() {
+                    let next = all.get(at + 1).map(|range| range.start);
+                    let section = self
+                        .sections
+                        .iter()
+                        .find(|s| s.svma.contains(&all[at].start));
+                    all[at].end = next
+                        .or(section.map(|s| s.svma.end))
+                        .unwrap_or(all[at].start);
+                }
+            }
+            all
+        })
+    }
+
+    /// The uncompressed bytes of a section, unless it is absent or absurdly large.
+    pub(crate) fn section_bytes(&self, name: &str) -> Option<(u64, SharedBytes)> {
+        self.with_elf(|elf| {
+            let section = elf.section_by_name(name)?;
+            if section.compressed_data().ok()?.uncompressed_size > LARGEST_SECTION {
+                return None;
+            }
+            let bytes = section.uncompressed_data().ok()?;
+            (!bytes.is_empty()).then(|| (section.address(), SharedBytes(bytes.into())))
+        })?
+    }
+}
