@@ -2,7 +2,8 @@
 //!
 //! framehop follows rules of the form "CFA = register + constant" and keeps them in its cache. Three kinds of code
 //! need more:
-//! - functions that realign the stack (GCC with AVX: `main`, OpenMP bodies) give the CFA as "the word at rbp - 8";
+//! - functions that realign the stack (GCC with AVX: `main`, OpenMP bodies) give the CFA as "the word at rbp - 8", and
+//!   for a few instructions as r10, whose value is known in the innermost frame only;
 //! - PLT stubs compute it from rip; signal trampolines give every register as an expression over the saved context;
 //! - trampolines without any unwind information (Go, musl) are known by their two instructions.
 //!
@@ -86,23 +87,38 @@ impl EntryVisitor for Classify<'_> {
     }
 }
 
-/// One step by the rules at `svma`: the caller's registers, and whether the frame is a signal trampoline, whose
-/// caller was interrupted rather than called.
+/// One step by the rules at `svma`.
 pub(crate) struct Step<'c, F> {
     pub svma: u64,
     pub registers: Registers,
+    /// All general registers as far as they are known, in the order of the instruction encoding.
+    pub general: Option<[u64; 16]>,
     pub context: &'c mut Context,
     pub read: F,
 }
 
+/// Where a step led.
+pub(crate) struct Stepped {
+    pub caller: Registers,
+    /// The caller's general registers: those that calls preserve are right, others as they were.
+    pub general: Option<[u64; 16]>,
+    /// The frame is a signal trampoline, whose caller was interrupted rather than called.
+    pub interrupted: bool,
+    /// The rules say that there is no caller.
+    pub root: bool,
+}
+
+/// Numbers of the registers that calls preserve, in the encoding: rbx, r12..r15. rbp is followed apart.
+const PRESERVED: [u16; 5] = [3, 12, 13, 14, 15];
+
 impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
-    type Output = (Registers, bool);
+    type Output = Stepped;
     fn visit<'a, S>(
         mut self,
         section: &S,
         bases: &BaseAddresses,
         entry: &Fde<'a>,
-    ) -> Option<(Registers, bool)>
+    ) -> Option<Stepped>
     where
         S: UnwindSection<Bytes<'a>>,
     {
@@ -110,7 +126,23 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
         let row = entry
             .unwind_info_for_address(section, bases, self.context, self.svma)
             .ok()?;
-        let was = self.registers;
+        let interrupted = entry.is_signal_trampoline();
+        let same = self.registers;
+        let was = Sight {
+            registers: same,
+            general: self.general,
+        };
+        if matches!(
+            row.register(X86_64::RA),
+            None | Some(RegisterRule::Undefined)
+        ) {
+            return Some(Stepped {
+                caller: same,
+                general: self.general,
+                interrupted,
+                root: true,
+            });
+        }
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 was.get(*register)?.checked_add_signed(*offset)?
@@ -119,12 +151,11 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
                 evaluate(section, expression, encoding, None, &was, &mut self.read)?
             }
         };
-        let mut recover = |rule: Option<RegisterRule<usize>>, same: u64| match rule? {
-            RegisterRule::Undefined => None,
-            RegisterRule::SameValue => Some(same),
+        let mut recover = |register: Register| match row.register(register)? {
+            RegisterRule::SameValue => was.get(register),
             RegisterRule::Offset(offset) => (self.read)(cfa.checked_add_signed(offset)?).ok(),
             RegisterRule::ValOffset(offset) => cfa.checked_add_signed(offset),
-            RegisterRule::Register(register) => was.get(register),
+            RegisterRule::Register(other) => was.get(other),
             RegisterRule::Expression(expression) => {
                 let address = evaluate(
                     section,
@@ -146,19 +177,44 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
             ),
             _ => None,
         };
-        let ip = recover(row.register(X86_64::RA), was.ip)?;
-        let bp = recover(row.register(X86_64::RBP), was.bp).unwrap_or(was.bp);
-        Some((Registers { ip, sp: cfa, bp }, entry.is_signal_trampoline()))
+        let ip = recover(X86_64::RA)?;
+        let bp = recover(X86_64::RBP).unwrap_or(same.bp);
+        let general = self.general.map(|mut general| {
+            // Numbers of these registers agree between DWARF and the encoding.
+            for number in PRESERVED {
+                let slot = usize::from(number);
+                general[slot] = recover(Register(number)).unwrap_or(general[slot]);
+            }
+            general
+        });
+        Some(Stepped {
+            caller: Registers { ip, sp: cfa, bp },
+            general,
+            interrupted,
+            root: false,
+        })
     }
 }
 
-impl Registers {
+/// The registers that a rule may refer to.
+struct Sight {
+    registers: Registers,
+    general: Option<[u64; 16]>,
+}
+
+impl Sight {
     fn get(&self, register: Register) -> Option<u64> {
+        // DWARF's numbers of the first eight, by the number of the encoding.
+        const ENCODED: [usize; 8] = [0, 2, 1, 3, 6, 7, 5, 4];
         match register {
-            X86_64::RA => Some(self.ip),
-            X86_64::RSP => Some(self.sp),
-            X86_64::RBP => Some(self.bp),
-            _ => None,
+            X86_64::RA => Some(self.registers.ip),
+            X86_64::RSP => Some(self.registers.sp),
+            X86_64::RBP => Some(self.registers.bp),
+            Register(number) => {
+                let number = usize::from(number);
+                let encoded = ENCODED.get(number).copied().unwrap_or(number);
+                self.general.as_ref()?.get(encoded).copied()
+            }
         }
     }
 }
@@ -168,7 +224,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     expression: &UnwindExpression<usize>,
     encoding: Encoding,
     initial: Option<u64>,
-    registers: &Registers,
+    registers: &Sight,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<u64> {
     let expression = expression.get(section).ok()?;

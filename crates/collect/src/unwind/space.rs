@@ -17,7 +17,9 @@ use framehop::{FrameAddress, MustNotAllocateDuringUnwind, Unwinder};
 use rustc_hash::FxHashMap;
 
 use super::call::{LONGEST_CALL, ends_with_call};
-use super::evaluate::{Classify, Context, Kind, Registers, Step, is_signal_return, signal_context};
+use super::evaluate::{
+    Classify, Context, Kind, Registers, Step, Stepped, is_signal_return, signal_context,
+};
 use super::module::{Module, SharedBytes};
 use super::{ModuleCache, Stack, StackEnd};
 
@@ -215,6 +217,33 @@ impl AddressSpace {
     /// The call stack of a thread stopped at `ip` with stack pointer `sp` and frame pointer `bp`; `stack` holds the
     /// bytes from `sp` upwards, as many as were copied. At most `max` frames, at least the one at `ip`.
     pub fn unwind(&mut self, ip: u64, sp: u64, bp: u64, stack: &[u8], max: usize) -> Stack {
+        self.walk(Registers { ip, sp, bp }, None, stack, max)
+    }
+
+    /// Like [`AddressSpace::unwind`], with all general registers in the order of the instruction encoding (rax rcx rdx
+    /// rbx rsp rbp rsi rdi r8..r15): some instructions of functions that realign the stack need one of them.
+    pub fn unwind_registers(
+        &mut self,
+        ip: u64,
+        general: &[u64; 16],
+        stack: &[u8],
+        max: usize,
+    ) -> Stack {
+        let start = Registers {
+            ip,
+            sp: general[4],
+            bp: general[5],
+        };
+        self.walk(start, Some(general), stack, max)
+    }
+
+    fn walk(
+        &mut self,
+        start: Registers,
+        general: Option<&[u64; 16]>,
+        stack: &[u8],
+        max: usize,
+    ) -> Stack {
         let mut known = self.known.take().unwrap_or_else(|| {
             Box::new(Known {
                 rules: CacheX86_64::new_in(),
@@ -230,11 +259,19 @@ impl AddressSpace {
         let mut walk = Walk {
             space: self,
             known: &mut known,
-            bottom: sp,
+            bottom: start.sp,
+            general: general.copied(),
+            careful: false,
+            blind: false,
             stack,
             beyond: false,
         };
-        let result = walk.run(Registers { ip, sp, bp }, max);
+        let mut result = walk.run(start, max);
+        if walk.blind && general.is_some() {
+            // The dynamic linker's lazy resolver keeps the stack pointer in rbx, saved by the functions it calls.
+            (walk.general, walk.careful) = (general.copied(), true);
+            result = walk.run(start, max);
+        }
         self.known = Some(known);
         result
     }
@@ -297,6 +334,12 @@ struct Walk<'a> {
     space: &'a mut AddressSpace,
     known: &'a mut Known,
     bottom: u64,
+    /// All general registers of the frame, where they are known: in the innermost one, and everywhere when `careful`.
+    general: Option<[u64; 16]>,
+    /// Follow all registers that calls preserve, by full evaluation of every rule: ten times slower.
+    careful: bool,
+    /// An expression wanted a register that was not followed.
+    blind: bool,
     stack: &'a [u8],
     /// The last step wanted bytes just beyond the copy.
     beyond: bool,
@@ -333,6 +376,9 @@ impl Walk<'_> {
             }
             frames.push(caller.ip.wrapping_sub(u64::from(!interrupted)));
             (registers, exact) = (caller, interrupted);
+            if !self.careful {
+                self.general = None;
+            }
         };
         // Frames in memory that is not known to hold code are believed only when a known one follows (code that was
         // made executable later, by a compiler at run time): no stack ends in the unknown.
@@ -362,10 +408,10 @@ impl Walk<'_> {
             }
         };
         match kind {
-            Kind::Plain => self.plain(exact, registers),
-            Kind::Expression => self
-                .expression(lookup, registers)
-                .unwrap_or_else(|| self.guess(exact, registers)),
+            Kind::Plain if !self.careful => self.plain(exact, registers),
+            Kind::Plain | Kind::Expression => {
+                self.expression(lookup, registers).unwrap_or(Next::Lost)
+            }
             Kind::SignalReturn => {
                 let (bottom, stack, beyond) = (self.bottom, self.stack, &mut self.beyond);
                 let read = |address| read_word(bottom, stack, beyond, address);
@@ -408,15 +454,26 @@ impl Walk<'_> {
         let step = Step {
             svma,
             registers,
+            general: self.general,
             context: &mut self.known.context,
             read,
         };
-        match module.frames().visit(svma, step) {
-            Some((caller, true)) => Some(Next::Interrupted(caller)),
-            Some((caller, false)) => Some(Next::Caller(caller)),
-            None if self.beyond => Some(Next::Lost),
-            None => None,
+        let Some(stepped) = module.frames().visit(svma, step) else {
+            self.blind = !self.beyond;
+            return None;
+        };
+        if self.careful {
+            self.general = stepped.general;
         }
+        Some(match stepped {
+            Stepped { root: true, .. } => Next::Root,
+            Stepped {
+                interrupted: true,
+                caller,
+                ..
+            } => Next::Interrupted(caller),
+            Stepped { caller, .. } => Next::Caller(caller),
+        })
     }
 
     /// Code that nothing describes: a leaf without a frame, or a frame pointer, if either proves itself.
