@@ -9,8 +9,9 @@ pub(crate) const MAX_NODES: usize = 1024;
 const MAX_CPUS: usize = 65536;
 
 impl Machine {
-    /// The machine that `spec` describes: `real` (this host), `NxC` (N nodes of C CPUs), a preset's name, or the path of
-    /// an hwloc XML file. Memory and huge page sizes of `NxC` are the host's, shared out.
+    /// The machine that `spec` describes: `real` (this host), `default` ([`Machine::default_for`]), `NxC` (N nodes of C
+    /// CPUs), a preset's name, or the path of an hwloc XML file. Memory and huge page sizes of `NxC` are the host's,
+    /// shared out.
     ///
     /// # Errors
     /// When `spec` is none of these, saying which there are; when the file cannot be read or describes no machine.
@@ -18,6 +19,9 @@ impl Machine {
         let spec = spec.trim();
         if spec == "real" {
             return Ok(host.clone());
+        }
+        if spec == "default" {
+            return Ok(Machine::default_for(host));
         }
         if let Some(machine) = Machine::preset(spec) {
             return Ok(machine);
@@ -34,13 +38,22 @@ impl Machine {
             .map(|preset| preset.name)
             .collect();
         let reason = format!(
-            "it is neither `real`, nor NODESxCPUS such as 4x8, nor a file of `lstopo machine.xml`, nor one of the presets {}",
+            "it is neither `real` or `default`, nor NODESxCPUS such as 4x8, nor a file of `lstopo machine.xml`, nor one of the presets {}",
             presets.join(", ")
         );
         Err(TopologyError::Spec {
             spec: spec.to_owned(),
             reason,
         })
+    }
+
+    /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have memory,
+    /// else the virtual machine of [`Machine::default_virtual`], because nothing is remote on one node.
+    pub fn default_for(host: &Machine) -> Machine {
+        match host.nodes_with_memory().count() {
+            0 | 1 => Machine::default_virtual(host),
+            _ => host.clone(),
+        }
     }
 
     /// The machine that a recording on a host with one node uses: 4 nodes that share out as many CPUs as the host has, at
@@ -206,8 +219,15 @@ mod tests {
     }
 
     #[test]
-    fn real_is_the_host() {
-        assert_eq!(Machine::parse("real", &host(3)).unwrap(), host(3));
+    fn real_is_the_host_and_default_is_what_record_uses() {
+        let parse = |spec, host: &Machine| Machine::parse(spec, host).unwrap();
+        assert_eq!(parse("real", &host(3)), host(3));
+        assert_eq!(
+            parse("default", &host(6)),
+            Machine::default_virtual(&host(6))
+        );
+        let two_nodes = parse("2x3", &host(6));
+        assert_eq!(parse("default", &two_nodes), two_nodes);
     }
 
     #[test]
