@@ -30,17 +30,9 @@ fn tidy() -> ExitCode {
         eprintln!("{complaint}");
     }
     match complaints.len() {
-        0 => println!(
-            "tidy: {} files, {} rules, nothing to complain about",
-            tree.files.len(),
-            tidy::RULES.len()
-        ),
+        0 => println!("tidy: {} files, {} rules, nothing to complain about", tree.files.len(), tidy::RULES.len()),
         1 => eprintln!("tidy: 1 complaint"),
         several => eprintln!("tidy: {several} complaints"),
     }
-    if complaints.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -22,11 +22,7 @@ pub struct Complaint {
 
 impl Complaint {
     fn new(file: &File, line: usize, text: impl Into<String>) -> Self {
-        Complaint {
-            path: file.path.clone(),
-            line,
-            text: text.into(),
-        }
+        Complaint { path: file.path.clone(), line, text: text.into() }
     }
 }
 

@@ -27,10 +27,7 @@ impl CpuSet {
     /// # Errors
     /// [`TopologyError::CpuList`] for anything else, and for CPUs past 65535.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
-        let error = |reason: String| TopologyError::CpuList {
-            text: shorten(text),
-            reason,
-        };
+        let error = |reason: String| TopologyError::CpuList { text: shorten(text), reason };
         let mut set = CpuSet::new();
         if text.trim().is_empty() {
             return Ok(set);
@@ -40,18 +37,11 @@ impl CpuSet {
             let number = |digits: &str| -> Result<u32, TopologyError> {
                 let digits = digits.trim();
                 if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-                    return Err(error(format!(
-                        "`{}` is neither a number nor a range",
-                        shorten(part)
-                    )));
+                    return Err(error(format!("`{}` is neither a number nor a range", shorten(part))));
                 }
                 match digits.parse() {
                     Ok(cpu) if cpu < MAX_CPUS => Ok(cpu),
-                    _ => Err(error(format!(
-                        "{} is past {}",
-                        shorten(digits),
-                        MAX_CPUS - 1
-                    ))),
+                    _ => Err(error(format!("{} is past {}", shorten(digits), MAX_CPUS - 1))),
                 }
             };
             let (first, last) = match part.split_once('-') {
@@ -84,27 +74,20 @@ impl CpuSet {
 
     /// Whether the CPU is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
-        self.words
-            .get((cpu / 64) as usize)
-            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+        self.words.get((cpu / 64) as usize).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
     }
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
             let first = index as u32 * 64;
-            (0..64)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| first + bit)
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
         })
     }
 
     /// How many CPUs are in the set.
     pub fn len(&self) -> usize {
-        self.words
-            .iter()
-            .map(|word| word.count_ones() as usize)
-            .sum()
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether the set has no CPU.
@@ -114,31 +97,18 @@ impl CpuSet {
 
     /// Whether every CPU of this set is also in `other`. The empty set is a subset of every set.
     pub fn is_subset_of(&self, other: &CpuSet) -> bool {
-        self.words
-            .iter()
-            .enumerate()
-            .all(|(index, word)| word & !other.words.get(index).copied().unwrap_or(0) == 0)
+        self.words.iter().enumerate().all(|(index, word)| word & !other.words.get(index).copied().unwrap_or(0) == 0)
     }
 
     /// The CPUs that are in both sets.
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        CpuSet::of_words(
-            self.words
-                .iter()
-                .zip(&other.words)
-                .map(|(a, b)| a & b)
-                .collect(),
-        )
+        CpuSet::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
     /// The CPUs that are in this set and not in `other`.
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
         let words = self.words.iter().enumerate();
-        CpuSet::of_words(
-            words
-                .map(|(index, word)| word & !other.words.get(index).copied().unwrap_or(0))
-                .collect(),
-        )
+        CpuSet::of_words(words.map(|(index, word)| word & !other.words.get(index).copied().unwrap_or(0)).collect())
     }
 
     fn of_words(mut words: Vec<u64>) -> CpuSet {
@@ -239,21 +209,13 @@ mod tests {
             let error = CpuSet::parse(list).unwrap_err().to_string();
             assert!(error.contains(reason), "{list}: {error}");
         }
-        assert!(
-            CpuSet::parse(&"x".repeat(1 << 20))
-                .unwrap_err()
-                .to_string()
-                .len()
-                < 300
-        );
+        assert!(CpuSet::parse(&"x".repeat(1 << 20)).unwrap_err().to_string().len() < 300);
     }
 
     #[test]
     fn holds_at_most_65536() {
         let mut set = CpuSet::new();
-        assert!(
-            set.insert(65535) && !set.insert(65535) && !set.insert(65536) && !set.insert(u32::MAX)
-        );
+        assert!(set.insert(65535) && !set.insert(65535) && !set.insert(65536) && !set.insert(u32::MAX));
         assert_eq!(set.len(), 1);
         assert!(!set.contains(u32::MAX));
     }

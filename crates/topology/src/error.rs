@@ -50,9 +50,7 @@ pub enum TopologyError {
         known: &'static str,
     },
     /// A policy names a node that cannot hold pages.
-    #[error(
-        "page policy names node {node}, which the machine {machine} {reason}; nodes with memory: {known}"
-    )]
+    #[error("page policy names node {node}, which the machine {machine} {reason}; nodes with memory: {known}")]
     PolicyNode {
         /// The node.
         node: NodeId,

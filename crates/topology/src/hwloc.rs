@@ -30,41 +30,25 @@ type Element<'a> = roxmltree::Node<'a, 'a>;
 /// Reads the file; the machine is named after it.
 pub(crate) fn read(path: &Path) -> Result<Machine, TopologyError> {
     let text = read_bounded(path, MAX_BYTES)?;
-    let malformed = |reason| TopologyError::Malformed {
-        path: path.into(),
-        reason,
-    };
-    let name = path
-        .file_name()
-        .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
+    let malformed = |reason| TopologyError::Malformed { path: path.into(), reason };
+    let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
     let machine = parse(&text, &name).map_err(malformed)?;
-    machine
-        .validate()
-        .map_err(|error| malformed(error.to_string()))?;
+    machine.validate().map_err(|error| malformed(error.to_string()))?;
     Ok(machine)
 }
 
 fn parse(text: &str, name: &str) -> Result<Machine, String> {
     // lstopo writes a DOCTYPE; the parser bounds what a hostile one could expand to.
-    let options = ParsingOptions {
-        allow_dtd: true,
-        nodes_limit: 4_000_000,
-        ..ParsingOptions::default()
-    };
+    let options = ParsingOptions { allow_dtd: true, nodes_limit: 4_000_000, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
         .map_err(|error| format!("not XML ({error}); write it with `lstopo machine.xml`"))?;
     let root = document.root_element();
     if root.tag_name().name() != "topology" {
-        return Err(format!(
-            "not a file of lstopo: its root is <{}>, not <topology>",
-            root.tag_name().name()
-        ));
+        return Err(format!("not a file of lstopo: its root is <{}>, not <topology>", root.tag_name().name()));
     }
     let version = root.attribute("version").unwrap_or("1");
     if version != "2" && !version.starts_with("2.") {
-        return Err(format!(
-            "a file of hwloc {version}; write it again with `lstopo machine.xml` of hwloc 2"
-        ));
+        return Err(format!("a file of hwloc {version}; write it again with `lstopo machine.xml` of hwloc 2"));
     }
     let mut found = Vec::new();
     for element in objects(root).filter(|element| element.attribute("type") == Some("NUMANode")) {
@@ -72,40 +56,27 @@ fn parse(text: &str, name: &str) -> Result<Machine, String> {
     }
     found.sort_by_key(|node| node.id);
     if found.is_empty() || found.len() > MAX_NODES {
-        return Err(format!(
-            "{} NUMA nodes; a machine has 1 to {MAX_NODES}",
-            found.len()
-        ));
+        return Err(format!("{} NUMA nodes; a machine has 1 to {MAX_NODES}", found.len()));
     }
     let matrix = distance_matrix(root, &found)?;
     let cpus = share_out(&found);
     let fastest_of_kind = |node: &Found| matches!(node.subtype.as_str(), "MCDRAM" | "HBM");
     let has_fast = found.iter().any(fastest_of_kind);
-    let nodes = found
-        .iter()
-        .zip(cpus)
-        .zip(matrix)
-        .map(|((node, cpus), distances)| Node {
-            id: node.id,
-            // hwloc 2.10 writes the tier; without it, special memory is faster or slower by its kind.
-            tier: node
-                .tier
-                .unwrap_or(match (fastest_of_kind(node), cpus.is_empty()) {
-                    (true, _) => 0,
-                    (false, is_memory_only) => u32::from(has_fast) + u32::from(is_memory_only),
-                }),
-            cpus,
-            memory_bytes: node.memory_bytes,
-            distances,
-            huge_page_sizes: node.huge_page_sizes.clone(),
-            latency_ns: None,
-            bandwidth: None,
-        });
-    Ok(Machine {
-        name: name.to_owned(),
-        is_virtual: true,
-        nodes: nodes.collect(),
-    })
+    let nodes = found.iter().zip(cpus).zip(matrix).map(|((node, cpus), distances)| Node {
+        id: node.id,
+        // hwloc 2.10 writes the tier; without it, special memory is faster or slower by its kind.
+        tier: node.tier.unwrap_or(match (fastest_of_kind(node), cpus.is_empty()) {
+            (true, _) => 0,
+            (false, is_memory_only) => u32::from(has_fast) + u32::from(is_memory_only),
+        }),
+        cpus,
+        memory_bytes: node.memory_bytes,
+        distances,
+        huge_page_sizes: node.huge_page_sizes.clone(),
+        latency_ns: None,
+        bandwidth: None,
+    });
+    Ok(Machine { name: name.to_owned(), is_virtual: true, nodes: nodes.collect() })
 }
 
 /// A `NUMANode` as the file has it.
@@ -123,24 +94,18 @@ struct Found {
 impl Found {
     fn read(element: Element<'_>) -> Result<Found, String> {
         let id = number(element, "os_index")?.ok_or("a NUMANode has no os_index")?;
-        let id = u16::try_from(id)
-            .map_err(|_| format!("NUMANode {id} has a number past {}", u16::MAX))?;
+        let id = u16::try_from(id).map_err(|_| format!("NUMANode {id} has a number past {}", u16::MAX))?;
         let near = element.attribute("cpuset").unwrap_or_default();
         let tier = info(element, "MemoryTier").and_then(|tier| tier.parse().ok());
         let mut huge_page_sizes = Vec::new();
-        for page_type in element
-            .children()
-            .filter(|child| child.has_tag_name("page_type"))
-        {
+        for page_type in element.children().filter(|child| child.has_tag_name("page_type")) {
             huge_page_sizes.extend(number(page_type, "size")?.filter(|&size| size > 4096));
         }
         huge_page_sizes.sort_unstable();
         Ok(Found {
             id: NodeId(id),
             gp_index: number(element, "gp_index")?,
-            near: bitmap(near).map_err(|reason| {
-                format!("NUMANode {id} has the cpuset `{}`: {reason}", clip(near))
-            })?,
+            near: bitmap(near).map_err(|reason| format!("NUMANode {id} has the cpuset `{}`: {reason}", clip(near)))?,
             memory_bytes: number(element, "local_memory")?.unwrap_or(0),
             subtype: element.attribute("subtype").unwrap_or_default().to_owned(),
             tier,
@@ -167,11 +132,7 @@ fn share_out(found: &[Found]) -> Vec<CpuSet> {
 
 /// Row i, column j: the distance from the i-th to the j-th node.
 fn distance_matrix(root: Element<'_>, found: &[Found]) -> Result<Vec<Vec<u32>>, String> {
-    let unknown = || {
-        (0..found.len())
-            .map(|index| distances(index, found.len()))
-            .collect()
-    };
+    let unknown = || (0..found.len()).map(|index| distances(index, found.len())).collect();
     let is_latency = |element: &Element<'_>| match element.attribute("name") {
         Some(name) => name == "NUMALatency",
         None => element
@@ -179,12 +140,8 @@ fn distance_matrix(root: Element<'_>, found: &[Found]) -> Result<Vec<Vec<u32>>, 
             .and_then(|kind| kind.parse().ok())
             .is_some_and(|kind: u64| kind & KIND_LATENCY != 0),
     };
-    let mut candidates = root
-        .children()
-        .filter(|child| child.has_tag_name("distances2"));
-    let Some(element) =
-        candidates.find(|e| e.attribute("type") == Some("NUMANode") && is_latency(e))
-    else {
+    let mut candidates = root.children().filter(|child| child.has_tag_name("distances2"));
+    let Some(element) = candidates.find(|e| e.attribute("type") == Some("NUMANode") && is_latency(e)) else {
         return Ok(unknown());
     };
     let by_gp = element.attribute("indexing") == Some("gp");
@@ -192,17 +149,10 @@ fn distance_matrix(root: Element<'_>, found: &[Found]) -> Result<Vec<Vec<u32>>, 
     let values = words(element, "u64values")?;
     let count = listed.len();
     if values.len() != count * count {
-        return Err(format!(
-            "its distances are {} values for {count} nodes",
-            values.len()
-        ));
+        return Err(format!("its distances are {} values for {count} nodes", values.len()));
     }
     let position = |node: &Found| {
-        let wanted = if by_gp {
-            node.gp_index
-        } else {
-            Some(node.id.0.into())
-        };
+        let wanted = if by_gp { node.gp_index } else { Some(node.id.0.into()) };
         listed.iter().position(|&index| Some(index) == wanted)
     };
     let Some(positions) = found.iter().map(position).collect::<Option<Vec<usize>>>() else {
@@ -212,10 +162,7 @@ fn distance_matrix(root: Element<'_>, found: &[Found]) -> Result<Vec<Vec<u32>>, 
         let value = values[from * count + to];
         u32::try_from(value).map_err(|_| format!("the distance {value} is too large"))
     };
-    positions
-        .iter()
-        .map(|&from| positions.iter().map(|&to| distance(from, to)).collect())
-        .collect()
+    positions.iter().map(|&from| positions.iter().map(|&to| distance(from, to)).collect()).collect()
 }
 
 /// The numbers of all children of that name: hwloc breaks long lists into several.
@@ -223,36 +170,26 @@ fn words(element: Element<'_>, name: &str) -> Result<Vec<u64>, String> {
     let mut numbers = Vec::new();
     for child in element.children().filter(|child| child.has_tag_name(name)) {
         for word in child.text().unwrap_or_default().split_whitespace() {
-            numbers.push(
-                word.parse()
-                    .map_err(|_| format!("`{}` in <{name}> is not a number", clip(word)))?,
-            );
+            numbers.push(word.parse().map_err(|_| format!("`{}` in <{name}> is not a number", clip(word)))?);
         }
     }
     Ok(numbers)
 }
 
 fn objects<'a>(root: Element<'a>) -> impl Iterator<Item = Element<'a>> {
-    root.descendants()
-        .filter(|element| element.has_tag_name("object"))
+    root.descendants().filter(|element| element.has_tag_name("object"))
 }
 
 fn info<'a>(element: Element<'a>, name: &str) -> Option<&'a str> {
-    let mut infos = element
-        .children()
-        .filter(|child| child.has_tag_name("info"));
-    infos
-        .find(|info| info.attribute("name") == Some(name))?
-        .attribute("value")
+    let mut infos = element.children().filter(|child| child.has_tag_name("info"));
+    infos.find(|info| info.attribute("name") == Some(name))?.attribute("value")
 }
 
 fn number(element: Element<'_>, name: &str) -> Result<Option<u64>, String> {
     let Some(text) = element.attribute(name) else {
         return Ok(None);
     };
-    text.parse()
-        .map(Some)
-        .map_err(|_| format!("{name}=\"{}\" is not a number", clip(text)))
+    text.parse().map(Some).map_err(|_| format!("{name}=\"{}\" is not a number", clip(text)))
 }
 
 /// hwloc's bitmaps: 32-bit words in hexadecimal, the highest first, separated by commas; a word of zeros may be empty.
@@ -269,10 +206,7 @@ fn bitmap(text: &str) -> Result<CpuSet, &'static str> {
             digits => u32::from_str_radix(digits, 16).map_err(|_| "it is not hexadecimal words")?,
         };
         let first = index as u64 * 32;
-        for cpu in (0..32)
-            .filter(|bit| bits >> bit & 1 == 1)
-            .map(|bit| first + bit)
-        {
+        for cpu in (0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| first + bit) {
             let held = u32::try_from(cpu).is_ok_and(|cpu| cpus.insert(cpu));
             if !held {
                 return Err("it has CPUs past 65535");

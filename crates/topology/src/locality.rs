@@ -29,20 +29,13 @@ impl Machine {
     /// was pinned, or the page was bound or moved to a node explicitly.
     ///
     /// The home's kind is tested first: pages on nodes without CPUs are in a memory tier class whoever placed them.
-    pub fn locality(
-        &self,
-        thread: Option<NodeId>,
-        home: Option<NodeId>,
-        placed_by_pinned: bool,
-    ) -> Locality {
+    pub fn locality(&self, thread: Option<NodeId>, home: Option<NodeId>, placed_by_pinned: bool) -> Locality {
         let Some(home) = home else {
             return Locality::Unplaced;
         };
         if self.is_memory_only(home) {
             return match thread {
-                Some(thread) if self.no_memory_only_is_nearer(thread, home) => {
-                    Locality::MemoryTierLocal
-                }
+                Some(thread) if self.no_memory_only_is_nearer(thread, home) => Locality::MemoryTierLocal,
                 _ => Locality::MemoryTierRemote,
             };
         }
@@ -57,9 +50,7 @@ impl Machine {
 
     fn no_memory_only_is_nearer(&self, thread: NodeId, home: NodeId) -> bool {
         let distance = self.distance(thread, home);
-        self.nodes
-            .iter()
-            .all(|node| !self.is_memory_only(node.id) || self.distance(thread, node.id) >= distance)
+        self.nodes.iter().all(|node| !self.is_memory_only(node.id) || self.distance(thread, node.id) >= distance)
     }
 }
 
@@ -102,24 +93,15 @@ mod tests {
             (None, None, false, Locality::Unplaced),
         ] {
             let class = m.locality(thread, home, placed_by_pinned);
-            assert_eq!(
-                class, expected,
-                "thread on {thread:?}, page on {home:?}, placed by pinned: {placed_by_pinned}"
-            );
+            assert_eq!(class, expected, "thread on {thread:?}, page on {home:?}, placed by pinned: {placed_by_pinned}");
         }
     }
 
     #[test]
     fn the_only_tier_is_local_to_every_pinned_thread() {
         let m = preset("cxl2");
-        assert_eq!(
-            m.locality(Some(NodeId(0)), Some(NodeId(2)), true),
-            Locality::MemoryTierLocal
-        );
-        assert_eq!(
-            m.locality(Some(NodeId(1)), Some(NodeId(2)), true),
-            Locality::MemoryTierLocal
-        );
+        assert_eq!(m.locality(Some(NodeId(0)), Some(NodeId(2)), true), Locality::MemoryTierLocal);
+        assert_eq!(m.locality(Some(NodeId(1)), Some(NodeId(2)), true), Locality::MemoryTierLocal);
     }
 
     #[test]
@@ -127,9 +109,6 @@ mod tests {
         let mut m = preset("2x2");
         m.nodes[1].cpus = Default::default();
         m.nodes[1].memory_bytes = 0;
-        assert_eq!(
-            m.locality(Some(NodeId(0)), Some(NodeId(1)), true),
-            Locality::Remote
-        );
+        assert_eq!(m.locality(Some(NodeId(0)), Some(NodeId(1)), true), Locality::Remote);
     }
 }

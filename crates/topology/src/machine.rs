@@ -57,30 +57,18 @@ impl Machine {
 
     /// The node that a CPU belongs to; `None` for CPUs that are offline or do not exist.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<NodeId> {
-        self.nodes
-            .iter()
-            .find(|node| node.cpus.contains(cpu))
-            .map(|node| node.id)
+        self.nodes.iter().find(|node| node.cpus.contains(cpu)).map(|node| node.id)
     }
 
     /// All online CPUs.
     pub fn cpus(&self) -> CpuSet {
-        self.nodes
-            .iter()
-            .flat_map(|node| node.cpus.iter())
-            .collect()
+        self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
     }
 
     /// The SLIT distance from `a` to `b`; when the machine lacks one of them, 10 for the same node and 20 for others.
     pub fn distance(&self, a: NodeId, b: NodeId) -> u32 {
-        let known = self
-            .index_of(b)
-            .and_then(|to| self.node(a)?.distances.get(to).copied());
-        known.unwrap_or(if a == b {
-            LOCAL_DISTANCE
-        } else {
-            REMOTE_DISTANCE
-        })
+        let known = self.index_of(b).and_then(|to| self.node(a)?.distances.get(to).copied());
+        known.unwrap_or(if a == b { LOCAL_DISTANCE } else { REMOTE_DISTANCE })
     }
 
     /// The nodes that threads can be placed on.
@@ -100,17 +88,13 @@ impl Machine {
 
     /// Whether the machine has that node and the node has memory and no CPUs: HBM, CXL, PMEM.
     pub fn is_memory_only(&self, node: NodeId) -> bool {
-        self.node(node)
-            .is_some_and(|node| node.cpus.is_empty() && node.memory_bytes > 0)
+        self.node(node).is_some_and(|node| node.cpus.is_empty() && node.memory_bytes > 0)
     }
 
     /// The node that a thread allowed on these CPUs is pinned to. Offline CPUs in the set do not count, as the thread
     /// cannot run there; `None` when the others span several nodes, or when none are left.
     pub fn single_node(&self, cpus: &CpuSet) -> Option<NodeId> {
-        let mut nodes = self
-            .nodes
-            .iter()
-            .filter(|node| !node.cpus.intersection(cpus).is_empty());
+        let mut nodes = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());
         let first = nodes.next()?;
         nodes.next().is_none().then_some(first.id)
     }
@@ -118,27 +102,18 @@ impl Machine {
     /// The memory-only nodes that no other memory-only node is nearer than, seen from `from`; several when they are
     /// equally near, none when the machine has no such node. Pages there are `memory_tier_local` to threads on `from`.
     pub fn nearest_memory_only(&self, from: NodeId) -> Vec<NodeId> {
-        let memory_only = || {
-            self.nodes
-                .iter()
-                .filter(|node| self.is_memory_only(node.id))
-                .map(|node| node.id)
-        };
+        let memory_only = || self.nodes.iter().filter(|node| self.is_memory_only(node.id)).map(|node| node.id);
         let Some(least) = memory_only().map(|node| self.distance(from, node)).min() else {
             return Vec::new();
         };
-        memory_only()
-            .filter(|&node| self.distance(from, node) == least)
-            .collect()
+        memory_only().filter(|&node| self.distance(from, node) == least).collect()
     }
 
     /// The node with memory that is nearest to `from`, itself if it has memory; the first in order when several are
     /// equally near. `None` only for a machine without memory, which [`Machine::validate`] refuses.
     pub fn nearest_with_memory(&self, from: NodeId) -> Option<NodeId> {
         let is_self = |node: &&Node| node.id != from;
-        self.nodes_with_memory()
-            .min_by_key(|node| (is_self(node), self.distance(from, node.id)))
-            .map(|node| node.id)
+        self.nodes_with_memory().min_by_key(|node| (is_self(node), self.distance(from, node.id))).map(|node| node.id)
     }
 
     /// Checks that the machine does not contradict itself: ids unique and ascending, distances square and positive,
@@ -147,40 +122,22 @@ impl Machine {
     /// # Errors
     /// [`TopologyError::Invalid`] naming the first contradiction.
     pub fn validate(&self) -> Result<(), TopologyError> {
-        let invalid = |reason: String| {
-            Err(TopologyError::Invalid {
-                machine: self.name.clone(),
-                reason,
-            })
-        };
+        let invalid = |reason: String| Err(TopologyError::Invalid { machine: self.name.clone(), reason });
         let mut seen = CpuSet::new();
         for (index, node) in self.nodes.iter().enumerate() {
             if index > 0 && self.nodes[index - 1].id >= node.id {
-                return invalid(format!(
-                    "node {} follows node {}",
-                    node.id,
-                    self.nodes[index - 1].id
-                ));
+                return invalid(format!("node {} follows node {}", node.id, self.nodes[index - 1].id));
             }
             if node.distances.len() != self.nodes.len() {
                 let (has, wants) = (node.distances.len(), self.nodes.len());
-                return invalid(format!(
-                    "node {} has {has} distances, but there are {wants} nodes",
-                    node.id
-                ));
+                return invalid(format!("node {} has {has} distances, but there are {wants} nodes", node.id));
             }
             if let Some(to) = node.distances.iter().position(|&distance| distance == 0) {
-                return invalid(format!(
-                    "the distance from node {} to node {} is 0",
-                    node.id, self.nodes[to].id
-                ));
+                return invalid(format!("the distance from node {} to node {} is 0", node.id, self.nodes[to].id));
             }
             let twice = seen.intersection(&node.cpus);
             if !twice.is_empty() {
-                return invalid(format!(
-                    "CPUs {twice} are on node {} and on a node before it",
-                    node.id
-                ));
+                return invalid(format!("CPUs {twice} are on node {} and on a node before it", node.id));
             }
             seen.extend(node.cpus.iter());
         }
@@ -219,11 +176,7 @@ mod tests {
             node(3, "", 1 << 30, &[17, 28, 10, 28]),
             node(7, "", 1 << 30, &[28, 28, 28, 10]),
         ];
-        Machine {
-            name: "test".to_owned(),
-            is_virtual: true,
-            nodes,
-        }
+        Machine { name: "test".to_owned(), is_virtual: true, nodes }
     }
 
     #[test]
@@ -235,21 +188,11 @@ mod tests {
         assert_eq!(m.index_of(NodeId(1)), None);
         assert_eq!(m.distance(NodeId(2), NodeId(3)), 28);
         assert_eq!(m.distance(NodeId(3), NodeId(0)), 17);
-        assert_eq!(
-            (
-                m.distance(NodeId(9), NodeId(9)),
-                m.distance(NodeId(9), NodeId(0))
-            ),
-            (10, 20)
-        );
+        assert_eq!((m.distance(NodeId(9), NodeId(9)), m.distance(NodeId(9), NodeId(0))), (10, 20));
         assert_eq!(m.node_of_cpu(3), Some(NodeId(2)));
         assert_eq!(m.node_of_cpu(4), None);
         assert!(m.has_cpus(NodeId(2)) && !m.has_cpus(NodeId(3)) && !m.has_cpus(NodeId(1)));
-        assert!(
-            m.is_memory_only(NodeId(7))
-                && !m.is_memory_only(NodeId(2))
-                && !m.is_memory_only(NodeId(1))
-        );
+        assert!(m.is_memory_only(NodeId(7)) && !m.is_memory_only(NodeId(2)) && !m.is_memory_only(NodeId(1)));
         assert_eq!(m.cpus().to_string(), "0-3");
     }
 
@@ -260,11 +203,7 @@ mod tests {
         assert_eq!(single("0"), Some(NodeId(0)));
         assert_eq!(single("2-3"), Some(NodeId(2)));
         assert_eq!(single("1-2"), None);
-        assert_eq!(
-            single("3-100"),
-            Some(NodeId(2)),
-            "offline CPUs do not unpin"
-        );
+        assert_eq!(single("3-100"), Some(NodeId(2)), "offline CPUs do not unpin");
         assert_eq!(single("0-65535"), None);
         assert_eq!(single("64"), None);
         assert_eq!(single(""), None);
@@ -289,26 +228,11 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         broken(|m| m.nodes[1].id = NodeId(0), "node 0 follows node 0");
-        broken(
-            |m| m.nodes[2].distances.truncate(2),
-            "node 3 has 2 distances, but there are 4",
-        );
-        broken(
-            |m| m.nodes[0].distances[1] = 0,
-            "from node 0 to node 2 is 0",
-        );
-        broken(
-            |m| m.nodes[1].cpus = CpuSet::from_iter([1, 2]),
-            "CPUs 1 are on node 2",
-        );
-        broken(
-            |m| m.nodes.iter_mut().for_each(|n| n.cpus = CpuSet::new()),
-            "no node has CPUs",
-        );
-        broken(
-            |m| m.nodes.iter_mut().for_each(|n| n.memory_bytes = 0),
-            "no node has memory",
-        );
+        broken(|m| m.nodes[2].distances.truncate(2), "node 3 has 2 distances, but there are 4");
+        broken(|m| m.nodes[0].distances[1] = 0, "from node 0 to node 2 is 0");
+        broken(|m| m.nodes[1].cpus = CpuSet::from_iter([1, 2]), "CPUs 1 are on node 2");
+        broken(|m| m.nodes.iter_mut().for_each(|n| n.cpus = CpuSet::new()), "no node has CPUs");
+        broken(|m| m.nodes.iter_mut().for_each(|n| n.memory_bytes = 0), "no node has memory");
         broken(|m| m.nodes.clear(), "no node has CPUs");
     }
 }

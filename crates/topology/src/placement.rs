@@ -24,24 +24,18 @@ impl ThreadPlacement {
             ThreadPlacement::None => None,
             ThreadPlacement::Spread => {
                 let nodes = machine.nodes_with_cpus().count();
-                machine
-                    .nodes_with_cpus()
-                    .nth(thread_index.checked_rem(nodes)?)
-                    .map(|node| node.id)
+                machine.nodes_with_cpus().nth(thread_index.checked_rem(nodes)?).map(|node| node.id)
             }
             ThreadPlacement::Compact => {
                 let cpus: usize = machine.nodes.iter().map(|node| node.cpus.len()).sum();
                 let mut left = thread_index.checked_rem(cpus)?;
-                machine
-                    .nodes
-                    .iter()
-                    .find_map(|node| match left.checked_sub(node.cpus.len()) {
-                        None => Some(node.id),
-                        Some(rest) => {
-                            left = rest;
-                            None
-                        }
-                    })
+                machine.nodes.iter().find_map(|node| match left.checked_sub(node.cpus.len()) {
+                    None => Some(node.id),
+                    Some(rest) => {
+                        left = rest;
+                        None
+                    }
+                })
             }
         }
     }
@@ -81,41 +75,21 @@ mod tests {
     fn nodes(placement: &str, machine: &str, threads: usize) -> Vec<Option<u16>> {
         let m = Machine::parse(machine, &Machine::preset("togian").unwrap()).unwrap();
         let placement: ThreadPlacement = placement.parse().unwrap();
-        (0..threads)
-            .map(|thread| placement.node_of(&m, thread).map(|node| node.0))
-            .collect()
+        (0..threads).map(|thread| placement.node_of(&m, thread).map(|node| node.0)).collect()
     }
 
     #[test]
     fn spread_goes_round_the_nodes_with_cpus() {
-        assert_eq!(
-            nodes("spread", "3x2", 5),
-            [Some(0), Some(1), Some(2), Some(0), Some(1)]
-        );
-        assert_eq!(
-            nodes("spread", "cxl2", 4),
-            [Some(0), Some(1), Some(0), Some(1)]
-        );
+        assert_eq!(nodes("spread", "3x2", 5), [Some(0), Some(1), Some(2), Some(0), Some(1)]);
+        assert_eq!(nodes("spread", "cxl2", 4), [Some(0), Some(1), Some(0), Some(1)]);
     }
 
     #[test]
     fn compact_fills_node_by_node_and_starts_over() {
-        assert_eq!(
-            nodes("compact", "2x3", 8),
-            [0, 0, 0, 1, 1, 1, 0, 0].map(Some)
-        );
+        assert_eq!(nodes("compact", "2x3", 8), [0, 0, 0, 1, 1, 1, 0, 0].map(Some));
         // The first node has 72 CPUs, the third 64, the others of the eight none.
         let knl = nodes("compact", "knl-snc4-flat", 273);
-        for (thread, node) in [
-            (0, 0),
-            (71, 0),
-            (72, 1),
-            (144, 2),
-            (207, 2),
-            (208, 3),
-            (271, 3),
-            (272, 0),
-        ] {
+        for (thread, node) in [(0, 0), (71, 0), (72, 1), (144, 2), (207, 2), (208, 3), (271, 3), (272, 0)] {
             assert_eq!(knl[thread], Some(node), "thread {thread}");
         }
     }
@@ -131,9 +105,6 @@ mod tests {
             assert_eq!(word.parse::<ThreadPlacement>().unwrap().to_string(), word);
         }
         let error = "Spread".parse::<ThreadPlacement>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "unknown thread placement `Spread`; known are spread, compact, none"
-        );
+        assert_eq!(error, "unknown thread placement `Spread`; known are spread, compact, none");
     }
 }

@@ -36,16 +36,8 @@ impl PagePolicy {
             Some(_) => "has without memory",
             None => "does not have",
         };
-        let known: Vec<String> = machine
-            .nodes_with_memory()
-            .map(|node| node.id.to_string())
-            .collect();
-        Err(TopologyError::PolicyNode {
-            node,
-            machine: machine.name.clone(),
-            reason,
-            known: known.join(", "),
-        })
+        let known: Vec<String> = machine.nodes_with_memory().map(|node| node.id.to_string()).collect();
+        Err(TopologyError::PolicyNode { node, machine: machine.name.clone(), reason, known: known.join(", ") })
     }
 
     /// The home of a page (by number, address / page size) first touched by a thread running on `toucher`.
@@ -55,10 +47,7 @@ impl PagePolicy {
     pub fn home(self, machine: &Machine, page: u64, toucher: NodeId) -> NodeId {
         let nth = |draw: u64| match machine.nodes_with_memory().count() as u64 {
             0 => None,
-            nodes => machine
-                .nodes_with_memory()
-                .nth((draw % nodes) as usize)
-                .map(|node| node.id),
+            nodes => machine.nodes_with_memory().nth((draw % nodes) as usize).map(|node| node.id),
         };
         let home = match self {
             PagePolicy::FirstTouch => machine.nearest_with_memory(toucher),
@@ -82,11 +71,7 @@ impl FromStr for PagePolicy {
     type Err = TopologyError;
 
     fn from_str(text: &str) -> Result<Self, TopologyError> {
-        let unknown = || TopologyError::Word {
-            what: "page policy",
-            word: text.to_owned(),
-            known: KNOWN,
-        };
+        let unknown = || TopologyError::Word { what: "page policy", word: text.to_owned(), known: KNOWN };
         match text.split_once(':') {
             None => match text {
                 "first-touch" => Ok(PagePolicy::FirstTouch),
@@ -94,10 +79,7 @@ impl FromStr for PagePolicy {
                 "random" => Ok(PagePolicy::Random(0)),
                 _ => Err(unknown()),
             },
-            Some(("bind", node)) => node
-                .parse()
-                .map(|node| PagePolicy::Bind(NodeId(node)))
-                .map_err(|_| unknown()),
+            Some(("bind", node)) => node.parse().map(|node| PagePolicy::Bind(NodeId(node))).map_err(|_| unknown()),
             Some(("random", seed)) => seed.parse().map(PagePolicy::Random).map_err(|_| unknown()),
             Some(_) => Err(unknown()),
         }
@@ -125,9 +107,7 @@ mod tests {
 
     fn homes(policy: &str, m: &Machine, pages: std::ops::Range<u64>, toucher: u16) -> Vec<u16> {
         let policy: PagePolicy = policy.parse().unwrap();
-        pages
-            .map(|page| policy.home(m, page, NodeId(toucher)).0)
-            .collect()
+        pages.map(|page| policy.home(m, page, NodeId(toucher)).0).collect()
     }
 
     #[test]
@@ -141,10 +121,7 @@ mod tests {
 
     #[test]
     fn interleave_goes_round_the_nodes_with_memory() {
-        assert_eq!(
-            homes("interleave", &machine("3x2"), 4..9, 0),
-            [1, 2, 0, 1, 2]
-        );
+        assert_eq!(homes("interleave", &machine("3x2"), 4..9, 0), [1, 2, 0, 1, 2]);
         let mut m = machine("3x2");
         m.nodes[1].memory_bytes = 0;
         assert_eq!(homes("interleave", &m, 0..4, 1), [0, 2, 0, 2]);
@@ -156,21 +133,9 @@ mod tests {
         m.nodes[1].memory_bytes = 0;
         assert_eq!(homes("bind:3", &m, 0..2, 0), [3, 3]);
         assert!(PagePolicy::Bind(NodeId(3)).check(&m).is_ok());
-        let error = PagePolicy::Bind(NodeId(9))
-            .check(&m)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("does not have") && error.contains("0, 2, 3"),
-            "{error}"
-        );
-        assert!(
-            PagePolicy::Bind(NodeId(1))
-                .check(&m)
-                .unwrap_err()
-                .to_string()
-                .contains("without memory")
-        );
+        let error = PagePolicy::Bind(NodeId(9)).check(&m).unwrap_err().to_string();
+        assert!(error.contains("does not have") && error.contains("0, 2, 3"), "{error}");
+        assert!(PagePolicy::Bind(NodeId(1)).check(&m).unwrap_err().to_string().contains("without memory"));
     }
 
     #[test]
@@ -181,10 +146,7 @@ mod tests {
         assert_ne!(drawn, homes("random:8", &m, 0..4000, 0));
         for node in 0..4 {
             let pages = drawn.iter().filter(|&&home| home == node).count();
-            assert!(
-                (900..1100).contains(&pages),
-                "{pages} of 4000 pages on node {node}"
-            );
+            assert!((900..1100).contains(&pages), "{pages} of 4000 pages on node {node}");
         }
     }
 
@@ -193,23 +155,8 @@ mod tests {
         for word in ["first-touch", "interleave", "bind:12", "random:99"] {
             assert_eq!(word.parse::<PagePolicy>().unwrap().to_string(), word);
         }
-        for word in [
-            "",
-            "bind",
-            "bind:",
-            "bind:-1",
-            "bind:70000",
-            "random:x",
-            "interleave:0",
-            "firsttouch",
-        ] {
-            assert!(
-                word.parse::<PagePolicy>()
-                    .unwrap_err()
-                    .to_string()
-                    .contains(KNOWN),
-                "{word}"
-            );
+        for word in ["", "bind", "bind:", "bind:-1", "bind:70000", "random:x", "interleave:0", "firsttouch"] {
+            assert!(word.parse::<PagePolicy>().unwrap_err().to_string().contains(KNOWN), "{word}");
         }
     }
 }

@@ -68,30 +68,10 @@ static TABLE: [Preset; 6] = [
         name: "knl-snc4-flat",
         description: "Intel Xeon Phi 7250, SNC-4, flat: 4 nodes with CPUs (272 in all), 4 MCDRAM nodes without",
         nodes: &[
-            (
-                "0-17,68-85,136-153,204-221",
-                24,
-                1,
-                &[10, 21, 21, 21, 31, 41, 41, 41],
-            ),
-            (
-                "18-35,86-103,154-171,222-239",
-                24,
-                1,
-                &[21, 10, 21, 21, 41, 31, 41, 41],
-            ),
-            (
-                "36-51,104-119,172-187,240-255",
-                24,
-                1,
-                &[21, 21, 10, 21, 41, 41, 31, 41],
-            ),
-            (
-                "52-67,120-135,188-203,256-271",
-                24,
-                1,
-                &[21, 21, 21, 10, 41, 41, 41, 31],
-            ),
+            ("0-17,68-85,136-153,204-221", 24, 1, &[10, 21, 21, 21, 31, 41, 41, 41]),
+            ("18-35,86-103,154-171,222-239", 24, 1, &[21, 10, 21, 21, 41, 31, 41, 41]),
+            ("36-51,104-119,172-187,240-255", 24, 1, &[21, 21, 10, 21, 41, 41, 31, 41]),
+            ("52-67,120-135,188-203,256-271", 24, 1, &[21, 21, 21, 10, 41, 41, 41, 31]),
             ("", 4, 0, &[31, 41, 41, 41, 10, 41, 41, 41]),
             ("", 4, 0, &[41, 31, 41, 41, 41, 10, 41, 41]),
             ("", 4, 0, &[41, 41, 31, 41, 41, 41, 10, 41]),
@@ -120,11 +100,7 @@ static TABLE: [Preset; 6] = [
     Preset {
         name: "cxl2",
         description: "2 nodes x 16 CPUs, and a CXL memory expander at the first as a node without CPUs",
-        nodes: &[
-            ("0-15", 64, 0, &[10, 21, 14]),
-            ("16-31", 64, 0, &[21, 10, 24]),
-            ("", 128, 1, &[14, 24, 10]),
-        ],
+        nodes: &[("0-15", 64, 0, &[10, 21, 14]), ("16-31", 64, 0, &[21, 10, 24]), ("", 128, 1, &[14, 24, 10])],
     },
 ];
 
@@ -136,29 +112,24 @@ impl Machine {
 
     /// The preset of that name.
     pub fn preset(name: &str) -> Option<Machine> {
-        TABLE
-            .iter()
-            .find(|preset| preset.name == name)
-            .and_then(|preset| preset.machine().ok())
+        TABLE.iter().find(|preset| preset.name == name).and_then(|preset| preset.machine().ok())
     }
 }
 
 impl Preset {
     fn machine(&self) -> Result<Machine, TopologyError> {
-        let nodes = (0..)
-            .zip(self.nodes)
-            .map(|(id, &(cpus, gib, tier, distances))| {
-                Ok(Node {
-                    id: NodeId(id),
-                    cpus: CpuSet::parse(cpus)?,
-                    memory_bytes: gib << 30,
-                    distances: distances.to_vec(),
-                    tier,
-                    huge_page_sizes: HUGE_PAGE_SIZES.to_vec(),
-                    latency_ns: None,
-                    bandwidth: None,
-                })
-            });
+        let nodes = (0..).zip(self.nodes).map(|(id, &(cpus, gib, tier, distances))| {
+            Ok(Node {
+                id: NodeId(id),
+                cpus: CpuSet::parse(cpus)?,
+                memory_bytes: gib << 30,
+                distances: distances.to_vec(),
+                tier,
+                huge_page_sizes: HUGE_PAGE_SIZES.to_vec(),
+                latency_ns: None,
+                bandwidth: None,
+            })
+        });
         Ok(Machine {
             name: self.name.to_owned(),
             is_virtual: true,
@@ -180,14 +151,7 @@ mod tests {
             for a in &m.nodes {
                 assert_eq!(m.distance(a.id, a.id), 10, "{}", preset.name);
                 for b in &m.nodes {
-                    assert_eq!(
-                        m.distance(a.id, b.id),
-                        m.distance(b.id, a.id),
-                        "{} {} {}",
-                        preset.name,
-                        a.id,
-                        b.id
-                    );
+                    assert_eq!(m.distance(a.id, b.id), m.distance(b.id, a.id), "{} {} {}", preset.name, a.id, b.id);
                 }
             }
         }
@@ -197,10 +161,7 @@ mod tests {
     fn presets_have_the_shape_that_the_manual_promises() {
         let shape = |name| {
             let m = Machine::preset(name).unwrap();
-            m.nodes
-                .iter()
-                .map(|node| node.cpus.len())
-                .collect::<Vec<_>>()
+            m.nodes.iter().map(|node| node.cpus.len()).collect::<Vec<_>>()
         };
         assert_eq!(shape("togian"), [8; 8]);
         assert_eq!(shape("xeon64"), [16; 4]);
@@ -216,13 +177,7 @@ mod tests {
     #[test]
     fn togian_has_the_distances_of_the_paper() {
         let m = Machine::preset("togian").unwrap();
-        let count = |distance| {
-            m.nodes
-                .iter()
-                .flat_map(|node| &node.distances)
-                .filter(|&&d| d == distance)
-                .count()
-        };
+        let count = |distance| m.nodes.iter().flat_map(|node| &node.distances).filter(|&&d| d == distance).count();
         assert_eq!(count(10), 8);
         assert_eq!((count(16), count(22)), (36, 20));
     }

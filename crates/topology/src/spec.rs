@@ -33,18 +33,12 @@ impl Machine {
         if path.is_file() || spec.contains('/') || spec.ends_with(".xml") {
             return hwloc::read(path);
         }
-        let presets: Vec<&str> = Machine::presets()
-            .iter()
-            .map(|preset| preset.name)
-            .collect();
+        let presets: Vec<&str> = Machine::presets().iter().map(|preset| preset.name).collect();
         let reason = format!(
             "it is neither `real` or `default`, nor NODESxCPUS such as 4x8, nor a file of `lstopo machine.xml`, nor one of the presets {}",
             presets.join(", ")
         );
-        Err(TopologyError::Spec {
-            spec: spec.to_owned(),
-            reason,
-        })
+        Err(TopologyError::Spec { spec: spec.to_owned(), reason })
     }
 
     /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have memory,
@@ -72,15 +66,11 @@ impl Machine {
 /// The two numbers of `4x8`, as far as they are numbers.
 fn counts(spec: &str) -> Option<(&str, &str)> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    spec.split_once('x')
-        .filter(|(nodes, cpus)| is_number(nodes) && is_number(cpus))
+    spec.split_once('x').filter(|(nodes, cpus)| is_number(nodes) && is_number(cpus))
 }
 
 fn grid(spec: &str, nodes: &str, cpus: &str, host: &Machine) -> Result<Machine, TopologyError> {
-    let refuse = |reason: String| TopologyError::Spec {
-        spec: spec.to_owned(),
-        reason,
-    };
+    let refuse = |reason: String| TopologyError::Spec { spec: spec.to_owned(), reason };
     let nodes: usize = match nodes.parse() {
         Ok(nodes) if (1..=MAX_NODES).contains(&nodes) => nodes,
         _ => return Err(refuse(format!("a machine has 1 to {MAX_NODES} nodes"))),
@@ -88,34 +78,21 @@ fn grid(spec: &str, nodes: &str, cpus: &str, host: &Machine) -> Result<Machine, 
     let cpus: usize = match cpus.parse() {
         Ok(cpus) if (1..=MAX_CPUS / nodes).contains(&cpus) => cpus,
         _ => {
-            return Err(refuse(format!(
-                "each of {nodes} nodes has 1 to {} CPUs",
-                MAX_CPUS / nodes
-            )));
+            return Err(refuse(format!("each of {nodes} nodes has 1 to {} CPUs", MAX_CPUS / nodes)));
         }
     };
-    Ok(from_shares(
-        format!("{nodes}x{cpus}"),
-        &vec![cpus; nodes],
-        host,
-    ))
+    Ok(from_shares(format!("{nodes}x{cpus}"), &vec![cpus; nodes], host))
 }
 
 /// `count` things shared out among `among`, the first getting one more where it does not come out even.
 fn shares(count: usize, among: usize) -> Vec<usize> {
-    (0..among)
-        .map(|index| count / among + usize::from(index < count % among))
-        .collect()
+    (0..among).map(|index| count / among + usize::from(index < count % among)).collect()
 }
 
 /// A machine of equidistant nodes with so many CPUs each, numbered node by node.
 fn from_shares(name: String, shares: &[usize], host: &Machine) -> Machine {
     let memory: u64 = host.nodes.iter().map(|node| node.memory_bytes).sum();
-    let huge_page_sizes = host
-        .nodes
-        .iter()
-        .map(|node| &node.huge_page_sizes)
-        .max_by_key(|sizes| sizes.len());
+    let huge_page_sizes = host.nodes.iter().map(|node| &node.huge_page_sizes).max_by_key(|sizes| sizes.len());
     let mut first = 0;
     let nodes = shares.iter().enumerate().map(|(index, &cpus)| {
         let own = first..first + cpus as u32;
@@ -132,24 +109,12 @@ fn from_shares(name: String, shares: &[usize], host: &Machine) -> Machine {
             bandwidth: None,
         }
     });
-    Machine {
-        name,
-        is_virtual: true,
-        nodes: nodes.collect(),
-    }
+    Machine { name, is_virtual: true, nodes: nodes.collect() }
 }
 
 /// The row of node `index` when nothing is known of the distances.
 pub(crate) fn distances(index: usize, nodes: usize) -> Vec<u32> {
-    (0..nodes)
-        .map(|other| {
-            if other == index {
-                LOCAL_DISTANCE
-            } else {
-                REMOTE_DISTANCE
-            }
-        })
-        .collect()
+    (0..nodes).map(|other| if other == index { LOCAL_DISTANCE } else { REMOTE_DISTANCE }).collect()
 }
 
 #[cfg(test)]
@@ -167,33 +132,20 @@ mod tests {
             latency_ns: None,
             bandwidth: None,
         };
-        Machine {
-            name: "real".to_owned(),
-            is_virtual: false,
-            nodes: vec![node],
-        }
+        Machine { name: "real".to_owned(), is_virtual: false, nodes: vec![node] }
     }
 
     #[test]
     fn grids() {
         let m = Machine::parse("4x8", &host(2)).unwrap();
         m.validate().unwrap();
-        assert_eq!(
-            (m.name.as_str(), m.is_virtual, m.nodes.len()),
-            ("4x8", true, 4)
-        );
+        assert_eq!((m.name.as_str(), m.is_virtual, m.nodes.len()), ("4x8", true, 4));
         assert_eq!(m.nodes[2].cpus.to_string(), "16-23");
         assert_eq!(m.nodes[2].distances, [20, 20, 10, 20]);
         assert_eq!(m.nodes[2].memory_bytes, 2 << 30);
         assert_eq!(m.nodes[2].huge_page_sizes, [2 << 20]);
-        Machine::parse("1024x64", &host(2))
-            .unwrap()
-            .validate()
-            .unwrap();
-        assert_eq!(
-            Machine::parse("1x1", &host(2)).unwrap().nodes[0].distances,
-            [10]
-        );
+        Machine::parse("1024x64", &host(2)).unwrap().validate().unwrap();
+        assert_eq!(Machine::parse("1x1", &host(2)).unwrap().nodes[0].distances, [10]);
     }
 
     #[test]
@@ -201,31 +153,18 @@ mod tests {
         let cpus = |host_cpus| {
             let m = Machine::default_virtual(&host(host_cpus));
             m.validate().unwrap();
-            (
-                m.name.clone(),
-                m.nodes
-                    .iter()
-                    .map(|node| node.cpus.to_string())
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            )
+            (m.name.clone(), m.nodes.iter().map(|node| node.cpus.to_string()).collect::<Vec<_>>().join(" "))
         };
         assert_eq!(cpus(2), ("4x1".to_owned(), "0 1 2 3".to_owned()));
         assert_eq!(cpus(8), ("4x2".to_owned(), "0-1 2-3 4-5 6-7".to_owned()));
-        assert_eq!(
-            cpus(6),
-            ("6 CPUs on 4 nodes".to_owned(), "0-1 2-3 4 5".to_owned())
-        );
+        assert_eq!(cpus(6), ("6 CPUs on 4 nodes".to_owned(), "0-1 2-3 4 5".to_owned()));
     }
 
     #[test]
     fn real_is_the_host_and_default_is_what_record_uses() {
         let parse = |spec, host: &Machine| Machine::parse(spec, host).unwrap();
         assert_eq!(parse("real", &host(3)), host(3));
-        assert_eq!(
-            parse("default", &host(6)),
-            Machine::default_virtual(&host(6))
-        );
+        assert_eq!(parse("default", &host(6)), Machine::default_virtual(&host(6)));
         let two_nodes = parse("2x3", &host(6));
         assert_eq!(parse("default", &two_nodes), two_nodes);
     }
@@ -233,20 +172,14 @@ mod tests {
     #[test]
     fn refuses_what_is_no_machine() {
         for (spec, expected) in [
-            (
-                "4y8",
-                "togian, xeon64, opteron24, knl-snc4-flat, epyc-nps4, cxl2",
-            ),
+            ("4y8", "togian, xeon64, opteron24, knl-snc4-flat, epyc-nps4, cxl2"),
             ("", "NODESxCPUS"),
             ("x", "NODESxCPUS"),
             ("0x8", "1 to 1024 nodes"),
             ("1025x1", "1 to 1024 nodes"),
             ("99999999999999999999x1", "1 to 1024 nodes"),
             ("4x0", "each of 4 nodes has 1 to 16384 CPUs"),
-            (
-                "4x99999999999999999999",
-                "each of 4 nodes has 1 to 16384 CPUs",
-            ),
+            ("4x99999999999999999999", "each of 4 nodes has 1 to 16384 CPUs"),
             ("missing.xml", "cannot read missing.xml"),
             ("/nowhere/at-all", "cannot read /nowhere/at-all"),
         ] {

@@ -35,29 +35,17 @@ impl Machine {
             Some(ids) => read_nodes(root, &folder, &ids, online_cpus.as_ref())?,
             None => vec![without_numa(root, online_cpus)?],
         };
-        let machine = Machine {
-            name: "real".to_owned(),
-            is_virtual: false,
-            nodes,
-        };
+        let machine = Machine { name: "real".to_owned(), is_virtual: false, nodes };
         machine.validate()?;
         Ok(machine)
     }
 }
 
-fn read_nodes(
-    root: &Path,
-    folder: &Path,
-    ids: &CpuSet,
-    online: Option<&CpuSet>,
-) -> Result<Vec<Node>, TopologyError> {
+fn read_nodes(root: &Path, folder: &Path, ids: &CpuSet, online: Option<&CpuSet>) -> Result<Vec<Node>, TopologyError> {
     let count = ids.len();
     if ids.iter().any(|id| id as usize >= MAX_NODES) {
         let reason = format!("node ids past {} in `{ids}`", MAX_NODES - 1);
-        return Err(TopologyError::Malformed {
-            path: folder.join("online"),
-            reason,
-        });
+        return Err(TopologyError::Malformed { path: folder.join("online"), reason });
     }
     let mut nodes = Vec::with_capacity(count);
     for (index, id) in ids.iter().enumerate() {
@@ -103,35 +91,18 @@ fn without_numa(root: &Path, online_cpus: Option<CpuSet>) -> Result<Node, Topolo
 fn set_tiers(folder: &Path, nodes: &mut [Node]) -> Result<(), TopologyError> {
     let mut tiers: Vec<(u64, CpuSet)> = Vec::new();
     for (name, path) in entries(folder)? {
-        if let Some(tier) = name
-            .strip_prefix("memory_tier")
-            .and_then(|digits| digits.parse().ok())
-        {
+        if let Some(tier) = name.strip_prefix("memory_tier").and_then(|digits| digits.parse().ok()) {
             tiers.push((tier, required(&path.join("nodelist"), CpuSet::parse)?));
         }
     }
     tiers.retain(|(_, members)| nodes.iter().any(|node| members.contains(node.id.0.into())));
     tiers.sort();
-    let rank = |node: &Node| {
-        (0..)
-            .zip(&tiers)
-            .find(|(_, (_, members))| members.contains(node.id.0.into()))
-    };
-    let ranks: Vec<Option<u32>> = nodes
-        .iter()
-        .map(|node| rank(node).map(|(rank, _)| rank))
-        .collect();
-    let with_cpus = nodes
-        .iter()
-        .zip(&ranks)
-        .filter(|(node, _)| !node.cpus.is_empty());
+    let rank = |node: &Node| (0..).zip(&tiers).find(|(_, (_, members))| members.contains(node.id.0.into()));
+    let ranks: Vec<Option<u32>> = nodes.iter().map(|node| rank(node).map(|(rank, _)| rank)).collect();
+    let with_cpus = nodes.iter().zip(&ranks).filter(|(node, _)| !node.cpus.is_empty());
     let slowest_with_cpus = with_cpus.filter_map(|(_, &rank)| rank).max().unwrap_or(0);
     for (node, rank) in nodes.iter_mut().zip(ranks) {
-        let unranked = if node.cpus.is_empty() {
-            slowest_with_cpus + 1
-        } else {
-            0
-        };
+        let unranked = if node.cpus.is_empty() { slowest_with_cpus + 1 } else { 0 };
         node.tier = rank.unwrap_or(unranked);
     }
     Ok(())
@@ -139,47 +110,24 @@ fn set_tiers(folder: &Path, nodes: &mut [Node]) -> Result<(), TopologyError> {
 
 /// A figure of the node's nearest initiators, where the firmware has an HMAT.
 fn access(node: &Path, name: &str) -> Result<Option<f64>, TopologyError> {
-    let parse = |text: &str| {
-        text.trim()
-            .parse::<u64>()
-            .map_err(|_| format!("`{}` is not a number", excerpt(text)))
-    };
+    let parse = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("`{}` is not a number", excerpt(text)));
     let figure = optional(&node.join("access0/initiators").join(name), parse)?;
-    Ok(figure
-        .filter(|&figure| figure > 0)
-        .map(|figure| figure as f64))
+    Ok(figure.filter(|&figure| figure > 0).map(|figure| figure as f64))
 }
 
 /// The sizes for which there is a folder `hugepages-2048kB`, in bytes.
 fn huge_page_sizes(folder: &Path) -> Result<Vec<u64>, TopologyError> {
-    let size = |name: &str| {
-        name.strip_prefix("hugepages-")?
-            .strip_suffix("kB")?
-            .parse::<u64>()
-            .ok()?
-            .checked_mul(1024)
-    };
-    let mut sizes: Vec<u64> = entries(folder)?
-        .iter()
-        .filter_map(|(name, _)| size(name))
-        .collect();
+    let size = |name: &str| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?.checked_mul(1024);
+    let mut sizes: Vec<u64> = entries(folder)?.iter().filter_map(|(name, _)| size(name)).collect();
     sizes.sort_unstable();
     Ok(sizes)
 }
 
 /// `Node 0 MemTotal:  7694548 kB` or, in /proc/meminfo, without the node; in bytes.
 fn mem_total(text: &str) -> Result<u64, String> {
-    let line = text
-        .lines()
-        .find_map(|line| line.split_once("MemTotal:"))
-        .ok_or("there is no line MemTotal")?
-        .1;
-    let kib = line
-        .trim()
-        .strip_suffix("kB")
-        .and_then(|kib| kib.trim().parse::<u64>().ok());
-    kib.and_then(|kib| kib.checked_mul(1024))
-        .ok_or_else(|| format!("MemTotal is `{}`", excerpt(line)))
+    let line = text.lines().find_map(|line| line.split_once("MemTotal:")).ok_or("there is no line MemTotal")?.1;
+    let kib = line.trim().strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
+    kib.and_then(|kib| kib.checked_mul(1024)).ok_or_else(|| format!("MemTotal is `{}`", excerpt(line)))
 }
 
 fn numbers(text: &str, count: usize) -> Result<Vec<u32>, String> {
@@ -190,11 +138,7 @@ fn numbers(text: &str, count: usize) -> Result<Vec<u32>, String> {
         .map_err(|_| format!("`{}`", excerpt(text)))?;
     match numbers.len() == count {
         true => Ok(numbers),
-        false => Err(format!(
-            "{} distances for {count} online nodes: `{}`",
-            numbers.len(),
-            excerpt(text)
-        )),
+        false => Err(format!("{} distances for {count} online nodes: `{}`", numbers.len(), excerpt(text))),
     }
 }
 
@@ -205,49 +149,27 @@ fn excerpt(text: &str) -> String {
 /// Files of sysfs are small; the bound keeps a hostile tree from filling memory.
 const MAX_BYTES: u64 = 1 << 20;
 
-fn required<T, E: ToString>(
-    path: &Path,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, TopologyError> {
-    optional(path, parse)?.ok_or_else(|| TopologyError::Read {
-        path: path.into(),
-        source: ErrorKind::NotFound.into(),
-    })
+fn required<T, E: ToString>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, TopologyError> {
+    optional(path, parse)?.ok_or_else(|| TopologyError::Read { path: path.into(), source: ErrorKind::NotFound.into() })
 }
 
-fn optional<T, E: ToString>(
-    path: &Path,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<Option<T>, TopologyError> {
+fn optional<T, E: ToString>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Option<T>, TopologyError> {
     let text = match read_bounded(path, MAX_BYTES) {
         Err(TopologyError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
             return Ok(None);
         }
         text => text?,
     };
-    parse(&text)
-        .map(Some)
-        .map_err(|reason| TopologyError::Malformed {
-            path: path.into(),
-            reason: reason.to_string(),
-        })
+    parse(&text).map(Some).map_err(|reason| TopologyError::Malformed { path: path.into(), reason: reason.to_string() })
 }
 
 /// The text of a file of at most `limit` bytes.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<String, TopologyError> {
     use std::io::Read;
-    let read_error = |source| TopologyError::Read {
-        path: path.into(),
-        source,
-    };
-    let malformed = |reason: &str| TopologyError::Malformed {
-        path: path.into(),
-        reason: reason.to_owned(),
-    };
+    let read_error = |source| TopologyError::Read { path: path.into(), source };
+    let malformed = |reason: &str| TopologyError::Malformed { path: path.into(), reason: reason.to_owned() };
     let mut bytes = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
-        .map_err(read_error)?;
+    fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)).map_err(read_error)?;
     if bytes.len() as u64 > limit {
         return Err(malformed(&format!("longer than {} MiB", limit >> 20)));
     }
@@ -256,21 +178,11 @@ pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<String, TopologyEr
 
 /// Names and paths of a folder's entries; none when there is no such folder.
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, TopologyError> {
-    let read_error = |source| TopologyError::Read {
-        path: folder.into(),
-        source,
-    };
+    let read_error = |source| TopologyError::Read { path: folder.into(), source };
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(read_error)?,
     };
-    let named = |entry: fs::DirEntry| {
-        (
-            entry.file_name().to_string_lossy().into_owned(),
-            entry.path(),
-        )
-    };
-    entries
-        .map(|entry| entry.map(named).map_err(read_error))
-        .collect()
+    let named = |entry: fs::DirEntry| (entry.file_name().to_string_lossy().into_owned(), entry.path());
+    entries.map(|entry| entry.map(named).map_err(read_error)).collect()
 }

@@ -31,25 +31,13 @@ impl Tree {
         let kib = mib * 1024;
         self.with(&format!("{folder}/cpulist"), &format!("{cpus}\n"))
             .with(&format!("{folder}/distance"), &format!("{distance}\n"))
-            .with(
-                &format!("{folder}/meminfo"),
-                &format!("Node {id} MemTotal:  {kib} kB\nNode {id} MemFree:  1 kB\n"),
-            )
-            .with(
-                &format!("{folder}/hugepages/hugepages-1048576kB/nr_hugepages"),
-                "0\n",
-            )
-            .with(
-                &format!("{folder}/hugepages/hugepages-2048kB/nr_hugepages"),
-                "0\n",
-            )
+            .with(&format!("{folder}/meminfo"), &format!("Node {id} MemTotal:  {kib} kB\nNode {id} MemFree:  1 kB\n"))
+            .with(&format!("{folder}/hugepages/hugepages-1048576kB/nr_hugepages"), "0\n")
+            .with(&format!("{folder}/hugepages/hugepages-2048kB/nr_hugepages"), "0\n")
     }
 
     fn tier(self, tier: u32, nodes: &str) -> Self {
-        self.with(
-            &format!("sys/devices/virtual/memory_tiering/memory_tier{tier}/nodelist"),
-            &format!("{nodes}\n"),
-        )
+        self.with(&format!("sys/devices/virtual/memory_tiering/memory_tier{tier}/nodelist"), &format!("{nodes}\n"))
     }
 
     fn machine(&self) -> Machine {
@@ -78,10 +66,7 @@ fn tiers(machine: &Machine) -> Vec<u32> {
 #[test]
 fn two_symmetric_nodes() {
     let m = two_nodes().machine();
-    assert_eq!(
-        (m.name.as_str(), m.is_virtual, m.nodes.len()),
-        ("real", false, 2)
-    );
+    assert_eq!((m.name.as_str(), m.is_virtual, m.nodes.len()), ("real", false, 2));
     assert_eq!(m.nodes[1].id, NodeId(1));
     assert_eq!(m.nodes[1].cpus.to_string(), "4-7");
     assert_eq!(m.nodes[1].memory_bytes, 2 << 30);
@@ -100,10 +85,7 @@ fn numbers_with_holes() {
         .node(252, "", 256, "80 80 10 90")
         .node(253, "", 256, "80 80 90 10")
         .machine();
-    assert_eq!(
-        m.nodes.iter().map(|node| node.id.0).collect::<Vec<_>>(),
-        [0, 8, 252, 253]
-    );
+    assert_eq!(m.nodes.iter().map(|node| node.id.0).collect::<Vec<_>>(), [0, 8, 252, 253]);
     assert_eq!(m.distance(NodeId(8), NodeId(0)), 40);
     assert_eq!(m.distance(NodeId(253), NodeId(252)), 90);
     assert_eq!(tiers(&m), [0, 0, 1, 1]);
@@ -127,24 +109,17 @@ fn a_memory_only_node_has_the_kernels_tier() {
 
 #[test]
 fn offline_cpus_do_not_count() {
-    let m = two_nodes()
-        .with("sys/devices/system/cpu/online", "0-2,4-7\n")
-        .machine();
+    let m = two_nodes().with("sys/devices/system/cpu/online", "0-2,4-7\n").machine();
     assert_eq!(m.nodes[0].cpus.to_string(), "0-2");
     assert_eq!(m.node_of_cpu(3), None);
 }
 
 #[test]
 fn offline_nodes_are_not_there() {
-    let m = two_nodes()
-        .with(&format!("{NODE}/online"), "1\n")
-        .with(&format!("{NODE}/node1/distance"), "10\n")
-        .machine();
+    let m =
+        two_nodes().with(&format!("{NODE}/online"), "1\n").with(&format!("{NODE}/node1/distance"), "10\n").machine();
     assert_eq!(m.nodes.len(), 1);
-    assert_eq!(
-        (m.index_of(NodeId(0)), m.index_of(NodeId(1))),
-        (None, Some(0))
-    );
+    assert_eq!((m.index_of(NodeId(0)), m.index_of(NodeId(1))), (None, Some(0)));
 }
 
 #[test]
@@ -156,9 +131,7 @@ fn a_node_may_have_cpus_and_no_memory() {
 
 #[test]
 fn a_missing_distance_file_makes_nodes_equidistant() {
-    let m = two_nodes()
-        .without(&format!("{NODE}/node1/distance"))
-        .machine();
+    let m = two_nodes().without(&format!("{NODE}/node1/distance")).machine();
     assert_eq!(m.nodes[0].distances, [10, 21]);
     assert_eq!(m.nodes[1].distances, [20, 10]);
 }
@@ -172,36 +145,19 @@ fn takes_latency_and_bandwidth_of_the_firmware() {
         .machine();
     assert_eq!(m.nodes[0].latency_ns, Some(76.0));
     assert_eq!(m.nodes[0].bandwidth, Some(131_072e6));
-    let m = two_nodes()
-        .with(&format!("{access}/read_latency"), "0\n")
-        .machine();
-    assert_eq!(
-        m.nodes[0].latency_ns, None,
-        "0 is how the kernel says nothing"
-    );
+    let m = two_nodes().with(&format!("{access}/read_latency"), "0\n").machine();
+    assert_eq!(m.nodes[0].latency_ns, None, "0 is how the kernel says nothing");
 }
 
 #[test]
 fn a_kernel_without_numa_is_one_node() {
     let tree = Tree::new()
         .with("sys/devices/system/cpu/online", "0-3\n")
-        .with(
-            "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-            "0\n",
-        )
-        .with(
-            "proc/meminfo",
-            "MemTotal:        1024 kB\nMemFree:  12 kB\n",
-        );
+        .with("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0\n")
+        .with("proc/meminfo", "MemTotal:        1024 kB\nMemFree:  12 kB\n");
     let m = tree.machine();
     assert_eq!(m.nodes.len(), 1);
-    assert_eq!(
-        (
-            m.nodes[0].cpus.to_string().as_str(),
-            m.nodes[0].memory_bytes
-        ),
-        ("0-3", 1 << 20)
-    );
+    assert_eq!((m.nodes[0].cpus.to_string().as_str(), m.nodes[0].memory_bytes), ("0-3", 1 << 20));
     assert_eq!(m.nodes[0].huge_page_sizes, [2 << 20]);
     assert_eq!(m.nodes[0].distances, [10]);
 }
@@ -210,56 +166,16 @@ fn a_kernel_without_numa_is_one_node() {
 fn names_the_file_and_what_is_wrong_with_it() {
     let node0 = format!("{NODE}/node0");
     for (path, text, expected) in [
-        (
-            format!("{NODE}/online"),
-            "0-1,x\n",
-            format!("{NODE}/online: `0-1,x` is not a list"),
-        ),
-        (
-            format!("{NODE}/online"),
-            "0-5000\n",
-            format!("{NODE}/online: node ids past 1023"),
-        ),
-        (
-            format!("{NODE}/online"),
-            "0,2\n",
-            format!("cannot read {NODE}/node2/cpulist"),
-        ),
-        (
-            format!("{NODE}/online"),
-            "\n",
-            "no node has CPUs".to_owned(),
-        ),
-        (
-            format!("{node0}/cpulist"),
-            "0-\n",
-            format!("{node0}/cpulist: `0-` is not a list"),
-        ),
-        (
-            format!("{node0}/cpulist"),
-            "0-4\n",
-            "CPUs 4 are on node 1 and on a node before it".to_owned(),
-        ),
-        (
-            format!("{node0}/distance"),
-            "10\n",
-            format!("{node0}/distance: 1 distances for 2 online nodes: `10`"),
-        ),
-        (
-            format!("{node0}/distance"),
-            "10 -1\n",
-            format!("{node0}/distance: `10 -1`"),
-        ),
-        (
-            format!("{node0}/meminfo"),
-            "Node 0 MemFree: 1 kB\n",
-            format!("{node0}/meminfo: there is no line MemTotal"),
-        ),
-        (
-            format!("{node0}/meminfo"),
-            "Node 0 MemTotal: x kB\n",
-            format!("{node0}/meminfo: MemTotal is `x kB`"),
-        ),
+        (format!("{NODE}/online"), "0-1,x\n", format!("{NODE}/online: `0-1,x` is not a list")),
+        (format!("{NODE}/online"), "0-5000\n", format!("{NODE}/online: node ids past 1023")),
+        (format!("{NODE}/online"), "0,2\n", format!("cannot read {NODE}/node2/cpulist")),
+        (format!("{NODE}/online"), "\n", "no node has CPUs".to_owned()),
+        (format!("{node0}/cpulist"), "0-\n", format!("{node0}/cpulist: `0-` is not a list")),
+        (format!("{node0}/cpulist"), "0-4\n", "CPUs 4 are on node 1 and on a node before it".to_owned()),
+        (format!("{node0}/distance"), "10\n", format!("{node0}/distance: 1 distances for 2 online nodes: `10`")),
+        (format!("{node0}/distance"), "10 -1\n", format!("{node0}/distance: `10 -1`")),
+        (format!("{node0}/meminfo"), "Node 0 MemFree: 1 kB\n", format!("{node0}/meminfo: there is no line MemTotal")),
+        (format!("{node0}/meminfo"), "Node 0 MemTotal: x kB\n", format!("{node0}/meminfo: MemTotal is `x kB`")),
         (
             format!("{node0}/access0/initiators/read_latency"),
             "fast\n",
@@ -274,15 +190,10 @@ fn names_the_file_and_what_is_wrong_with_it() {
         let error = two_nodes().with(&path, text).error();
         assert!(error.contains(&expected), "{path} with {text:?}: {error}");
     }
-    let error = two_nodes()
-        .with(&format!("{node0}/cpulist"), &"0,".repeat(1 << 20))
-        .error();
+    let error = two_nodes().with(&format!("{node0}/cpulist"), &"0,".repeat(1 << 20)).error();
     assert!(error.contains("cpulist: longer than 1 MiB"), "{error}");
     let error = Tree::new().error();
-    assert_eq!(
-        error,
-        "cannot read sys/devices/system/cpu/online: entity not found"
-    );
+    assert_eq!(error, "cannot read sys/devices/system/cpu/online: entity not found");
 }
 
 #[test]

@@ -7,14 +7,9 @@ use super::{Complaint, Tree};
 const MAX_LINES: usize = 600;
 
 /// Files that are one thing although they are long, and why.
-const LONG_FILES: &[(&str, &str)] = &[(
-    "crates/isa/tests/golden.rs",
-    "a table: one row per instruction form",
-)];
+const LONG_FILES: &[(&str, &str)] = &[("crates/isa/tests/golden.rs", "a table: one row per instruction form")];
 
-const SOURCES: [&str; 12] = [
-    ".rs", ".c", ".h", ".cc", ".f90", ".hs", ".py", ".sh", ".ts", ".svelte", ".S", ".java",
-];
+const SOURCES: [&str; 12] = [".rs", ".c", ".h", ".cc", ".f90", ".hs", ".py", ".sh", ".ts", ".svelte", ".S", ".java"];
 
 /// A file past 600 lines is one thing for a stated reason, or is split.
 pub fn long_files_have_a_reason(tree: &Tree) -> Vec<Complaint> {
@@ -23,25 +18,15 @@ pub fn long_files_have_a_reason(tree: &Tree) -> Vec<Complaint> {
 
 fn long_files(tree: &Tree, reasons: &[(&str, &str)]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| SOURCES.iter().any(|end| file.path.ends_with(end)))
-    {
+    for file in tree.files.iter().filter(|file| SOURCES.iter().any(|end| file.path.ends_with(end))) {
         let lines = file.text.lines().count();
         let has_reason = reasons.iter().any(|(path, _)| *path == file.path);
         if lines > MAX_LINES && !has_reason {
-            let text = format!(
-                "{lines} lines: split it, or give the reason in LONG_FILES of xtask/src/tidy/files.rs"
-            );
+            let text = format!("{lines} lines: split it, or give the reason in LONG_FILES of xtask/src/tidy/files.rs");
             complaints.push(Complaint::new(file, 0, text));
         }
         if lines <= MAX_LINES && has_reason {
-            complaints.push(Complaint::new(
-                file,
-                0,
-                "no longer long: take it out of LONG_FILES",
-            ));
+            complaints.push(Complaint::new(file, 0, "no longer long: take it out of LONG_FILES"));
         }
     }
     complaints
@@ -51,23 +36,10 @@ fn long_files(tree: &Tree, reasons: &[(&str, &str)]) -> Vec<Complaint> {
 pub fn whitespace_is_clean(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let is_makefile = |path: &str| path.ends_with("Makefile") || path.ends_with(".mk");
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| !is_given(&file.path) && !file.path.ends_with(".lock"))
-    {
-        for (number, line) in file
-            .text
-            .split_terminator('\n')
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
-        {
+    for file in tree.files.iter().filter(|file| !is_given(&file.path) && !file.path.ends_with(".lock")) {
+        for (number, line) in file.text.split_terminator('\n').enumerate().map(|(index, line)| (index + 1, line)) {
             if line.ends_with([' ', '\t', '\r']) {
-                complaints.push(Complaint::new(
-                    file,
-                    number,
-                    "blanks at the end of the line",
-                ));
+                complaints.push(Complaint::new(file, number, "blanks at the end of the line"));
             }
             if line.contains('\t') && !is_makefile(&file.path) {
                 complaints.push(Complaint::new(file, number, "a tab"));
@@ -83,35 +55,18 @@ pub fn whitespace_is_clean(tree: &Tree) -> Vec<Complaint> {
 /// Folders that exist on one machine only: the home of its administrator, its users', its work trees.
 pub fn no_paths_of_a_machine(tree: &Tree) -> Vec<Complaint> {
     // In pieces, so that this file does not complain about itself. `user` is nobody in particular.
-    let folders = [
-        concat!("/ro", "ot/"),
-        concat!("/wo", "rk/"),
-        concat!("/fa", "rm/"),
-        concat!("/ho", "me/"),
-    ];
+    let folders = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/fa", "rm/"), concat!("/ho", "me/")];
     let nobody = ["user", "me/", "you/"];
     let mut complaints = Vec::new();
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| !file.path.ends_with(".lock"))
-    {
+    for file in tree.files.iter().filter(|file| !file.path.ends_with(".lock")) {
         for (number, line) in file.lines() {
             for folder in folders {
                 let is_named = line.match_indices(folder).any(|(at, _)| {
-                    let is_top =
-                        !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_.-})".contains(c));
-                    is_top
-                        && !nobody
-                            .iter()
-                            .any(|name| line[at + folder.len()..].starts_with(name))
+                    let is_top = !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_.-})".contains(c));
+                    is_top && !nobody.iter().any(|name| line[at + folder.len()..].starts_with(name))
                 });
                 if is_named {
-                    complaints.push(Complaint::new(
-                        file,
-                        number,
-                        format!("{folder} is a folder of one machine"),
-                    ));
+                    complaints.push(Complaint::new(file, number, format!("{folder} is a folder of one machine")));
                 }
             }
         }
@@ -121,11 +76,7 @@ pub fn no_paths_of_a_machine(tree: &Tree) -> Vec<Complaint> {
 
 /// Changes that users notice are written down as they are made.
 pub fn changelog_has_unreleased(tree: &Tree) -> Vec<Complaint> {
-    let complaint = |text: &str| Complaint {
-        path: "CHANGELOG.md".to_owned(),
-        line: 0,
-        text: text.to_owned(),
-    };
+    let complaint = |text: &str| Complaint { path: "CHANGELOG.md".to_owned(), line: 0, text: text.to_owned() };
     match tree.get("CHANGELOG.md") {
         None => vec![complaint("there is none")],
         Some(file) if file.text.contains("\n## [Unreleased]\n") => Vec::new(),
@@ -140,16 +91,11 @@ mod tests {
     #[test]
     fn long_files_need_a_reason() {
         let long = "x\n".repeat(601);
-        let check =
-            |path, text: &str, reasons| long_files(&Tree::of(&[(path, text)]), reasons).len();
+        let check = |path, text: &str, reasons| long_files(&Tree::of(&[(path, text)]), reasons).len();
         assert_eq!(check("a.rs", &long, &[]), 1);
         assert_eq!(check("a.rs", &"x\n".repeat(600), &[]), 0);
         assert_eq!(check("a.rs", &long, &[("a.rs", "a table")]), 0);
-        assert_eq!(
-            check("a.rs", "x\n", &[("a.rs", "a table")]),
-            1,
-            "a reason that is no longer needed"
-        );
+        assert_eq!(check("a.rs", "x\n", &[("a.rs", "a table")]), 1, "a reason that is no longer needed");
         assert_eq!(check("a.md", &long, &[]), 0);
     }
 
@@ -183,19 +129,13 @@ mod tests {
         assert_eq!(check(concat!("\"/ho", "me/jane/a.c\"")), 1);
         assert_eq!(check(concat!("(/ro", "ot/.cargo)")), 1);
         assert_eq!(check(concat!("OLD=/ho", "me/user/src")), 0);
-        assert_eq!(
-            check(concat!("patch", "/wo", "rk/x and $DIR}/wo", "rk/")),
-            0
-        );
+        assert_eq!(check(concat!("patch", "/wo", "rk/x and $DIR}/wo", "rk/")), 0);
     }
 
     #[test]
     fn changelog() {
         let check = |files: &[(&str, &str)]| changelog_has_unreleased(&Tree::of(files)).len();
-        assert_eq!(
-            check(&[("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n")]),
-            0
-        );
+        assert_eq!(check(&[("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n")]), 0);
         assert_eq!(check(&[("CHANGELOG.md", "# Changelog\n")]), 1);
         assert_eq!(check(&[]), 1);
     }

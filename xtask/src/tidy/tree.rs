@@ -29,28 +29,13 @@ pub struct Tree {
 impl Tree {
     /// All files that git tracks or would track. Files that are not text are left out.
     pub fn read(root: &Path) -> Result<Tree, String> {
-        let arguments = [
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--deduplicate",
-        ];
-        let listed = Command::new("git")
-            .current_dir(root)
-            .args(arguments)
-            .output();
-        let listed =
-            listed.map_err(|error| format!("cannot run git in {}: {error}", root.display()))?;
+        let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
+        let listed = Command::new("git").current_dir(root).args(arguments).output();
+        let listed = listed.map_err(|error| format!("cannot run git in {}: {error}", root.display()))?;
         if !listed.status.success() {
-            return Err(format!(
-                "git ls-files: {}",
-                String::from_utf8_lossy(&listed.stderr).trim()
-            ));
+            return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
         }
-        let paths = String::from_utf8(listed.stdout)
-            .map_err(|_| "a file's name is not UTF-8".to_owned())?;
+        let paths = String::from_utf8(listed.stdout).map_err(|_| "a file's name is not UTF-8".to_owned())?;
         let mut files = Vec::new();
         for path in paths.split_terminator('\0') {
             // A file deleted and not yet committed is still listed.
@@ -58,10 +43,7 @@ impl Tree {
                 continue;
             };
             if let Ok(text) = String::from_utf8(bytes) {
-                files.push(File {
-                    path: path.to_owned(),
-                    text,
-                });
+                files.push(File { path: path.to_owned(), text });
             }
         }
         Ok(Tree { files })
@@ -73,13 +55,8 @@ impl Tree {
 
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Tree {
-        let file = |&(path, text): &(&str, &str)| File {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
-        Tree {
-            files: files.iter().map(file).collect(),
-        }
+        let file = |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
+        Tree { files: files.iter().map(file).collect() }
     }
 }
 
@@ -91,15 +68,10 @@ mod tests {
     fn reads_what_git_tracks_or_would_track() {
         let folder = tempfile::tempdir().unwrap();
         let git = |arguments: &[&str]| {
-            let status = Command::new("git")
-                .current_dir(folder.path())
-                .args(arguments)
-                .status()
-                .unwrap();
+            let status = Command::new("git").current_dir(folder.path()).args(arguments).status().unwrap();
             assert!(status.success());
         };
-        let write =
-            |path: &str, bytes: &[u8]| std::fs::write(folder.path().join(path), bytes).unwrap();
+        let write = |path: &str, bytes: &[u8]| std::fs::write(folder.path().join(path), bytes).unwrap();
         git(&["init", "-q"]);
         write(".gitignore", b"ignored\n");
         write("ignored", b"x");
