@@ -1,0 +1,77 @@
+//! Names for a profile: functions, source lines and inlined calls for its sites, readable names for its objects.
+//!
+//! ```text
+//! sites, modules --(find: which files?)--> files --(dwarf, symbols, plt, perf_map)--> names --(rows)--> functions, frames
+//! ```
+//!
+//! [`symbolize_rows`] takes rows and gives rows; only `find` and `elf` look at the file system. [`symbolize`] reads
+//! the rows from a profile and writes them back.
+//!
+//! # What reads the files, and why
+//! `object` for ELF and `addr2line::Context` (over `gimli`) for DWARF, with an own search for debug files. Two ready-made loaders were
+//! measured and not taken: `addr2line::Loader` follows neither debug links nor build ids nor `dwz`, and cannot map the paths
+//! of split files; `wholesym` finds no frames in `.dwo` and brings 200 crates (an HTTP client and TLS among them).
+//!
+//! # Bounds
+//! Files are mapped, not read; units, lines and symbols are parsed as addresses ask for them, and of symbol tables only the answers
+//! are kept. A damaged file gives doubts, never a panic or a wrong module's names.
+
+mod demangle;
+mod doubt;
+mod dwarf;
+mod elf;
+mod find;
+mod ghc;
+mod module;
+mod path_map;
+mod perf_map;
+mod plt;
+mod rows;
+mod store;
+mod symbols;
+
+pub use demangle::demangle;
+pub use doubt::{Cause, Doubt};
+pub use path_map::parse_source_map;
+pub use rows::symbolize_rows;
+pub use store::{name_objects, symbolize};
+
+use numalens_profile::tables::{Frame, Function};
+use std::path::PathBuf;
+
+/// Where to look, and with how many threads.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `--source-map OLD=NEW`: applied to the paths of modules, of split debug files and of sources.
+    pub path_map: Vec<(PathBuf, PathBuf)>,
+    /// Directories of separate debug files, in order.
+    pub debug_dirs: Vec<PathBuf>,
+    /// How many modules are read at the same time; 0: as many as there are CPUs.
+    pub jobs: usize,
+}
+
+impl Default for Options {
+    /// No mapping; `/usr/lib/debug` and debuginfod's cache (which is only looked at; nothing is downloaded); one thread per CPU.
+    fn default() -> Self {
+        let mut debug_dirs = vec![PathBuf::from("/usr/lib/debug")];
+        debug_dirs.extend(debuginfod_cache());
+        Options { path_map: Vec::new(), debug_dirs, jobs: 0 }
+    }
+}
+
+/// Where debuginfod's client keeps what it downloaded (debuginfod_find_debuginfo(3), "CACHE").
+fn debuginfod_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let default = || Some(variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("debuginfod_client"));
+    variable("DEBUGINFOD_CACHE_PATH").or_else(default)
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    pub functions: Vec<Function>,
+    /// By site, then depth; depth 0 is the innermost.
+    pub frames: Vec<Frame>,
+    /// Per module and cause, in the order of modules.
+    pub doubts: Vec<Doubt>,
+}

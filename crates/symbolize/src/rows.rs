@@ -1,0 +1,241 @@
+//! From rows to rows: which addresses to ask for, and the tables that the answers make.
+
+use crate::demangle::demangle_from;
+use crate::doubt::{Cause, Doubt};
+use crate::ghc::Origin;
+use crate::module::{self, RawFrame};
+use crate::path_map::PathMap;
+use crate::{Options, Outcome};
+use numalens_profile::ids::{FunctionId, ModuleId, SiteId};
+use numalens_profile::tables::{Frame, Function, Module, Site};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The readers recurse with the depth of inlining; a damaged file can state any depth, so their stack is generous (it
+/// costs memory only when used).
+const STACK: usize = 64 << 20;
+
+/// What was found for the addresses of one module.
+pub(crate) struct Named {
+    /// One list per address, innermost first.
+    pub(crate) frames: Vec<Vec<RawFrame>>,
+    /// Causes of doubt, with the number of addresses concerned.
+    pub(crate) causes: Vec<(Cause, u64)>,
+    pub(crate) origin: Origin,
+}
+
+impl Named {
+    pub(crate) fn add(&mut self, cause: Cause, addresses: u64) {
+        if addresses > 0 {
+            self.causes.push((cause, addresses));
+        }
+    }
+}
+
+/// Names the sites: functions, lines and inlined calls.
+///
+/// `previous` is what an earlier run wrote. Its sites that have a line are kept as they are (their files may be gone
+/// meanwhile); the others are asked for again, and keep what they had if nothing is found. Functions of the earlier run keep
+/// their ids, new ones follow: whoever writes the functions before the frames has tables that fit at every moment.
+/// The outcome depends on nothing but the arguments and the files.
+///
+/// Nothing here fails: what cannot be named has no frame, and [`Outcome::doubts`] says why.
+pub fn symbolize_rows(sites: &[Site], modules: &[Module], options: &Options, previous: Option<(&[Function], &[Frame])>) -> Outcome {
+    let known = Known::new(previous);
+    let mut wanted: BTreeMap<Option<ModuleId>, Vec<u64>> = BTreeMap::new();
+    for site in sites.iter().filter(|site| !known.with_line.contains(&site.site)) {
+        wanted.entry(site.module).or_default().push(site.address);
+    }
+    let by_id: FxHashMap<ModuleId, &Module> = modules.iter().map(|module| (module.module, module)).collect();
+    let mut tasks: Vec<Task> = Vec::new();
+    for (id, mut addresses) in wanted {
+        addresses.sort_unstable();
+        addresses.dedup();
+        tasks.push(Task { id, module: id.and_then(|id| by_id.get(&id).copied()), addresses });
+    }
+    let answers = run(&tasks, options);
+
+    let mut doubts = Vec::new();
+    let mut found: FxHashMap<Option<ModuleId>, (&[u64], Named)> = FxHashMap::default();
+    for (task, answer) in tasks.iter().zip(answers) {
+        let path = task.module.map_or_else(String::new, |module| module.path.clone());
+        let doubt = |(cause, sites): &(Cause, u64)| Doubt { module: task.id, path: path.clone(), sites: *sites, cause: cause.clone() };
+        doubts.extend(answer.causes.iter().map(doubt));
+        found.insert(task.id, (&task.addresses, answer));
+    }
+    let mut tables = Tables::new(options, &known);
+    let mut order: Vec<&Site> = sites.iter().collect();
+    order.sort_unstable_by_key(|site| site.site);
+    for site in order {
+        let new = found.get(&site.module).and_then(|(addresses, named)| {
+            let index = addresses.binary_search(&site.address).ok()?;
+            Some((&named.frames[index], named.origin)).filter(|(frames, _)| !frames.is_empty())
+        });
+        match (known.with_line.contains(&site.site), new) {
+            (false, Some((frames, origin))) => tables.add(site, frames, origin),
+            _ => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
+        }
+    }
+    Outcome { functions: tables.functions, frames: tables.frames, doubts }
+}
+
+struct Task<'a> {
+    id: Option<ModuleId>,
+    module: Option<&'a Module>,
+    addresses: Vec<u64>,
+}
+
+impl Task<'_> {
+    fn run(&self, options: &Options) -> Named {
+        match self.module {
+            Some(module) => module::name(&module.path, &module.build_id, &self.addresses, options),
+            None => {
+                let mut none = Named { frames: vec![Vec::new(); self.addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
+                none.add(Cause::NoModule, self.addresses.len() as u64);
+                none
+            }
+        }
+    }
+}
+
+/// Answers of all tasks, in order. Each module is one thread's from its opening to its end, so that at most `jobs` are open at a time.
+fn run(tasks: &[Task], options: &Options) -> Vec<Named> {
+    let threads = match options.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    let next = AtomicUsize::new(0);
+    let answers: Vec<Mutex<Option<Named>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some((task, answer)) = (|index| Some((tasks.get(index)?, answers.get(index)?)))(next.fetch_add(1, Ordering::Relaxed)) {
+            let named = task.run(options);
+            *answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(named);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(tasks.len()) {
+            // A thread that cannot be had leaves its work to the others.
+            let _ = std::thread::Builder::new().name("symbolize".into()).stack_size(STACK).spawn_scoped(scope, work);
+        }
+    });
+    let take = |(answer, task): (Mutex<Option<Named>>, &Task)| {
+        let named = answer.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Without any thread there is this one.
+        named.unwrap_or_else(|| task.run(options))
+    };
+    answers.into_iter().zip(tasks).map(take).collect()
+}
+
+/// What an earlier run found.
+struct Known<'a> {
+    /// Function `i` has id `i`.
+    functions: Vec<&'a Function>,
+    /// In order of depth.
+    frames: FxHashMap<SiteId, Vec<&'a Frame>>,
+    with_line: FxHashSet<SiteId>,
+}
+
+impl<'a> Known<'a> {
+    fn new(previous: Option<(&'a [Function], &'a [Frame])>) -> Self {
+        let (functions, rows) = previous.unwrap_or_default();
+        let mut functions: Vec<&Function> = functions.iter().collect();
+        functions.sort_unstable_by_key(|function| function.function);
+        // Ids that are not dense come from a damaged table, whose names cannot be trusted.
+        if functions.iter().enumerate().any(|(index, function)| function.function != id(index)) {
+            functions.clear();
+        }
+        let mut frames: FxHashMap<SiteId, Vec<&Frame>> = FxHashMap::default();
+        for frame in rows.iter().filter(|frame| (frame.function.0 as usize) < functions.len()) {
+            frames.entry(frame.site).or_default().push(frame);
+        }
+        frames.values_mut().for_each(|frames| frames.sort_unstable_by_key(|frame| frame.depth));
+        let has_line = |frames: &[&Frame]| frames.first().is_some_and(|frame| frame.line.is_some());
+        let with_line = frames.iter().filter(|(_, frames)| has_line(frames)).map(|(site, _)| *site).collect();
+        Known { functions, frames, with_line }
+    }
+}
+
+/// What makes two functions of one name and module two: a C `static` may have namesakes in other files. The linker's
+/// names of other languages are unique already.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Apart {
+    Unique,
+    File(Option<String>),
+    Start(u64),
+}
+
+/// The tables being made.
+struct Tables<'a> {
+    options: &'a Options,
+    functions: Vec<Function>,
+    frames: Vec<Frame>,
+    ids: FxHashMap<(Option<ModuleId>, String, Apart), FunctionId>,
+    /// Readable names by linker's names: decoding is the dearest step for a site of known function.
+    names: FxHashMap<(String, Origin), (String, bool)>,
+}
+
+/// A table of four billion functions does not fit in memory, so the limit is never met.
+fn id(index: usize) -> FunctionId {
+    FunctionId(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+impl<'a> Tables<'a> {
+    fn new(options: &'a Options, known: &Known) -> Self {
+        let functions: Vec<Function> = known.functions.iter().map(|function| (*function).clone()).collect();
+        let ids = functions.iter().map(|f| ((f.module, f.name.clone(), Apart::Unique), f.function)).collect();
+        let mut tables = Tables { options, functions, frames: Vec::new(), ids, names: FxHashMap::default() };
+        // So that what is found now joins what was found then.
+        for frame in known.frames.values().flatten() {
+            let function = &tables.functions[frame.function.0 as usize];
+            let key = (function.module, function.name.clone(), Apart::File(frame.file.clone()));
+            tables.ids.entry(key).or_insert(frame.function);
+        }
+        tables
+    }
+
+    fn add(&mut self, site: &Site, frames: &[RawFrame], origin: Origin) {
+        for (depth, frame) in (0..).zip(frames) {
+            let file = frame.file.as_deref().map(|file| PathMap(&self.options.path_map).source(file));
+            let Some(raw) = frame.function.as_deref() else { continue };
+            let (name, mangled) = self.readable(raw, origin);
+            let apart = match (mangled, frame.start) {
+                (true, _) => Apart::Unique,
+                (false, Some(start)) if file.is_none() => Apart::Start(start),
+                (false, _) => Apart::File(file.clone()),
+            };
+            let function = self.function(site.module, name, apart);
+            self.frames.push(Frame { site: site.site, depth, function, file, line: frame.line });
+        }
+    }
+
+    fn readable(&mut self, raw: &str, origin: Origin) -> (String, bool) {
+        let key = (raw.to_string(), origin);
+        if let Some(known) = self.names.get(&key) {
+            return known.clone();
+        }
+        let name = demangle_from(raw, origin);
+        let known = (name.to_string(), matches!(name, std::borrow::Cow::Owned(_)));
+        self.names.insert(key, known.clone());
+        known
+    }
+
+    fn function(&mut self, module: Option<ModuleId>, name: String, apart: Apart) -> FunctionId {
+        match self.ids.entry((module, name, apart)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let function = id(self.functions.len());
+                self.functions.push(Function { function, module, name: new.key().1.clone() });
+                *new.insert(function)
+            }
+        }
+    }
+
+    /// Takes over a frame of the earlier run.
+    fn keep(&mut self, frame: &Frame) {
+        let file = frame.file.clone().map(|file| PathMap(&self.options.path_map).source_again(file));
+        self.frames.push(Frame { file, ..frame.clone() });
+    }
+}
