@@ -51,18 +51,14 @@ impl DataSymbols {
             .filter(|section| !section.executable)
             .map(|section| (section.svma.clone(), section.name.clone()))
             .collect();
-        let mut found = module
-            .with_elf(|elf| collect(elf.symbols(), &sections))
-            .unwrap_or_default();
+        let mut found = module.with_elf(|elf| collect(elf.symbols(), &sections)).unwrap_or_default();
         if found.is_empty() {
             found = debug_file(module)
                 .and_then(|debug| debug.with_elf(|elf| collect(elf.symbols(), &sections)))
                 .unwrap_or_default();
         }
         if found.is_empty() {
-            found = module
-                .with_elf(|elf| collect(elf.dynamic_symbols(), &sections))
-                .unwrap_or_default();
+            found = module.with_elf(|elf| collect(elf.dynamic_symbols(), &sections)).unwrap_or_default();
         }
         Self::from_symbols(found, sections)
     }
@@ -70,14 +66,8 @@ impl DataSymbols {
     fn from_symbols(mut found: Vec<Found>, sections: Vec<(Range<u64>, String)>) -> Self {
         // One name per place: the largest, then the one the program's own code most likely uses.
         found.sort_by(|a, b| {
-            let key = |f: &Found| {
-                (
-                    f.range.start,
-                    std::cmp::Reverse(f.range.end),
-                    f.local,
-                    leading_underscores(&f.name),
-                )
-            };
+            let key =
+                |f: &Found| (f.range.start, std::cmp::Reverse(f.range.end), f.local, leading_underscores(&f.name));
             key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
         });
         found.dedup_by(|later, kept| later.range == kept.range);
@@ -85,14 +75,8 @@ impl DataSymbols {
         for at in 0..found.len() {
             if found[at].range.is_empty() {
                 let start = found[at].range.start;
-                let section_end = sections
-                    .iter()
-                    .find(|(range, _)| range.contains(&start))
-                    .map_or(start, |s| s.0.end);
-                let next = found[at + 1..]
-                    .iter()
-                    .map(|next| next.range.start)
-                    .find(|&next| next > start);
+                let section_end = sections.iter().find(|(range, _)| range.contains(&start)).map_or(start, |s| s.0.end);
+                let next = found[at + 1..].iter().map(|next| next.range.start).find(|&next| next > start);
                 found[at].range.end = next.map_or(section_end, |next| next.min(section_end));
             }
         }
@@ -105,52 +89,25 @@ impl DataSymbols {
                 let from = names.len();
                 names.push_str(&symbol.name);
                 reach = reach.max(symbol.range.end);
-                Symbol {
-                    range: symbol.range,
-                    reach,
-                    name: from..names.len(),
-                }
+                Symbol { range: symbol.range, reach, name: from..names.len() }
             })
             .collect();
-        Self {
-            symbols,
-            names,
-            sections,
-        }
+        Self { symbols, names, sections }
     }
 
     /// The variable at a stated address, else the unnamed stretch of its section; `None` outside of data sections.
     pub fn lookup(&self, svma: u64) -> Option<DataSymbol<'_>> {
-        let next = self
-            .symbols
-            .partition_point(|symbol| symbol.range.start <= svma);
-        for symbol in self.symbols[..next]
-            .iter()
-            .rev()
-            .take_while(|symbol| symbol.reach > svma)
-        {
+        let next = self.symbols.partition_point(|symbol| symbol.range.start <= svma);
+        for symbol in self.symbols[..next].iter().rev().take_while(|symbol| symbol.reach > svma) {
             if symbol.range.contains(&svma) {
                 return Some(self.describe(symbol));
             }
         }
-        let (section, name) = self
-            .sections
-            .iter()
-            .find(|(range, _)| range.contains(&svma))?;
-        let before = next
-            .checked_sub(1)
-            .map_or(0, |last| self.symbols[last].reach);
-        let after = self
-            .symbols
-            .get(next)
-            .map_or(u64::MAX, |symbol| symbol.range.start);
+        let (section, name) = self.sections.iter().find(|(range, _)| range.contains(&svma))?;
+        let before = next.checked_sub(1).map_or(0, |last| self.symbols[last].reach);
+        let after = self.symbols.get(next).map_or(u64::MAX, |symbol| symbol.range.start);
         let (start, end) = (section.start.max(before), section.end.min(after));
-        Some(DataSymbol {
-            name,
-            start,
-            size: end - start,
-            named: false,
-        })
+        Some(DataSymbol { name, start, size: end - start, named: false })
     }
 
     fn describe(&self, symbol: &Symbol) -> DataSymbol<'_> {
@@ -187,10 +144,7 @@ pub fn data_ranges(module: &Module, bias: u64) -> Vec<DataRange> {
         .filter_map(|segment| {
             let start = segment.svma.wrapping_add(bias);
             let addresses = start..start.checked_add(segment.memory_size)?;
-            Some(DataRange {
-                addresses,
-                writable: segment.writable,
-            })
+            Some(DataRange { addresses, writable: segment.writable })
         })
         .collect()
 }
@@ -205,25 +159,16 @@ fn leading_underscores(name: &str) -> usize {
     name.bytes().take_while(|&byte| byte == b'_').count()
 }
 
-fn collect<'a, S: ObjectSymbol<'a>>(
-    symbols: impl Iterator<Item = S>,
-    sections: &[(Range<u64>, String)],
-) -> Vec<Found> {
+fn collect<'a, S: ObjectSymbol<'a>>(symbols: impl Iterator<Item = S>, sections: &[(Range<u64>, String)]) -> Vec<Found> {
     symbols
         .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.is_definition())
         .filter_map(|symbol| {
-            let name =
-                String::from_utf8_lossy(symbol.name_bytes().ok().filter(|name| !name.is_empty())?)
-                    .into_owned();
+            let name = String::from_utf8_lossy(symbol.name_bytes().ok().filter(|name| !name.is_empty())?).into_owned();
             let start = symbol.address();
             let section = sections.iter().find(|(range, _)| range.contains(&start))?;
             // A damaged size must not swallow what follows the section.
             let end = start.saturating_add(symbol.size()).min(section.0.end);
-            Some(Found {
-                range: start..end,
-                local: symbol.is_local(),
-                name,
-            })
+            Some(Found { range: start..end, local: symbol.is_local(), name })
         })
         .collect()
 }
@@ -233,24 +178,14 @@ fn debug_file(module: &Module) -> Option<Module> {
     let mut candidates = Vec::new();
     if let Some((first, rest)) = module.build_id().and_then(|id| id.split_first()) {
         let hex: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        candidates.push(PathBuf::from(format!(
-            "/usr/lib/debug/.build-id/{first:02x}/{hex}.debug"
-        )));
+        candidates.push(PathBuf::from(format!("/usr/lib/debug/.build-id/{first:02x}/{hex}.debug")));
     }
-    let link = module
-        .with_elf(|elf| Some(elf.gnu_debuglink().ok()??.0.to_vec()))
-        .flatten();
+    let link = module.with_elf(|elf| Some(elf.gnu_debuglink().ok()??.0.to_vec())).flatten();
     if let (Some(link), Some(directory)) = (link, module.path().parent()) {
-        let link = Path::new(std::ffi::OsStr::from_bytes(&link))
-            .file_name()?
-            .to_owned();
+        let link = Path::new(std::ffi::OsStr::from_bytes(&link)).file_name()?.to_owned();
         candidates.push(directory.join(&link));
         candidates.push(directory.join(".debug").join(&link));
-        candidates.push(
-            Path::new("/usr/lib/debug")
-                .join(directory.strip_prefix("/").ok()?)
-                .join(&link),
-        );
+        candidates.push(Path::new("/usr/lib/debug").join(directory.strip_prefix("/").ok()?).join(&link));
     }
     candidates.into_iter().find_map(|path| {
         let debug = Module::new(&path, open_regular(&path)?, 0)?;
@@ -261,3 +196,6 @@ fn debug_file(module: &Module) -> Option<Module> {
         belongs.then_some(debug)
     })
 }
+
+#[cfg(test)]
+mod tests;

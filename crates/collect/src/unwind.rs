@@ -49,13 +49,7 @@ impl ModuleCache {
 
     /// The module behind the mapping `start..end` of `path` in process `pid` (`None`: of this mount namespace).
     /// `None` when no ELF file is found there: memory without a file, a file that is gone or may not be read.
-    pub fn open(
-        &mut self,
-        pid: Option<i32>,
-        start: u64,
-        end: u64,
-        path: &Path,
-    ) -> Option<Arc<Module>> {
+    pub fn open(&mut self, pid: Option<i32>, start: u64, end: u64, path: &Path) -> Option<Arc<Module>> {
         let is_vdso = path.as_os_str() == "[vdso]";
         if is_vdso && let Some(module) = &self.vdso {
             return Some(module.clone());
@@ -128,13 +122,7 @@ pub fn combine(dwarf: Stack, kernel_chain: &[u64]) -> Vec<u64> {
         .iter()
         .filter(|&&address| !is_marker(address))
         .enumerate()
-        .map(|(depth, &address)| {
-            if depth == 0 {
-                address
-            } else {
-                address.wrapping_sub(1)
-            }
-        })
+        .map(|(depth, &address)| if depth == 0 { address } else { address.wrapping_sub(1) })
         .collect();
     let joint = frames.iter().enumerate().rev().find_map(|(at, frame)| {
         let in_chain = chain.iter().rposition(|address| address == frame)?;

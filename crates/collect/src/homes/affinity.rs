@@ -16,8 +16,7 @@ pub fn thread_affinity(tid: i32) -> io::Result<CpuSet> {
     loop {
         let bytes = mask.len() * size_of::<u64>();
         // SAFETY: `mask` holds `bytes` writable bytes, and the kernel writes no more than that.
-        let written =
-            unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
+        let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
         if let Ok(written) = usize::try_from(written) {
             let mut cpus = CpuSet::new();
             for (word, &bits) in (0u32..).zip(&mask[..written.min(bytes) / size_of::<u64>()]) {

@@ -49,10 +49,7 @@ pub fn read_maps(pid: i32) -> io::Result<Vec<Mapping>> {
         .map(|line| {
             parse(line).ok_or_else(|| {
                 let shown = String::from_utf8_lossy(line);
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("/proc/{pid}/maps: cannot read line `{shown}`"),
-                )
+                io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/maps: cannot read line `{shown}`"))
             })
         })
         .collect()
@@ -80,10 +77,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
             shared: shared == b's',
         },
         offset: u64::from_str_radix(offset, 16).ok()?,
-        device: (
-            u32::from_str_radix(major, 16).ok()?,
-            u32::from_str_radix(minor, 16).ok()?,
-        ),
+        device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode: inode.parse().ok()?,
         path: PathBuf::from(OsString::from_vec(unescape(&path[padding..]))),
     })
@@ -94,14 +88,10 @@ pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {
-        let octal = text
-            .get(at + 1..at + 4)
-            .filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
+        let octal = text.get(at + 1..at + 4).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
         match octal {
             Some(digits) if text[at] == b'\\' => {
-                let value = digits
-                    .iter()
-                    .fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0'));
+                let value = digits.iter().fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0'));
                 plain.push(value as u8);
                 at += 4;
             }
@@ -120,27 +110,13 @@ mod tests {
 
     #[test]
     fn a_line_with_a_strange_name() {
-        let line =
-            b"7f00-8f00 r-xp 00001000 fd:1a 42                         /tmp/a b\\012c (deleted)";
+        let line = b"7f00-8f00 r-xp 00001000 fd:1a 42                         /tmp/a b\\012c (deleted)";
         let mapping = parse(line).unwrap();
-        assert_eq!(
-            (mapping.start, mapping.end, mapping.offset, mapping.inode),
-            (0x7f00, 0x8f00, 0x1000, 42)
-        );
+        assert_eq!((mapping.start, mapping.end, mapping.offset, mapping.inode), (0x7f00, 0x8f00, 0x1000, 42));
         assert_eq!(mapping.device, (0xfd, 0x1a));
-        assert!(
-            mapping.permissions.execute
-                && !mapping.permissions.write
-                && !mapping.permissions.shared
-        );
+        assert!(mapping.permissions.execute && !mapping.permissions.write && !mapping.permissions.shared);
         assert_eq!(mapping.path.to_str(), Some("/tmp/a b\nc (deleted)"));
-        assert_eq!(
-            parse(b"1000-2000 rw-s 00000000 00:00 0 ")
-                .unwrap()
-                .path
-                .to_str(),
-            Some("")
-        );
+        assert_eq!(parse(b"1000-2000 rw-s 00000000 00:00 0 ").unwrap().path.to_str(), Some(""));
         assert!(parse(b"nonsense").is_none());
     }
 
@@ -149,14 +125,8 @@ mod tests {
         let marker = 0u8;
         let address = std::ptr::from_ref(&marker) as u64;
         let maps = read_maps(std::process::id() as i32).unwrap();
-        assert!(
-            maps.iter()
-                .any(|m| (m.start..m.end).contains(&address) && m.permissions.write)
-        );
-        assert!(
-            maps.iter()
-                .any(|m| m.permissions.execute && m.path == std::env::current_exe().unwrap())
-        );
+        assert!(maps.iter().any(|m| (m.start..m.end).contains(&address) && m.permissions.write));
+        assert!(maps.iter().any(|m| m.permissions.execute && m.path == std::env::current_exe().unwrap()));
         assert!(maps.is_sorted_by_key(|m| m.start));
     }
 }

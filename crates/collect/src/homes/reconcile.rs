@@ -40,19 +40,11 @@ pub struct UnseenRun {
 ///
 /// # Errors
 /// Those of [`page_map`] and [`query_homes`]: the process is gone, or may not be traced.
-pub fn unseen_pages(
-    pid: i32,
-    mappings: &[Mapping],
-    mut seen: impl FnMut(Page) -> bool,
-) -> io::Result<Vec<UnseenRun>> {
+pub fn unseen_pages(pid: i32, mappings: &[Mapping], mut seen: impl FnMut(Page) -> bool) -> io::Result<Vec<UnseenRun>> {
     let mut result = Vec::new();
     let mut pending = Pending::default();
     for (index, mapping) in mappings.iter().enumerate() {
-        if mapping
-            .path
-            .to_str()
-            .is_some_and(|path| path.starts_with("[v"))
-        {
+        if mapping.path.to_str().is_some_and(|path| path.starts_with("[v")) {
             continue;
         }
         for run in page_map(pid, mapping.start, mapping.end)? {
@@ -62,11 +54,8 @@ pub fn unseen_pages(
             let mut page = run.start.0;
             let end = run.start.0 + run.count;
             while page < end {
-                let block_end = if run.huge {
-                    ((page / PAGES_PER_HUGE + 1) * PAGES_PER_HUGE).min(end)
-                } else {
-                    page + 1
-                };
+                let block_end =
+                    if run.huge { ((page / PAGES_PER_HUGE + 1) * PAGES_PER_HUGE).min(end) } else { page + 1 };
                 if !(page..block_end).any(|page| seen(Page(page))) {
                     pending.pages.push(Page(page));
                     pending.about.push((index, block_end - page, run));
@@ -94,28 +83,15 @@ struct Pending {
 impl Pending {
     fn resolve(&mut self, pid: i32, result: &mut Vec<UnseenRun>) -> io::Result<()> {
         query_homes(pid, &self.pages, &mut self.homes)?;
-        for ((&start, &(mapping, count, run)), home) in
-            self.pages.iter().zip(&self.about).zip(&self.homes)
-        {
+        for ((&start, &(mapping, count, run)), home) in self.pages.iter().zip(&self.about).zip(&self.homes) {
             let PageHome::Node(home) = *home else {
                 continue;
             };
-            let unseen = UnseenRun {
-                mapping,
-                start,
-                count,
-                home,
-                file_or_shared: run.file_or_shared,
-                huge: run.huge,
-            };
+            let unseen = UnseenRun { mapping, start, count, home, file_or_shared: run.file_or_shared, huge: run.huge };
             match result.last_mut() {
                 Some(last)
                     if last.start.0 + last.count == start.0
-                        && (UnseenRun {
-                            start: last.start,
-                            count: last.count,
-                            ..unseen
-                        }) == *last =>
+                        && (UnseenRun { start: last.start, count: last.count, ..unseen }) == *last =>
                 {
                     last.count += count;
                 }

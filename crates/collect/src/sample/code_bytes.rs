@@ -60,26 +60,16 @@ impl CodeBytes {
             let low = low.max(ip & !(PAGE - 1));
             let high = high.min((ip & !(PAGE - 1)) + PAGE);
             let bytes = copy_from(pid, low..high)?;
-            return Some(CodeWindow {
-                start: low,
-                bytes,
-                boundary: None,
-            });
+            return Some(CodeWindow { start: low, bytes, boundary: None });
         };
         let in_file = |address: u64| (address - mapping.start).wrapping_add(mapping.file_offset);
-        let bytes = self.from_file(module, in_file(low)..in_file(high));
+        let bytes = self.file_bytes(module, in_file(low)..in_file(high));
         if bytes.len() as u64 <= ip - low {
             return None;
         }
         let function = self.function(module, mapping.svma(ip));
-        let boundary = function
-            .map(|function| function.start.wrapping_add(mapping.bias))
-            .filter(|&at| at >= low);
-        Some(CodeWindow {
-            start: low,
-            bytes,
-            boundary,
-        })
+        let boundary = function.map(|function| function.start.wrapping_add(mapping.bias)).filter(|&at| at >= low);
+        Some(CodeWindow { start: low, bytes, boundary })
     }
 
     /// The function that encloses `ip`, in addresses of the process.
@@ -94,25 +84,18 @@ impl CodeBytes {
         if self.functions.len() > 16 * MOST_PAGES {
             self.functions.clear();
         }
-        self.functions
-            .entry((module.serial(), svma))
-            .or_insert_with(|| module.function_range(svma))
-            .clone()
+        self.functions.entry((module.serial(), svma)).or_insert_with(|| module.function_range(svma)).clone()
     }
 
     /// The bytes at `offsets` of the module's file, less where the file ends.
-    fn from_file(&mut self, module: &Module, offsets: Range<u64>) -> Vec<u8> {
+    fn file_bytes(&mut self, module: &Module, offsets: Range<u64>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((offsets.end - offsets.start) as usize);
         let mut at = offsets.start;
         while at < offsets.end {
             let page = at & !(PAGE - 1);
             let content = self.page(module, page);
             let wanted = (at - page) as usize..(offsets.end - page).min(PAGE) as usize;
-            bytes.extend_from_slice(
-                content
-                    .get(wanted.start..wanted.end.min(content.len()))
-                    .unwrap_or_default(),
-            );
+            bytes.extend_from_slice(content.get(wanted.start..wanted.end.min(content.len())).unwrap_or_default());
             if content.len() < wanted.end {
                 break;
             }
@@ -138,15 +121,107 @@ impl CodeBytes {
 /// Bytes of the target's memory; fewer never.
 fn copy_from(pid: i32, range: Range<u64>) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(range.end.checked_sub(range.start)?).ok()?];
-    let local = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: range.start as *mut libc::c_void,
-        iov_len: bytes.len(),
-    };
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: bytes.len() };
     // SAFETY: `local` describes the vector's own bytes, which outlive the call; `remote` is a number to the kernel.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     (usize::try_from(read) == Ok(bytes.len())).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::homes::read_maps;
+    use crate::unwind::ModuleCache;
+
+    fn own_space() -> AddressSpace {
+        let mut cache = ModuleCache::new();
+        let mut space = AddressSpace::new();
+        for mapping in read_maps(own_pid()).unwrap().iter().filter(|mapping| mapping.permissions.execute) {
+            space.add_mapping(&mut cache, mapping.start, mapping.end, mapping.offset, &mapping.path);
+        }
+        space
+    }
+
+    fn own_pid() -> i32 {
+        std::process::id() as i32
+    }
+
+    /// What this process really executes there.
+    fn in_memory(window: &CodeWindow) -> &[u8] {
+        // SAFETY: the window lies in a mapping of code of this process, which nobody unmaps during the test.
+        unsafe { std::slice::from_raw_parts(window.start as *const u8, window.bytes.len()) }
+    }
+
+    #[test]
+    fn bytes_of_files_are_those_in_memory() {
+        let space = own_space();
+        let mut code = CodeBytes::new();
+        let functions =
+            [own_pid as *const () as u64, libc::qsort as *const () as u64, libc::memcpy as *const () as u64];
+        for ip in functions {
+            for (before, after) in [(0, 1), (0, 64), (64, 64), (5000, 5000)] {
+                let window = code.around(own_pid(), &space, ip, before, after).unwrap();
+                assert!(window.start <= ip && ip + after as u64 <= window.start + window.bytes.len() as u64);
+                assert_eq!(window.bytes, in_memory(&window), "{ip:x} {before} {after}");
+            }
+            // Inside of the function its start is the boundary.
+            let function = code.enclosing_function(&space, ip).unwrap();
+            assert!(function.contains(&ip));
+            let window = code.around(own_pid(), &space, function.start + 1, 16, 16).unwrap();
+            assert_eq!(window.boundary, Some(function.start));
+        }
+    }
+
+    #[test]
+    fn a_window_ends_with_its_mapping() {
+        let space = own_space();
+        let mut code = CodeBytes::new();
+        for mapping in space.mappings().iter().filter(|mapping| mapping.module.is_some()) {
+            for ip in [mapping.start, mapping.end - 1] {
+                let Some(window) = code.around(own_pid(), &space, ip, 100, 100) else { continue };
+                assert!(window.start >= mapping.start && window.start + window.bytes.len() as u64 <= mapping.end);
+                assert_eq!(window.bytes, in_memory(&window));
+            }
+        }
+        assert_eq!(code.around(own_pid(), &space, 0x1000, 8, 8), None);
+        assert_eq!(code.around(own_pid(), &space, u64::MAX, 8, 8), None);
+    }
+
+    #[test]
+    fn code_without_a_file_is_copied_within_its_page() {
+        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping anywhere.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), 3 * 4096, protection, flags, -1, 0) } as u64;
+        assert_ne!(start, u64::MAX);
+        // SAFETY: the middle page of the mapping just made.
+        unsafe { std::ptr::write_bytes((start + 4096) as *mut u8, 0xc3, 4096) };
+        let mut cache = ModuleCache::new();
+        let mut space = AddressSpace::new();
+        space.add_mapping(&mut cache, start, start + 3 * 4096, 0, Path::new("//anon"));
+        let mut code = CodeBytes::new();
+        let window = code.around(own_pid(), &space, start + 4096 + 8, 64, 8000).unwrap();
+        assert_eq!((window.start, window.bytes.len(), window.boundary), (start + 4096, 4096, None));
+        assert!(window.bytes.iter().all(|&byte| byte == 0xc3));
+        let mut homes = Vec::new();
+        let pages = [0, 1, 2].map(|at| numalens_profile::ids::Page::of(start + at * 4096));
+        crate::homes::query_homes(0, &pages, &mut homes).unwrap();
+        assert!(homes[1].node().is_some());
+        assert!(homes[0].node().is_none() && homes[2].node().is_none(), "neighbours were not touched: {homes:?}");
+        // SAFETY: the mapping made above, used by nobody else.
+        unsafe { libc::munmap(start as *mut _, 3 * 4096) };
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_bytes() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let mut cache = ModuleCache::new();
+        let mut space = AddressSpace::new();
+        space.add_mapping(&mut cache, 0x10000, 0x20000, 0, Path::new(""));
+        assert_eq!(CodeBytes::new().around(child.id() as i32, &space, 0x10010, 8, 8), None);
+    }
 }

@@ -44,19 +44,9 @@ mod tests {
             &[0xff, 0x94, 0x24, 0x80, 0, 0, 0], // call *0x80(%rsp)
         ] {
             assert!(ends_with_call(call), "{call:x?}");
-            assert!(
-                !ends_with_call(&[call, &[0x90]].concat()),
-                "{call:x?} then nop"
-            );
+            assert!(!ends_with_call(&[call, &[0x90]].concat()), "{call:x?} then nop");
         }
-        for other in [
-            &[0x90; 8][..],
-            &[],
-            &[0xe8],
-            &[0xff],
-            &[0xff, 0xe0],
-            &[0x48, 0x89, 0xe5],
-        ] {
+        for other in [&[0x90; 8][..], &[], &[0xe8], &[0xff], &[0xff, 0xe0], &[0x48, 0x89, 0xe5]] {
             assert!(!ends_with_call(other), "{other:x?}");
         }
     }

@@ -11,9 +11,8 @@
 //! until shown otherwise. That is also why framehop never gets to evaluate an expression itself.
 
 use gimli::{
-    BaseAddresses, CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, Value,
-    X86_64,
+    BaseAddresses, CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, UnwindContext,
+    UnwindContextStorage, UnwindExpression, UnwindSection, Value, X86_64,
 };
 
 use super::frames::{Bytes, EntryVisitor, Fde};
@@ -64,16 +63,9 @@ impl EntryVisitor for Classify<'_> {
     where
         S: UnwindSection<Bytes<'a>>,
     {
-        let row = entry
-            .unwind_info_for_address(section, bases, self.context, self.svma)
-            .ok()?;
+        let row = entry.unwind_info_for_address(section, bases, self.context, self.svma).ok()?;
         let simple = |rule: Option<RegisterRule<usize>>| {
-            matches!(
-                rule,
-                None | Some(
-                    RegisterRule::Undefined | RegisterRule::SameValue | RegisterRule::Offset(_)
-                )
-            )
+            matches!(rule, None | Some(RegisterRule::Undefined | RegisterRule::SameValue | RegisterRule::Offset(_)))
         };
         let simple_cfa = matches!(
             row.cfa(),
@@ -113,43 +105,21 @@ const PRESERVED: [u16; 5] = [3, 12, 13, 14, 15];
 
 impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
     type Output = Stepped;
-    fn visit<'a, S>(
-        mut self,
-        section: &S,
-        bases: &BaseAddresses,
-        entry: &Fde<'a>,
-    ) -> Option<Stepped>
+    fn visit<'a, S>(mut self, section: &S, bases: &BaseAddresses, entry: &Fde<'a>) -> Option<Stepped>
     where
         S: UnwindSection<Bytes<'a>>,
     {
         let encoding = entry.cie().encoding();
-        let row = entry
-            .unwind_info_for_address(section, bases, self.context, self.svma)
-            .ok()?;
+        let row = entry.unwind_info_for_address(section, bases, self.context, self.svma).ok()?;
         let interrupted = entry.is_signal_trampoline();
         let same = self.registers;
-        let was = Sight {
-            registers: same,
-            general: self.general,
-        };
-        if matches!(
-            row.register(X86_64::RA),
-            None | Some(RegisterRule::Undefined)
-        ) {
-            return Some(Stepped {
-                caller: same,
-                general: self.general,
-                interrupted,
-                root: true,
-            });
+        let was = Sight { registers: same, general: self.general };
+        if matches!(row.register(X86_64::RA), None | Some(RegisterRule::Undefined)) {
+            return Some(Stepped { caller: same, general: self.general, interrupted, root: true });
         }
         let cfa = match row.cfa() {
-            CfaRule::RegisterAndOffset { register, offset } => {
-                was.get(*register)?.checked_add_signed(*offset)?
-            }
-            CfaRule::Expression(expression) => {
-                evaluate(section, expression, encoding, None, &was, &mut self.read)?
-            }
+            CfaRule::RegisterAndOffset { register, offset } => was.get(*register)?.checked_add_signed(*offset)?,
+            CfaRule::Expression(expression) => evaluate(section, expression, encoding, None, &was, &mut self.read)?,
         };
         let mut recover = |register: Register| match row.register(register)? {
             RegisterRule::SameValue => was.get(register),
@@ -157,24 +127,12 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
             RegisterRule::ValOffset(offset) => cfa.checked_add_signed(offset),
             RegisterRule::Register(other) => was.get(other),
             RegisterRule::Expression(expression) => {
-                let address = evaluate(
-                    section,
-                    &expression,
-                    encoding,
-                    Some(cfa),
-                    &was,
-                    &mut self.read,
-                )?;
+                let address = evaluate(section, &expression, encoding, Some(cfa), &was, &mut self.read)?;
                 (self.read)(address).ok()
             }
-            RegisterRule::ValExpression(expression) => evaluate(
-                section,
-                &expression,
-                encoding,
-                Some(cfa),
-                &was,
-                &mut self.read,
-            ),
+            RegisterRule::ValExpression(expression) => {
+                evaluate(section, &expression, encoding, Some(cfa), &was, &mut self.read)
+            }
             _ => None,
         };
         let ip = recover(X86_64::RA)?;
@@ -187,12 +145,7 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
             }
             general
         });
-        Some(Stepped {
-            caller: Registers { ip, sp: cfa, bp },
-            general,
-            interrupted,
-            root: false,
-        })
+        Some(Stepped { caller: Registers { ip, sp: cfa, bp }, general, interrupted, root: false })
     }
 }
 
@@ -237,14 +190,12 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     loop {
         state = match state {
             EvaluationResult::Complete => break,
-            EvaluationResult::RequiresRegister { register, .. } => evaluation
-                .resume_with_register(Value::Generic(registers.get(register)?))
-                .ok()?,
-            EvaluationResult::RequiresMemory {
-                address, size: 8, ..
-            } => evaluation
-                .resume_with_memory(Value::Generic(read(address).ok()?))
-                .ok()?,
+            EvaluationResult::RequiresRegister { register, .. } => {
+                evaluation.resume_with_register(Value::Generic(registers.get(register)?)).ok()?
+            }
+            EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                evaluation.resume_with_memory(Value::Generic(read(address).ok()?)).ok()?
+            }
             _ => return None,
         };
     }
@@ -268,14 +219,7 @@ pub(crate) fn is_signal_return(code: &[u8]) -> bool {
 }
 
 /// The interrupted registers from the signal frame at `sp`.
-pub(crate) fn signal_context(
-    sp: u64,
-    mut read: impl FnMut(u64) -> Result<u64, ()>,
-) -> Option<Registers> {
+pub(crate) fn signal_context(sp: u64, mut read: impl FnMut(u64) -> Result<u64, ()>) -> Option<Registers> {
     let mut at = |offset: u64| read(sp.checked_add(offset)?).ok();
-    Some(Registers {
-        ip: at(CONTEXT_IP)?,
-        sp: at(CONTEXT_SP)?,
-        bp: at(CONTEXT_BP)?,
-    })
+    Some(Registers { ip: at(CONTEXT_IP)?, sp: at(CONTEXT_SP)?, bp: at(CONTEXT_BP)? })
 }

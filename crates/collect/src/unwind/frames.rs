@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
-    LittleEndian, UnwindSection,
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    UnwindSection,
 };
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -53,63 +53,32 @@ impl EhTable {
 
 impl FrameTable {
     pub(crate) fn load(module: &Module) -> Option<Self> {
-        let by_sections = module
-            .section_bytes(".eh_frame")
-            .map(|frame| (frame, module.section_bytes(".eh_frame_hdr")));
+        let by_sections = module.section_bytes(".eh_frame").map(|frame| (frame, module.section_bytes(".eh_frame_hdr")));
         let found = by_sections.or_else(|| by_program_header(module));
         if let Some(((frame_svma, frame), header)) = found {
             let section_start = |name: &str| {
-                module
-                    .sections()
-                    .iter()
-                    .find(|section| section.name == name)
-                    .map_or(0, |section| section.svma.start)
+                module.sections().iter().find(|section| section.name == name).map_or(0, |section| section.svma.start)
             };
             let (text_svma, got_svma) = (section_start(".text"), section_start(".got"));
             let empty = (0, SharedBytes([].into()));
             let (header_svma, header_bytes) = header.unwrap_or_else(|| empty.clone());
-            let mut eh = EhTable {
-                frame,
-                frame_svma,
-                header: header_bytes,
-                header_svma,
-                text_svma,
-                got_svma,
-            };
-            if EhFrameHdr::new(&eh.header, LittleEndian)
-                .parse(&eh.bases(), 8)
-                .ok()
-                .is_none_or(|h| h.table().is_none())
+            let mut eh = EhTable { frame, frame_svma, header: header_bytes, header_svma, text_svma, got_svma };
+            if EhFrameHdr::new(&eh.header, LittleEndian).parse(&eh.bases(), 8).ok().is_none_or(|h| h.table().is_none())
             {
                 (eh.header_svma, eh.header) = (0, build_header(&eh));
             }
-            return Some(Self {
-                eh: Some(eh),
-                ..Self::default()
-            });
+            return Some(Self { eh: Some(eh), ..Self::default() });
         }
         let (_, debug) = module.section_bytes(".debug_frame")?;
         let debug_index = index_debug_frame(&debug);
-        Some(Self {
-            debug: Some(debug),
-            debug_index,
-            eh: None,
-        })
+        Some(Self { debug: Some(debug), debug_index, eh: None })
     }
 
     /// What framehop wants to know.
-    pub(crate) fn section_info(
-        &self,
-        base_svma: u64,
-    ) -> framehop::ExplicitModuleSectionInfo<SharedBytes> {
-        let mut info = framehop::ExplicitModuleSectionInfo {
-            base_svma,
-            ..Default::default()
-        };
+    pub(crate) fn section_info(&self, base_svma: u64) -> framehop::ExplicitModuleSectionInfo<SharedBytes> {
+        let mut info = framehop::ExplicitModuleSectionInfo { base_svma, ..Default::default() };
         if let Some(eh) = &self.eh {
-            let range = |start: u64, bytes: &SharedBytes| {
-                Some(start..start.saturating_add(bytes.len() as u64))
-            };
+            let range = |start: u64, bytes: &SharedBytes| Some(start..start.saturating_add(bytes.len() as u64));
             info.text_svma = Some(eh.text_svma..eh.text_svma);
             info.got_svma = Some(eh.got_svma..eh.got_svma);
             info.eh_frame_svma = range(eh.frame_svma, &eh.frame);
@@ -144,15 +113,11 @@ impl FrameTable {
         let mut result = None;
         if let Some(eh) = &self.eh {
             self.with_eh_entry(eh, svma, |section, bases, entry| {
-                result = visit
-                    .take()
-                    .and_then(|visit| visit.visit(section, bases, entry));
+                result = visit.take().and_then(|visit| visit.visit(section, bases, entry));
             });
         } else if let Some(debug) = &self.debug {
             self.with_debug_entry(debug, svma, |section, bases, entry| {
-                result = visit
-                    .take()
-                    .and_then(|visit| visit.visit(section, bases, entry));
+                result = visit.take().and_then(|visit| visit.visit(section, bases, entry));
             });
         }
         result
@@ -165,14 +130,9 @@ impl FrameTable {
         use_it: impl FnOnce(&EhFrame<Bytes<'_>>, &BaseAddresses, &Fde<'_>),
     ) -> Option<()> {
         let bases = eh.bases();
-        let header = EhFrameHdr::new(&eh.header, LittleEndian)
-            .parse(&bases, 8)
-            .ok()?;
+        let header = EhFrameHdr::new(&eh.header, LittleEndian).parse(&bases, 8).ok()?;
         let section = eh.section();
-        let entry = header
-            .table()?
-            .fde_for_address(&section, &bases, svma, EhFrame::cie_from_offset)
-            .ok()?;
+        let entry = header.table()?.fde_for_address(&section, &bases, svma, EhFrame::cie_from_offset).ok()?;
         use_it(&section, &bases, &entry);
         Some(())
     }
@@ -184,20 +144,12 @@ impl FrameTable {
         use_it: impl FnOnce(&DebugFrame<Bytes<'_>>, &BaseAddresses, &Fde<'_>),
     ) -> Option<()> {
         let bases = BaseAddresses::default();
-        let at = self
-            .debug_index
-            .partition_point(|&(start, _)| start <= svma)
-            .checked_sub(1)?;
+        let at = self.debug_index.partition_point(|&(start, _)| start <= svma).checked_sub(1)?;
         let (_, offset) = *self.debug_index.get(at)?;
         let mut section = DebugFrame::new(debug, LittleEndian);
         section.set_address_size(8);
-        let entry = section
-            .fde_from_offset(
-                &bases,
-                gimli::DebugFrameOffset(offset),
-                DebugFrame::cie_from_offset,
-            )
-            .ok()?;
+        let entry =
+            section.fde_from_offset(&bases, gimli::DebugFrameOffset(offset), DebugFrame::cie_from_offset).ok()?;
         if !entry.contains(svma) {
             return None;
         }
@@ -209,12 +161,7 @@ impl FrameTable {
 /// Something to do with an entry, whichever section it stands in.
 pub(crate) trait EntryVisitor {
     type Output;
-    fn visit<'a, S>(
-        self,
-        section: &S,
-        bases: &BaseAddresses,
-        entry: &Fde<'a>,
-    ) -> Option<Self::Output>
+    fn visit<'a, S>(self, section: &S, bases: &BaseAddresses, entry: &Fde<'a>) -> Option<Self::Output>
     where
         S: UnwindSection<Bytes<'a>>;
 }
@@ -246,10 +193,7 @@ fn build_header(eh: &EhTable) -> SharedBytes {
         if let CieOrFde::Fde(partial) = entry
             && let Ok(entry) = partial.parse(EhFrame::cie_from_offset)
         {
-            table.push((
-                entry.initial_address(),
-                eh.frame_svma.wrapping_add(entry.offset() as u64),
-            ));
+            table.push((entry.initial_address(), eh.frame_svma.wrapping_add(entry.offset() as u64)));
         }
     }
     table.sort_unstable();
@@ -270,26 +214,15 @@ type Tables = ((u64, SharedBytes), Option<(u64, SharedBytes)>);
 /// end nobody states: it is read to the end of its segment.
 fn by_program_header(module: &Module) -> Option<Tables> {
     let header_range = module.with_program_headers(|endian, headers| {
-        let header = headers
-            .iter()
-            .find(|header| header.p_type(endian) == elf::PT_GNU_EH_FRAME)?;
+        let header = headers.iter().find(|header| header.p_type(endian) == elf::PT_GNU_EH_FRAME)?;
         Some((header.p_vaddr(endian), header.p_memsz(endian)))
     })??;
     let header = read_image(module, header_range.0, header_range.1)?;
     let bases = BaseAddresses::default().set_eh_frame_hdr(header_range.0);
-    let parsed = EhFrameHdr::new(&header, LittleEndian)
-        .parse(&bases, 8)
-        .ok()?;
+    let parsed = EhFrameHdr::new(&header, LittleEndian).parse(&bases, 8).ok()?;
     let frame_svma = parsed.eh_frame_ptr().direct().ok()?;
-    let segment = module
-        .segments()
-        .iter()
-        .find(|s| s.svma <= frame_svma && frame_svma - s.svma < s.file_size)?;
-    let frame = read_image(
-        module,
-        frame_svma,
-        segment.file_size - (frame_svma - segment.svma),
-    )?;
+    let segment = module.segments().iter().find(|s| s.svma <= frame_svma && frame_svma - s.svma < s.file_size)?;
+    let frame = read_image(module, frame_svma, segment.file_size - (frame_svma - segment.svma))?;
     Some(((frame_svma, frame), Some((header_range.0, header.clone()))))
 }
 
@@ -303,5 +236,4 @@ fn read_image(module: &Module, svma: u64, size: u64) -> Option<SharedBytes> {
 }
 
 /// Used by [`Module::with_program_headers`].
-pub(crate) type ProgramHeaders<'a> =
-    &'a [<elf::FileHeader64<object::Endianness> as FileHeader>::ProgramHeader];
+pub(crate) type ProgramHeaders<'a> = &'a [<elf::FileHeader64<object::Endianness> as FileHeader>::ProgramHeader];

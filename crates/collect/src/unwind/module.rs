@@ -121,10 +121,7 @@ pub struct Module {
 
 impl std::fmt::Debug for Module {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Module")
-            .field("path", &self.path)
-            .field("segments", &self.segments)
-            .finish_non_exhaustive()
+        f.debug_struct("Module").field("path", &self.path).field("segments", &self.segments).finish_non_exhaustive()
     }
 }
 
@@ -152,10 +149,7 @@ impl Module {
             })
             .collect();
         let parsed = object::File::parse(&cache).ok();
-        let build_id = parsed
-            .as_ref()
-            .and_then(|elf| elf.build_id().ok().flatten())
-            .map(<[u8]>::to_vec);
+        let build_id = parsed.as_ref().and_then(|elf| elf.build_id().ok().flatten()).map(<[u8]>::to_vec);
         let mut sections = Vec::new();
         for section in parsed.iter().flat_map(|elf| elf.sections()) {
             let object::SectionFlags::Elf { sh_flags, .. } = section.flags() else {
@@ -218,11 +212,7 @@ impl Module {
 
     /// The lowest page-aligned address stated in the file: 0 for position-independent images.
     pub fn base_svma(&self) -> u64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.svma & !0xfff)
-            .min()
-            .unwrap_or(0)
+        self.segments.iter().map(|segment| segment.svma & !0xfff).min().unwrap_or(0)
     }
 
     /// The stated address of a byte of the file at page-aligned `offset`, where a mapping starts. Two segments may share
@@ -231,10 +221,7 @@ impl Module {
     pub fn svma_of_offset(&self, offset: u64, executable: bool) -> Option<u64> {
         let starts = |segment: &Segment| segment.file_offset & !0xfff == offset;
         let holds = |segment: &Segment| {
-            let end = segment
-                .file_offset
-                .saturating_add(segment.file_size)
-                .checked_next_multiple_of(0x1000);
+            let end = segment.file_offset.saturating_add(segment.file_size).checked_next_multiple_of(0x1000);
             segment.file_offset & !0xfff <= offset && end.is_some_and(|end| offset < end)
         };
         let segment = self
@@ -242,11 +229,7 @@ impl Module {
             .iter()
             .filter(|segment| segment.file_size > 0 && (starts(segment) || holds(segment)))
             .max_by_key(|segment| (segment.executable == executable, starts(segment)))?;
-        Some(
-            offset
-                .wrapping_sub(segment.file_offset)
-                .wrapping_add(segment.svma),
-        )
+        Some(offset.wrapping_sub(segment.file_offset).wrapping_add(segment.svma))
     }
 
     /// The load bias of a mapping of this module: `address = svma + bias`, wrapping.
@@ -256,14 +239,9 @@ impl Module {
 
     /// Bytes of the image at a stated address, as many as the segment's file part holds; `None` outside.
     pub fn read(&self, svma: u64, buffer: &mut [u8]) -> Option<usize> {
-        let segment = self
-            .segments
-            .iter()
-            .find(|s| s.svma <= svma && svma - s.svma < s.file_size)?;
+        let segment = self.segments.iter().find(|s| s.svma <= svma && svma - s.svma < s.file_size)?;
         let within = svma - segment.svma;
-        let wanted = buffer
-            .len()
-            .min(usize::try_from(segment.file_size - within).ok()?);
+        let wanted = buffer.len().min(usize::try_from(segment.file_size - within).ok()?);
         let offset = segment.file_offset.checked_add(within)?;
         let read = self.file.read_at(&mut buffer[..wanted], offset).ok()?;
         (read > 0).then_some(read)
@@ -274,10 +252,7 @@ impl Module {
         &self,
         use_it: impl FnOnce(&object::File<'_, &ReadCache<Positioned<'_>>>) -> T,
     ) -> Option<T> {
-        let cache = ReadCache::new(Positioned {
-            file: &self.file,
-            at: 0,
-        });
+        let cache = ReadCache::new(Positioned { file: &self.file, at: 0 });
         let elf = object::File::parse(&cache).ok()?;
         Some(use_it(&elf))
     }
@@ -287,38 +262,24 @@ impl Module {
         &self,
         use_them: impl FnOnce(object::Endianness, ProgramHeaders<'_>) -> T,
     ) -> Option<T> {
-        let cache = ReadCache::new(Positioned {
-            file: &self.file,
-            at: 0,
-        });
+        let cache = ReadCache::new(Positioned { file: &self.file, at: 0 });
         let header = elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
         let endian = header.endian().ok()?;
-        Some(use_them(
-            endian,
-            header.program_headers(endian, &cache).ok()?,
-        ))
+        Some(use_them(endian, header.program_headers(endian, &cache).ok()?))
     }
 
     /// Unwind tables, read at the first call.
     pub(crate) fn frames(&self) -> &FrameTable {
-        self.frames
-            .get_or_init(|| FrameTable::load(self).unwrap_or_default())
+        self.frames.get_or_init(|| FrameTable::load(self).unwrap_or_default())
     }
 
     /// The function that holds `svma`, by the unwind tables first (they are exact about hand-written code and exist in
     /// stripped files), then by symbols.
     pub fn function_range(&self, svma: u64) -> Option<Range<u64>> {
         self.frames().function(svma).or_else(|| {
-            let functions = self
-                .functions
-                .get_or_init(|| self.load_functions().unwrap_or_default());
-            let at = functions
-                .partition_point(|range| range.start <= svma)
-                .checked_sub(1)?;
-            functions
-                .get(at)
-                .filter(|range| range.contains(&svma))
-                .cloned()
+            let functions = self.functions.get_or_init(|| self.load_functions().unwrap_or_default());
+            let at = functions.partition_point(|range| range.start <= svma).checked_sub(1)?;
+            functions.get(at).filter(|range| range.contains(&svma)).cloned()
         })
     }
 
@@ -327,9 +288,7 @@ impl Module {
             let mut all: Vec<Range<u64>> = elf
                 .symbols()
                 .chain(elf.dynamic_symbols())
-                .filter(|symbol| {
-                    symbol.kind() == object::SymbolKind::Text && symbol.is_definition()
-                })
+                .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.is_definition())
                 .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
                 .collect();
             all.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
@@ -338,13 +297,8 @@ impl Module {
             for at in 0..all.len() {
                 if all[at].is_empty() {
                     let next = all.get(at + 1).map(|range| range.start);
-                    let section = self
-                        .sections
-                        .iter()
-                        .find(|s| s.svma.contains(&all[at].start));
-                    all[at].end = next
-                        .or(section.map(|s| s.svma.end))
-                        .unwrap_or(all[at].start);
+                    let section = self.sections.iter().find(|s| s.svma.contains(&all[at].start));
+                    all[at].end = next.or(section.map(|s| s.svma.end)).unwrap_or(all[at].start);
                 }
             }
             all

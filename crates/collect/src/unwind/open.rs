@@ -50,11 +50,7 @@ pub(crate) fn open_mapped(pid: Option<i32>, start: u64, end: u64, path: &Path) -
             return None;
         }
     }
-    if deleted.is_some() {
-        None
-    } else {
-        open_regular(plain)
-    }
+    if deleted.is_some() { None } else { open_regular(plain) }
 }
 
 /// The process's own descriptor whose link says `path`.
@@ -68,10 +64,7 @@ fn open_descriptor_of(proc_dir: &Path, path: &Path) -> Option<File> {
 }
 
 fn in_other_mount_namespace(proc_dir: &Path) -> bool {
-    match (
-        std::fs::read_link(proc_dir.join("ns/mnt")),
-        std::fs::read_link("/proc/self/ns/mnt"),
-    ) {
+    match (std::fs::read_link(proc_dir.join("ns/mnt")), std::fs::read_link("/proc/self/ns/mnt")) {
         (Ok(theirs), Ok(ours)) => theirs != ours,
         _ => false,
     }
@@ -79,11 +72,7 @@ fn in_other_mount_namespace(proc_dir: &Path) -> bool {
 
 /// Opens `path` for reading if, and only if, it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
-    let handle = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
-        .open(path)
-        .ok()?;
+    let handle = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
     if !handle.metadata().ok()?.is_file() {
         return None;
     }

@@ -11,17 +11,9 @@ use trace::Traced;
 
 /// Compiles a program of tests/programs.
 fn compile(name: &str, flags: &[&str], directory: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/programs")
-        .join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
     let program = directory.join("program");
-    let status = Command::new("cc")
-        .arg(source)
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .status()
-        .unwrap();
+    let status = Command::new("cc").arg(source).args(flags).arg("-o").arg(&program).status().unwrap();
     assert!(status.success(), "cc {flags:?}");
     program
 }
@@ -29,18 +21,8 @@ fn compile(name: &str, flags: &[&str], directory: &Path) -> PathBuf {
 /// The executable mappings of a process as they are now.
 fn space_of(pid: i32, cache: &mut ModuleCache) -> AddressSpace {
     let mut space = AddressSpace::of_process(pid);
-    for mapping in read_maps(pid)
-        .unwrap()
-        .iter()
-        .filter(|mapping| mapping.permissions.execute)
-    {
-        space.add_mapping(
-            cache,
-            mapping.start,
-            mapping.end,
-            mapping.offset,
-            &mapping.path,
-        );
+    for mapping in read_maps(pid).unwrap().iter().filter(|mapping| mapping.permissions.execute) {
+        space.add_mapping(cache, mapping.start, mapping.end, mapping.offset, &mapping.path);
     }
     space
 }
@@ -60,8 +42,7 @@ fn each_step(program: &Path, mut compare: impl FnMut(&AddressSpace, Vec<u64>, St
     let mut steps = 0;
     while traced.step(&mut truth) {
         let at = traced.registers();
-        let found =
-            space.unwind_registers(at.rip, &trace::general(&at), &traced.stack(1 << 14), 64);
+        let found = space.unwind_registers(at.rip, &trace::general(&at), &traced.stack(1 << 14), 64);
         compare(&space, truth.frames(at.rip), found);
         steps += 1;
     }
@@ -74,18 +55,11 @@ fn steps_are_unwound(program: &Path, allowed: usize) {
     let mut wrong = Vec::new();
     let steps = each_step(program, |space, expected, found| {
         if found.frames != expected || found.end != StackEnd::Root {
-            let place = space
-                .find(expected[0])
-                .map(|mapping| mapping.svma(expected[0]));
+            let place = space.find(expected[0]).map(|mapping| mapping.svma(expected[0]));
             wrong.push(format!("at {place:x?}: {found:x?}, expected {expected:x?}"));
         }
     });
-    assert!(
-        wrong.len() <= allowed,
-        "{} of {steps} stacks are wrong; {}",
-        wrong.len(),
-        wrong[0]
-    );
+    assert!(wrong.len() <= allowed, "{} of {steps} stacks are wrong; {}", wrong.len(), wrong[0]);
 }
 
 fn every_instruction_is_unwound(flags: &[&str], allowed: usize) {
@@ -139,14 +113,8 @@ fn without_section_headers() {
     let mut cache = ModuleCache::new();
     let module = cache.open(None, 0, 0, &program).unwrap();
     assert!(module.sections().is_empty());
-    let code = module
-        .segments()
-        .iter()
-        .find(|segment| segment.executable)
-        .unwrap();
-    let covered = (0..code.memory_size)
-        .filter(|offset| module.function_range(code.svma + offset).is_some())
-        .count();
+    let code = module.segments().iter().find(|segment| segment.executable).unwrap();
+    let covered = (0..code.memory_size).filter(|offset| module.function_range(code.svma + offset).is_some()).count();
     assert!(covered > 100, "{covered} bytes of code are covered");
     steps_are_unwound(&program, 0);
 }
@@ -155,13 +123,8 @@ fn without_section_headers() {
 #[test]
 fn frame_pointers_alone() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = [
-        "-O1",
-        "-fno-omit-frame-pointer",
-        "-fno-asynchronous-unwind-tables",
-        "-fno-unwind-tables",
-        "-Wl,-z,now",
-    ];
+    let flags =
+        ["-O1", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-Wl,-z,now"];
     let program = compile("stacks.c", &flags, directory.path());
     let (mut right, mut wrong) = (0, 0);
     let mut strange = Vec::new();
@@ -172,10 +135,7 @@ fn frame_pointers_alone() {
             wrong += 1;
             // Frames may be missing, invented ones must not be there.
             if !found.frames.iter().all(|frame| expected.contains(frame)) {
-                strange.push((
-                    space.find(found.frames[0]).map(|m| m.svma(found.frames[0])),
-                    found,
-                ));
+                strange.push((space.find(found.frames[0]).map(|m| m.svma(found.frames[0])), found));
             }
         }
     });
@@ -193,18 +153,7 @@ fn a_deleted_program_is_still_read() {
     let mut cache = ModuleCache::new();
     let mut space = space_of(traced.pid, &mut cache);
     let at = traced.registers();
-    assert!(
-        space
-            .find(at.rip)
-            .unwrap()
-            .module
-            .as_ref()
-            .unwrap()
-            .path()
-            .to_str()
-            .unwrap()
-            .ends_with("(deleted)")
-    );
+    assert!(space.find(at.rip).unwrap().module.as_ref().unwrap().path().to_str().unwrap().ends_with("(deleted)"));
     let stack = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14), 64);
     assert_eq!(stack.end, StackEnd::Root);
     let known = cache.modules().len();
@@ -217,11 +166,7 @@ fn a_deleted_program_is_still_read() {
 #[test]
 fn a_short_copy_is_completed_by_the_kernels_chain() {
     let directory = tempfile::tempdir().unwrap();
-    let program = compile(
-        "stacks.c",
-        &["-O1", "-fno-omit-frame-pointer"],
-        directory.path(),
-    );
+    let program = compile("stacks.c", &["-O1", "-fno-omit-frame-pointer"], directory.path());
     let mut traced = Traced::start(&program);
     traced.run_to_breakpoint();
     let mut cache = ModuleCache::new();
@@ -232,16 +177,8 @@ fn a_short_copy_is_completed_by_the_kernels_chain() {
     let mut shortest = usize::MAX;
     for bytes in (0..2048).step_by(8) {
         let short = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14)[..bytes], 64);
-        assert_eq!(
-            short.frames,
-            full.frames[..short.frames.len()],
-            "{bytes} bytes"
-        );
-        assert_eq!(
-            short.truncated(),
-            short.frames.len() < full.frames.len(),
-            "{bytes} bytes: {short:x?}"
-        );
+        assert_eq!(short.frames, full.frames[..short.frames.len()], "{bytes} bytes");
+        assert_eq!(short.truncated(), short.frames.len() < full.frames.len(), "{bytes} bytes: {short:x?}");
         shortest = shortest.min(short.frames.len());
         // What the kernel would deliver, had every function a frame pointer.
         let chain: Vec<u64> = [u64::MAX - 511, full.frames[0]]
@@ -255,23 +192,14 @@ fn a_short_copy_is_completed_by_the_kernels_chain() {
 
 #[test]
 fn a_chain_is_joined_only_where_it_meets_the_stack() {
-    let short = |frames: &[u64]| Stack {
-        frames: frames.to_vec(),
-        end: StackEnd::CopyEnded,
-    };
-    assert_eq!(
-        combine(short(&[10, 19, 29]), &[10, 30, 40, 50]),
-        [10, 19, 29, 39, 49]
-    );
+    let short = |frames: &[u64]| Stack { frames: frames.to_vec(), end: StackEnd::CopyEnded };
+    assert_eq!(combine(short(&[10, 19, 29]), &[10, 30, 40, 50]), [10, 19, 29, 39, 49]);
     // Only the leaf in common: the chain wandered.
     assert_eq!(combine(short(&[10, 19, 29]), &[10, 77, 88]), [10, 19, 29]);
     // Nothing better than the chain.
     assert_eq!(combine(short(&[10]), &[10, 20, 30]), [10, 19, 29]);
     assert_eq!(combine(short(&[10]), &[]), [10]);
-    let whole = Stack {
-        frames: vec![10, 19],
-        end: StackEnd::Root,
-    };
+    let whole = Stack { frames: vec![10, 19], end: StackEnd::Root };
     assert_eq!(combine(whole, &[10, 20, 30]), [10, 19]);
 }
 
@@ -280,11 +208,7 @@ fn a_chain_is_joined_only_where_it_meets_the_stack() {
 fn garbage_is_survived() {
     let mut cache = ModuleCache::new();
     let mut space = space_of(std::process::id() as i32, &mut cache);
-    let code: Vec<(u64, u64)> = space
-        .mappings()
-        .iter()
-        .map(|mapping| (mapping.start, mapping.end))
-        .collect();
+    let code: Vec<(u64, u64)> = space.mappings().iter().map(|mapping| (mapping.start, mapping.end)).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move || {
         state ^= state << 13;
@@ -307,8 +231,7 @@ fn garbage_is_survived() {
         let words: Vec<u8> = (0..64).flat_map(|_| somewhere(sp).to_le_bytes()).collect();
         let ip = somewhere(0);
         let max = (ip % 40) as usize;
-        let found =
-            space.unwind_registers(ip, &general, &words[..words.len() - (ip % 8) as usize], max);
+        let found = space.unwind_registers(ip, &general, &words[..words.len() - (ip % 8) as usize], max);
         assert_eq!(found.frames[0], ip);
         assert!(found.frames.len() <= max.max(1));
     }
@@ -322,26 +245,11 @@ fn mappings_are_cut_and_replaced() {
     space.add_mapping(&mut cache, 0x10000, 0x20000, 0, &exe);
     assert!(space.find(0x10000).is_some() && space.find(0x20000).is_none());
     space.remove(0x14000, 0x18000);
-    let pieces: Vec<_> = space
-        .mappings()
-        .iter()
-        .map(|m| (m.start, m.end, m.file_offset))
-        .collect();
+    let pieces: Vec<_> = space.mappings().iter().map(|m| (m.start, m.end, m.file_offset)).collect();
     assert_eq!(pieces, [(0x10000, 0x14000, 0), (0x18000, 0x20000, 0x8000)]);
     space.add_mapping(&mut cache, 0x13000, 0x19000, 0, Path::new(""));
-    let pieces: Vec<_> = space
-        .mappings()
-        .iter()
-        .map(|m| (m.start, m.end, m.module.is_some()))
-        .collect();
-    assert_eq!(
-        pieces,
-        [
-            (0x10000, 0x13000, true),
-            (0x13000, 0x19000, false),
-            (0x19000, 0x20000, true)
-        ]
-    );
+    let pieces: Vec<_> = space.mappings().iter().map(|m| (m.start, m.end, m.module.is_some())).collect();
+    assert_eq!(pieces, [(0x10000, 0x13000, true), (0x13000, 0x19000, false), (0x19000, 0x20000, true)]);
     let child = space.fork();
     space.remove(0, u64::MAX);
     assert!(space.mappings().is_empty());
@@ -357,34 +265,15 @@ fn only_regular_files_are_opened() {
     let text = directory.path().join("text");
     std::fs::write(&text, "no program").unwrap();
     let truncated = directory.path().join("truncated");
-    std::fs::write(
-        &truncated,
-        &std::fs::read(std::env::current_exe().unwrap()).unwrap()[..4096],
-    )
-    .unwrap();
+    std::fs::write(&truncated, &std::fs::read(std::env::current_exe().unwrap()).unwrap()[..4096]).unwrap();
     let mut cache = ModuleCache::new();
-    for path in [
-        &fifo,
-        &text,
-        &directory.path().join("absent"),
-        Path::new("/dev/zero"),
-        Path::new("//anon"),
-        Path::new(""),
-    ] {
-        assert!(
-            cache.open(None, 0x1000, 0x2000, path).is_none(),
-            "{}",
-            path.display()
-        );
+    for path in
+        [&fifo, &text, &directory.path().join("absent"), Path::new("/dev/zero"), Path::new("//anon"), Path::new("")]
+    {
+        assert!(cache.open(None, 0x1000, 0x2000, path).is_none(), "{}", path.display());
     }
     if let Some(module) = cache.open(None, 0x1000, 0x2000, &truncated) {
         assert_eq!(module.function_range(0x1000), None);
     }
-    assert!(
-        cache
-            .open(None, 0, 0, Path::new("[vdso]"))
-            .unwrap()
-            .function_range(0)
-            .is_none()
-    );
+    assert!(cache.open(None, 0, 0, Path::new("[vdso]")).unwrap().function_range(0).is_none());
 }

@@ -19,28 +19,17 @@ pub struct Truth {
 impl Truth {
     /// From a stack known to be right (the caller has checked its end), innermost first.
     pub fn new(frames: &[u64]) -> Self {
-        Self {
-            frames: frames[1..]
-                .iter()
-                .rev()
-                .map(|&frame| (u64::MAX, frame))
-                .collect(),
-        }
+        Self { frames: frames[1..].iter().rev().map(|&frame| (u64::MAX, frame)).collect() }
     }
 
     pub fn frames(&self, ip: u64) -> Vec<u64> {
-        std::iter::once(ip)
-            .chain(self.frames.iter().rev().map(|&(_, frame)| frame))
-            .collect()
+        std::iter::once(ip).chain(self.frames.iter().rev().map(|&(_, frame)| frame)).collect()
     }
 }
 
 /// In the order of the instruction encoding.
 pub fn general(r: &libc::user_regs_struct) -> [u64; 16] {
-    [
-        r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12,
-        r.r13, r.r14, r.r15,
-    ]
+    [r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
 }
 
 impl Traced {
@@ -55,11 +44,7 @@ impl Traced {
         }
         let child = command.spawn().unwrap();
         let pid = child.id() as i32;
-        let mut traced = Self {
-            child,
-            pid,
-            signal: 0,
-        };
+        let mut traced = Self { child, pid, signal: 0 };
         assert_eq!(traced.wait(), Some(libc::SIGTRAP), "stop at exec");
         traced
     }
@@ -67,22 +52,14 @@ impl Traced {
     fn request(&self, request: libc::c_uint, data: usize) {
         // SAFETY: requests used here take no pointer, or one in `data` that the caller keeps alive.
         let result = unsafe { libc::ptrace(request, self.pid, 0usize, data) };
-        assert_eq!(
-            result,
-            0,
-            "ptrace {request}: {}",
-            std::io::Error::last_os_error()
-        );
+        assert_eq!(result, 0, "ptrace {request}: {}", std::io::Error::last_os_error());
     }
 
     /// The signal that stopped the child, or `None` when it ended.
     fn wait(&mut self) -> Option<i32> {
         let mut status = 0;
         // SAFETY: `status` is writable; the child is ours.
-        assert_eq!(
-            unsafe { libc::waitpid(self.pid, &raw mut status, 0) },
-            self.pid
-        );
+        assert_eq!(unsafe { libc::waitpid(self.pid, &raw mut status, 0) }, self.pid);
         libc::WIFSTOPPED(status).then(|| libc::WSTOPSIG(status))
     }
 
@@ -101,27 +78,15 @@ impl Traced {
     /// Up to `size` bytes from the stack pointer upwards.
     pub fn stack(&self, size: usize) -> Vec<u8> {
         let from = self.registers().rsp;
-        (0..)
-            .map(|less| size >> less)
-            .take_while(|&size| size > 0)
-            .find_map(|size| self.read(from, size))
-            .unwrap()
+        (0..).map(|less| size >> less).take_while(|&size| size > 0).find_map(|size| self.read(from, size)).unwrap()
     }
 
     pub fn read(&self, from: u64, size: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0u8; size];
-        let local = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: size,
-        };
-        let remote = libc::iovec {
-            iov_base: from as *mut libc::c_void,
-            iov_len: size,
-        };
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: size };
+        let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: size };
         // SAFETY: `local` describes `bytes`.
-        let read = unsafe {
-            libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0)
-        };
+        let read = unsafe { libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0) };
         bytes.truncate(usize::try_from(read).ok()?);
         (!bytes.is_empty()).then_some(bytes)
     }
@@ -154,8 +119,7 @@ impl Traced {
             let length = word.wrapping_sub(before.rip);
             let opcode = self.read(before.rip, 1);
             if (2..=7).contains(&length)
-                && opcode
-                    .is_some_and(|code| matches!(code[0], 0xe8 | 0xff | 0x41 | 0x3e | 0xf2 | 0x67))
+                && opcode.is_some_and(|code| matches!(code[0], 0xe8 | 0xff | 0x41 | 0x3e | 0xf2 | 0x67))
             {
                 truth.frames.push((after.rsp, word - 1));
             }
