@@ -1,0 +1,8 @@
+set -e
+for target in "$TARGETS"/*; do
+    [ -f "$target" ] && [ -x "$target" ] || continue
+    name=${target##*/}
+    pin=--pin
+    [ $name = unpinned ] && pin=
+    "$target" $pin --size 4 --scale 0.01 --truth $name.json
+done

@@ -1,0 +1,218 @@
+//! targets/expectations.toml: the planted fault of each target, looked for in the JSON of `report`.
+
+use crate::truth::{self, line_of};
+use miette::{IntoDiagnostic, Result, WrapErr, miette};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// One target's section; the file's head says what each key means.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    pub source: String,
+    pub section: String,
+    pub first_touch: Option<String>,
+    pub line: Option<String>,
+    pub object: Option<String>,
+    pub global: Option<String>,
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub classes: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub record: Vec<String>,
+    #[serde(default = "yes")]
+    pub r#virtual: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// All sections of the file in `targets`, by target.
+///
+/// # Errors
+/// The file is missing or not understood.
+pub fn all(targets: &Path) -> Result<BTreeMap<String, Expectation>> {
+    let path = targets.join("expectations.toml");
+    let text = fs::read_to_string(&path).into_diagnostic().wrap_err_with(|| path.display().to_string())?;
+    toml::from_str(&text).into_diagnostic().wrap_err_with(|| path.display().to_string())
+}
+
+impl Expectation {
+    /// What `report` (its JSON, all sections) does not show as it should; lines are looked up in the sources in `targets`.
+    ///
+    /// # Errors
+    /// A source has no line with an expected tag.
+    pub fn doubts(&self, report: &Value, targets: &Path) -> Result<Vec<String>> {
+        let source = targets.join(&self.source);
+        let mut doubts = Vec::new();
+        let mut top = |section: &str, tag: &Option<String>| -> Result<()> {
+            let Some(tag) = tag else { return Ok(()) };
+            let line = line_of(&source, tag)?;
+            let row = &report[section][0];
+            let place = if section == "objects" { &row["site"] } else { row };
+            if !at(place, &self.source, line) {
+                doubts.push(format!("{section}: {}:{line} is not on top, but {row}", self.source));
+            }
+            Ok(())
+        };
+        top("first_touch", &self.first_touch)?;
+        top("lines", &self.line)?;
+        if self.kind.is_some() {
+            top("objects", &self.object)?;
+        }
+        let object = &report["objects"][0];
+        for (key, expected) in [("name", &self.global), ("kind", &self.kind)] {
+            if expected.as_ref().is_some_and(|expected| object[key] != expected.as_str()) {
+                doubts.push(format!(
+                    "objects: the {key} on top is {}, not {}",
+                    object[key],
+                    expected.as_deref().unwrap_or_default()
+                ));
+            }
+        }
+        match self.section.as_str() {
+            "threads" => doubts.extend(unbound(report)),
+            "code-matrix" => doubts.extend(remote_code(report)),
+            _ => {}
+        }
+        if !self.classes.is_empty() {
+            // Shares by construction, if all threads took the same time: a coarse check of the kind of finding. The shares
+            // by measured time, which bound the estimate closely, come from the truth.
+            let classes = &report["lines"][0]["classes"];
+            let total: f64 =
+                classes.as_object().map_or(0.0, |classes| classes.values().filter_map(Value::as_f64).sum());
+            for (class, percent) in &self.classes {
+                let share = classes[class.as_str()].as_f64().unwrap_or(0.0) / total.max(1.0) * 100.0;
+                if (share - percent).abs() > 15.0 {
+                    doubts
+                        .push(format!("lines: {share:.1} % of the top line are {class}, by construction {percent} %"));
+                }
+            }
+        }
+        Ok(doubts)
+    }
+}
+
+fn at(place: &Value, source: &str, line: u32) -> bool {
+    let file = place["file"].as_str().map(Path::new).and_then(Path::file_name);
+    file.is_some_and(|file| file == source) && place["line"] == line
+}
+
+/// No thread has a node.
+fn unbound(report: &Value) -> Option<String> {
+    let threads = report["threads"].as_array()?;
+    let bound = threads.iter().filter(|thread| !thread["node"].is_null()).count();
+    (bound > 0).then(|| format!("threads: {bound} of {} are shown bound to a node", threads.len()))
+}
+
+/// Most of the code is fetched from another node.
+fn remote_code(report: &Value) -> Option<String> {
+    let rows = report["matrix"]["code"]["rows"].as_array()?;
+    let count = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let (mut own, mut all) = (0.0, 0.0);
+    for (i, row) in rows.iter().enumerate() {
+        for (j, entry) in row.as_array()?.iter().enumerate() {
+            all += count(entry);
+            own += if i == j { count(entry) } else { 0.0 };
+        }
+    }
+    (own * 2.0 > all || all == 0.0)
+        .then(|| format!("matrix.code: {own} of {all} fetches are local; most should be remote"))
+}
+
+/// Whether counted samples agree with expected shares (0 to 1): what is wrong, per class.
+///
+/// A share lies within 4 standard errors (1.96 would fail one comparison in twenty on correct results), and one percent
+/// point for what the program's clock and the samples' do not measure alike.
+pub fn compare_shares(expected: &BTreeMap<&str, f64>, counted: &BTreeMap<String, u64>) -> Vec<String> {
+    let total: u64 = counted.values().sum();
+    let mut doubts = Vec::new();
+    if total < 100 {
+        return vec![format!("only {total} samples")];
+    }
+    let classes: std::collections::BTreeSet<&str> =
+        expected.keys().copied().chain(counted.keys().map(String::as_str)).collect();
+    for class in classes {
+        let p = expected.get(class).copied().unwrap_or(0.0);
+        let found = counted.get(class).copied().unwrap_or(0) as f64 / total as f64;
+        let error = 4.0 * (p * (1.0 - p) / total as f64).sqrt() + 0.01;
+        if (found - p).abs() > error {
+            doubts.push(format!(
+                "{:.1} % {class} in {total} samples, expected {:.1} +- {:.1} %",
+                found * 100.0,
+                p * 100.0,
+                error * 100.0
+            ));
+        }
+    }
+    doubts
+}
+
+/// Reads the expectation of one target.
+///
+/// # Errors
+/// As [`all`]; no section of that name.
+pub fn of(targets: &Path, name: &str) -> Result<Expectation> {
+    all(targets)?.remove(name).ok_or_else(|| miette!("expectations.toml has no section {name}"))
+}
+
+/// Every tag that an expectation names is in its source.
+///
+/// # Errors
+/// As [`truth::line_of`].
+pub fn tags_exist(expectation: &Expectation, targets: &Path) -> Result<()> {
+    for tag in [&expectation.first_touch, &expectation.line, &expectation.object].into_iter().flatten() {
+        truth::line_of(&targets.join(&expectation.source), tag)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn targets() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets")
+    }
+
+    #[test]
+    fn every_tag_is_in_its_source() {
+        let all = all(&targets()).unwrap();
+        assert!(all.len() >= 14);
+        for (name, expectation) in all {
+            tags_exist(&expectation, &targets()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        }
+    }
+
+    #[test]
+    fn a_fault_elsewhere_is_doubted() {
+        let expectation = of(&targets(), "serial_init_pthreads").unwrap();
+        let source = targets().join("serial_init_pthreads.c");
+        let line = |tag| line_of(&source, tag).unwrap();
+        let file = "/a/serial_init_pthreads.c";
+        let mut report = json!({
+            "first_touch": [{"file": file, "line": line("first-touch")}],
+            "lines": [{"file": file, "line": line("remote"), "classes": {"local": 260, "remote": 740}}],
+            "objects": [{"kind": "heap", "site": {"file": file, "line": line("object")}}],
+        });
+        assert_eq!(expectation.doubts(&report, &targets()).unwrap(), Vec::<String>::new());
+        report["lines"][0]["line"] = json!(1);
+        report["lines"][0]["classes"]["local"] = json!(2000);
+        report["objects"][0]["kind"] = json!("file");
+        assert_eq!(expectation.doubts(&report, &targets()).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn shares_outside_their_interval_are_doubted() {
+        let expected = BTreeMap::from([("local", 0.25), ("remote", 0.75)]);
+        let counted = |local, remote| BTreeMap::from([("local".to_owned(), local), ("remote".to_owned(), remote)]);
+        assert!(compare_shares(&expected, &counted(260, 740)).is_empty());
+        assert_eq!(compare_shares(&expected, &counted(500, 500)).len(), 2);
+        assert_eq!(compare_shares(&expected, &counted(1, 2)).len(), 1);
+    }
+}
