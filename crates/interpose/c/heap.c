@@ -1,0 +1,220 @@
+/* The malloc family.
+ *
+ * Each function has a fast path of a few instructions that ends in a jump to the real one, and a slow path, jumped to as
+ * well, so that its frame stands exactly where the called function's would: above it is the caller.
+ *
+ * Which allocations are told: sizes of at least `numalens_large` each, as long as the thread has credit; the others by
+ * their bytes, as a Poisson process: the distance to the next recorded byte is drawn from an exponential
+ * distribution, so an allocation of s bytes is recorded with probability 1 - exp(-s / mean) whatever the program's
+ * pattern, and the reader turns size and mean into the bytes that it stands for. The thread that spends its credit on large
+ * ones has these sampled the same way, with a larger mean, until it has regained some.
+ *
+ * realloc is a release and an allocation. A C++ new arrives here as its malloc. */
+#include "track.h"
+
+extern void *malloc(size_t);
+extern void *calloc(size_t, size_t);
+extern void *realloc(void *, size_t);
+extern void *reallocarray(void *, size_t, size_t);
+extern void free(void *);
+extern int posix_memalign(void **, size_t, size_t);
+extern void *aligned_alloc(size_t, size_t);
+extern void *memalign(size_t, size_t);
+extern void *valloc(size_t);
+extern void *pvalloc(size_t);
+
+/* Until first used these resolve themselves; the fast paths need not look. */
+static void *first_malloc(size_t);
+static void *first_calloc(size_t, size_t);
+static void *first_realloc(void *, size_t);
+static void first_free(void *);
+static void *(*real_malloc)(size_t) = first_malloc;
+static void *(*real_calloc)(size_t, size_t) = first_calloc;
+static void *(*real_realloc)(void *, size_t) = first_realloc;
+static void (*real_free)(void *) = first_free;
+
+static COLD void *no_memory(void) {
+    set_errno(ENOMEM_);
+    return NULL;
+}
+static COLD void *first_malloc(size_t n) {
+    void *(*found)(size_t) = (void *(*)(size_t))numalens_next("malloc");
+    return found ? (real_malloc = found)(n) : no_memory();
+}
+static COLD void *first_calloc(size_t n, size_t m) {
+    void *(*found)(size_t, size_t) = (void *(*)(size_t, size_t))numalens_next("calloc");
+    return found ? (real_calloc = found)(n, m) : no_memory();
+}
+static COLD void *first_realloc(void *p, size_t n) {
+    void *(*found)(void *, size_t) = (void *(*)(void *, size_t))numalens_next("realloc");
+    return found ? (real_realloc = found)(p, n) : no_memory();
+}
+static COLD void first_free(void *p) {
+    void (*found)(void *) = (void (*)(void *))numalens_next("free");
+    if (found) (real_free = found)(p);
+}
+
+/* Charges the thread with n bytes; true when the slow path has to look. */
+static inline int charge(size_t n) {
+    return unlikely(n >= __atomic_load_n(&numalens_large, __ATOMIC_RELAXED)) || unlikely((numalens_self.countdown -= (int64_t)n) < 0);
+}
+
+/* -ln(u) * mean for a random u in (0, 1]: the distance to the next recorded byte. log2 in 16 bits of fixed point, one
+ * bit for each squaring. */
+static int64_t draw(struct thread_state *self, uint64_t mean) {
+    self->random ^= self->random << 13;
+    self->random ^= self->random >> 7;
+    self->random ^= self->random << 17;
+    uint64_t u = (self->random >> 32) + 1; /* 1 ... 2^32 */
+    unsigned whole = 63 - (unsigned)__builtin_clzll(u);
+    uint64_t mantissa = u << (31 - (whole & 31)); /* 1.31 bits, in [1, 2) */
+    if (whole == 32) return 0;
+    uint64_t logarithm = whole;
+    for (int bit = 0; bit < 16; bit++) {
+        mantissa = (mantissa * mantissa) >> 31;
+        logarithm <<= 1;
+        if (mantissa >> 32) {
+            logarithm |= 1;
+            mantissa >>= 1;
+        }
+    }
+    uint64_t bits = (UINT64_C(32) << 16) - logarithm;
+    return (int64_t)(((bits * mean) >> 16) * 45426 >> 16); /* ln 2 = 45426 / 65536 */
+}
+
+static uint64_t positive(uint64_t mean) {
+    return mean < 1 ? 1 : mean > (UINT64_C(1) << 40) ? UINT64_C(1) << 40 : mean;
+}
+
+static COLD void begin_thread(struct thread_state *self, const struct numalens_header *channel, size_t n) {
+    self->random = ((uint64_t)self ^ (uint64_t)numalens_tid() << 32 ^ numalens_now()) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    self->mean = positive(channel->mean);
+    self->countdown = draw(self, self->mean) - (n < numalens_large ? (int64_t)n : 0);
+    self->large_countdown = draw(self, positive(channel->large_mean));
+    self->credit = channel->large_burst;
+}
+
+/* Whether this allocation is to be told, and the mean that it was sampled with (0: all such are told). */
+static int chosen(size_t n, uint64_t *mean) {
+    struct thread_state *self = &numalens_self;
+    if (!numalens_connect()) {
+        self->countdown = INT64_MAX;
+        return 0;
+    }
+    const struct numalens_header *channel = numalens_channel;
+    if (unlikely(!self->random)) begin_thread(self, channel, n);
+    *mean = 0;
+    if (n >= numalens_large) {
+        if (self->credit) {
+            self->credit--;
+            return 1;
+        }
+        if (n < (UINT64_C(1) << 40) && (self->large_countdown -= (int64_t)n) >= 0) return 0;
+        *mean = positive(channel->large_mean);
+        self->large_countdown = draw(self, *mean);
+        return 1;
+    }
+    if (self->countdown >= 0) return 0;
+    *mean = self->mean;
+    self->mean = positive(channel->mean);
+    self->countdown = draw(self, self->mean);
+    return 1;
+}
+
+static void regain_credit(struct thread_state *self, const struct numalens_header *channel, uint64_t now) {
+    uint64_t elapsed = now - self->credit_time;
+    if (elapsed > UINT64_C(1000000000)) elapsed = UINT64_C(1000000000);
+    uint64_t regained = elapsed * channel->large_per_second / UINT64_C(1000000000);
+    if (!regained) return;
+    uint64_t credit = self->credit + regained;
+    self->credit = credit < channel->large_burst ? (uint32_t)credit : channel->large_burst;
+    self->credit_time = now;
+}
+
+static void note(enum numalens_call call, void *address, size_t n, void *const *frame) {
+    uint64_t mean;
+    if (!address || !chosen(n, &mean)) return;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = numalens_now(),
+        .operands = {(uint64_t)address, n}, .mean = mean, .frame = frame};
+    if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
+    regain_credit(&numalens_self, numalens_channel, record.time);
+    if (!numalens_track(address)) {
+        __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (numalens_tell_wide(&record)) numalens_process->lived = 1;
+    else numalens_untrack(address);
+}
+
+#define FRAME ((void *const *)__builtin_frame_address(0))
+#define SLOW static __attribute__((noinline)) 
+
+SLOW void *slow_malloc(size_t n) {
+    void *p = real_malloc(n);
+    note(NUMALENS_CALL_MALLOC, p, n, FRAME);
+    return p;
+}
+EXPORT void *malloc(size_t n) {
+    return charge(n) ? slow_malloc(n) : real_malloc(n);
+}
+
+SLOW void *slow_calloc(size_t n, size_t m) {
+    void *p = real_calloc(n, m);
+    note(NUMALENS_CALL_CALLOC, p, n * m, FRAME);
+    return p;
+}
+EXPORT void *calloc(size_t n, size_t m) {
+    size_t bytes;
+    if (unlikely(__builtin_mul_overflow(n, m, &bytes))) return real_calloc(n, m);
+    return charge(bytes) ? slow_calloc(n, m) : real_calloc(n, m);
+}
+
+SLOW void slow_free(void *p) {
+    if (numalens_untrack(p)) numalens_tell(NUMALENS_FREE, numalens_now(), (uint64_t)p, 0, 0, 0);
+    real_free(p);
+}
+EXPORT void free(void *p) {
+    if (unlikely(numalens_maybe_tracked(p))) slow_free(p);
+    else real_free(p);
+}
+
+/* Forgets the old block before the real call (afterwards somebody else may have its address), and remembers it again
+ * when that fails. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
+static void *move(void *p, size_t n, void *const *frame) {
+    int was_tracked = p && numalens_maybe_tracked(p) && numalens_untrack(p);
+    uint64_t before = was_tracked ? numalens_now() : 0;
+    void *moved = real_realloc(p, n);
+    if (was_tracked) {
+        if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
+        else numalens_track(p);
+    }
+    if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, frame);
+    return moved;
+}
+SLOW void *slow_realloc(void *p, size_t n) { return move(p, n, FRAME); }
+EXPORT void *realloc(void *p, size_t n) {
+    int charged = charge(n);
+    return charged || unlikely(numalens_maybe_tracked(p)) ? slow_realloc(p, n) : real_realloc(p, n);
+}
+/* Not forwarded: the real one would call realloc, which is the one here. */
+EXPORT __attribute__((noinline)) void *reallocarray(void *p, size_t n, size_t m) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, m, &bytes)) return no_memory();
+    charge(bytes);
+    return move(p, bytes, FRAME);
+}
+
+/* musl's memalign calls aligned_alloc by its name, and so the one here: only the outermost call is told. */
+#define ALIGNED(call, address, n) \
+    numalens_self.nested++; \
+    __typeof__(call) result = (call); \
+    if (!--numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, FRAME); \
+    return result
+
+EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {
+    ALIGNED(NEXT(posix_memalign)(place, alignment, n), result ? NULL : *place, n);
+}
+EXPORT void *aligned_alloc(size_t alignment, size_t n) { ALIGNED(NEXT(aligned_alloc)(alignment, n), result, n); }
+EXPORT void *memalign(size_t alignment, size_t n) { ALIGNED(NEXT(memalign)(alignment, n), result, n); }
+EXPORT void *valloc(size_t n) { ALIGNED(NEXT(valloc)(n), result, n); }
+EXPORT void *pvalloc(size_t n) { ALIGNED(NEXT(pvalloc)(n), result, (n + 4095) & ~(size_t)4095); }

@@ -1,0 +1,57 @@
+/* Mappings that the program makes through libc. (malloc's own go past these names.) */
+#include "state.h"
+
+extern void *mmap(void *, size_t, int, int, int, long);
+extern void *mmap64(void *, size_t, int, int, int, long);
+extern int munmap(void *, size_t);
+extern void *mremap(void *, size_t, size_t, int, ...);
+
+#define FAILED ((void *)-1)
+#define FRAME ((void *const *)__builtin_frame_address(0))
+
+static void *result_of(long result) {
+    if (result >= 0 || result < -4095) return (void *)result;
+    set_errno((int)-result);
+    return FAILED;
+}
+
+static void note(void *address, size_t n, int protection, int flags, long offset, void *const *frame) {
+    if (address == FAILED || !numalens_connect()) return;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_MMAP, .time = numalens_now(),
+        .operands = {(uint64_t)address, n, (uint32_t)protection | (uint64_t)(uint32_t)flags << 32, (uint64_t)offset}, .frame = frame};
+    numalens_tell_wide(&record);
+}
+
+EXPORT void *mmap(void *address, size_t n, int protection, int flags, int fd, long offset) {
+    void *mapped = NEXT(mmap) ? NEXT(mmap)(address, n, protection, flags, fd, offset)
+                              : result_of(sys6(SYS_MMAP, (long)address, (long)n, protection, flags, fd, offset));
+    note(mapped, n, protection, flags, offset, FRAME);
+    return mapped;
+}
+
+EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd, long offset) {
+    void *mapped = NEXT(mmap64) ? NEXT(mmap64)(address, n, protection, flags, fd, offset)
+                                : result_of(sys6(SYS_MMAP, (long)address, (long)n, protection, flags, fd, offset));
+    note(mapped, n, protection, flags, offset, FRAME);
+    return mapped;
+}
+
+EXPORT int munmap(void *address, size_t n) {
+    /* The time is taken before: afterwards the addresses may be somebody else's. */
+    uint64_t time = numalens_connect() ? numalens_now() : 0;
+    int failed = NEXT(munmap) ? NEXT(munmap)(address, n) : result_of(sys3(SYS_MUNMAP, address, n, 0)) == FAILED ? -1 : 0;
+    if (!failed && time) numalens_tell(NUMALENS_MUNMAP, time, (uint64_t)address, n, 0, 0);
+    return failed;
+}
+
+EXPORT void *mremap(void *address, size_t old_size, size_t new_size, int flags, ...) {
+    __builtin_va_list more;
+    __builtin_va_start(more, flags);
+    void *wanted = flags & 2 /* MREMAP_FIXED */ ? __builtin_va_arg(more, void *) : NULL;
+    __builtin_va_end(more);
+    uint64_t time = numalens_connect() ? numalens_now() : 0;
+    void *moved = NEXT(mremap) ? NEXT(mremap)(address, old_size, new_size, flags, wanted)
+                               : result_of(sys6(SYS_MREMAP, (long)address, (long)old_size, (long)new_size, flags, (long)wanted, 0));
+    if (moved != FAILED && time) numalens_tell(NUMALENS_MREMAP, time, (uint64_t)address, old_size, (uint64_t)moved, new_size);
+    return moved;
+}

@@ -1,0 +1,116 @@
+/* Finding the next definition of a function, without dlsym.
+ *
+ * dlsym may allocate (so malloc cannot use it to find malloc), lives in libdl before glibc 2.34 (which would have to be
+ * linked) and takes the loader's lock. Reading the loaded objects' symbol tables has none of these: dl_iterate_phdr
+ * lists the objects in search order, the first one after this library that defines the name has the definition that the
+ * program would have used, and of several versions of a name the default one (not hidden) is meant. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <link.h>
+#include "state.h"
+
+extern __typeof__(dl_iterate_phdr) dl_iterate_phdr __attribute__((weak));
+extern HIDDEN const ElfW(Ehdr) __ehdr_start;
+
+struct search { const char *name; int after_this; void *found; size_t size; };
+
+static int same(const char *a, const char *b) {
+    while (*a && *a == *b) a++, b++;
+    return *a == *b;
+}
+
+struct tables { const ElfW(Sym) *symbols; const char *strings; const ElfW(Half) *versions; const uint32_t *gnu; const uint32_t *hash; };
+
+static const ElfW(Sym) *usable(const struct tables *t, uint32_t index, const char *name) {
+    const ElfW(Sym) *symbol = t->symbols + index;
+    unsigned type = symbol->st_info & 15;
+    if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)) return NULL;
+    if (t->versions && t->versions[index] & 0x8000) return NULL;
+    return same(t->strings + symbol->st_name, name) ? symbol : NULL;
+}
+
+static const ElfW(Sym) *look_up(const struct tables *t, const char *name) {
+    if (t->gnu) {
+        uint32_t hash = 5381;
+        for (const char *c = name; *c; c++) hash = hash * 33 + (unsigned char)*c;
+        uint32_t buckets = t->gnu[0], first = t->gnu[1], bloom = t->gnu[2];
+        const uint32_t *bucket = (const uint32_t *)((const ElfW(Addr) *)(t->gnu + 4) + bloom);
+        uint32_t index = buckets ? bucket[hash % buckets] : 0;
+        for (; index >= first && index; index++) {
+            uint32_t chained = bucket[buckets + index - first];
+            if ((chained | 1) == (hash | 1)) {
+                const ElfW(Sym) *symbol = usable(t, index, name);
+                if (symbol) return symbol;
+            }
+            if (chained & 1) break;
+        }
+    } else if (t->hash) {
+        for (uint32_t index = 1; index < t->hash[1]; index++) {
+            const ElfW(Sym) *symbol = usable(t, index, name);
+            if (symbol) return symbol;
+        }
+    }
+    return NULL;
+}
+
+static int visit(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)size;
+    struct search *search = data;
+    const ElfW(Dyn) *dynamic = NULL;
+    int is_this = 0;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = object->dlpi_phdr + i;
+        ElfW(Addr) start = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)start;
+        if (segment->p_type == PT_LOAD && (ElfW(Addr))&__ehdr_start - start < segment->p_memsz) is_this = 1;
+    }
+    if (is_this) {
+        search->after_this = 1;
+        return 0;
+    }
+    if (!search->after_this || !dynamic) return 0;
+    struct tables t = {0};
+    for (; dynamic->d_tag != DT_NULL; dynamic++) {
+        /* glibc relocates these in place, musl and the vdso's do not. */
+        ElfW(Addr) at = dynamic->d_un.d_ptr;
+        const void *address = (const void *)(at < object->dlpi_addr ? at + object->dlpi_addr : at);
+        if (dynamic->d_tag == DT_SYMTAB) t.symbols = address;
+        if (dynamic->d_tag == DT_STRTAB) t.strings = address;
+        if (dynamic->d_tag == DT_VERSYM) t.versions = address;
+        if (dynamic->d_tag == DT_GNU_HASH) t.gnu = address;
+        if (dynamic->d_tag == DT_HASH) t.hash = address;
+    }
+    if (!t.symbols || !t.strings) return 0;
+    const ElfW(Sym) *symbol = look_up(&t, search->name);
+    if (!symbol) return 0;
+    search->found = (void *)(object->dlpi_addr + symbol->st_value);
+    search->size = symbol->st_size;
+    if ((symbol->st_info & 15) == STT_GNU_IFUNC) search->found = ((void *(*)(void))search->found)();
+    return 1;
+}
+
+HIDDEN void *numalens_next(const char *name) {
+    struct search search = {.name = name};
+    if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
+    return search.found;
+}
+
+/* Where operator new stands, to tell `new` from `malloc` by the caller's address. Not interposed: an operator new
+ * exported here would shadow the one of a C++ library that is loaded later, and would bind C++ where there is none. */
+static struct { uint64_t start, end; } operators[4];
+
+HIDDEN COLD void numalens_find_operators(void) {
+    static const char *const names[] = {"_Znwm", "_ZnwmSt11align_val_t", "_ZnwmRKSt9nothrow_t", "_Znam"};
+    for (int i = 0; i < 4; i++) {
+        struct search search = {.name = names[i]};
+        if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
+        operators[i].start = (uint64_t)search.found;
+        operators[i].end = (uint64_t)search.found + search.size;
+    }
+}
+
+HIDDEN int numalens_is_operator_new(uint64_t address) {
+    for (int i = 0; i < 4; i++)
+        if (address > operators[i].start && address <= operators[i].end) return 1;
+    return 0;
+}

@@ -1,0 +1,83 @@
+/* What the parts of the interposer share. Three kinds of state, by who else may see it:
+ *  - the channel: shared with the collector and with every other target process;
+ *  - `numalens_process`: this process's own, on a page that the kernel empties in a forked child, so that a child is
+ *    told from its parent without a system call, however it was made;
+ *  - `numalens_self`: the thread's own, in the static TLS block (initial-exec), which exists from before the thread's
+ *    first instruction until after its last destructor. */
+#ifndef NUMALENS_STATE_H
+#define NUMALENS_STATE_H
+
+#include "../numalens_event.h"
+#include "system.h"
+
+#define TLS __thread __attribute__((tls_model("initial-exec")))
+#define HIDDEN __attribute__((visibility("hidden")))
+
+struct thread_state {
+    int64_t countdown;       /* bytes until the next small allocation is recorded */
+    int64_t large_countdown; /* the same for large ones without credit */
+    uint64_t mean;           /* that the countdown was drawn with */
+    uint64_t random;         /* xorshift state; 0: thread not begun */
+    uint64_t credit_time;
+    uint32_t credit;         /* large allocations that may still be recorded each */
+    uint32_t nested;         /* within a real function that may call another of its family by name */
+    uint32_t tid, pid;       /* tid holds while pid is the process's */
+    uint64_t stack_high;     /* readable from any deeper stack pointer up to here; 0: not known */
+    uint64_t stack_window;   /* for stack pointers at most so far below stack_high */
+};
+extern HIDDEN TLS struct thread_state numalens_self;
+
+struct process_state { uint32_t pid, exiting, lived; /* not merely forked to exec */ };
+extern HIDDEN struct process_state *numalens_process;
+
+/* Sizes from here on always take the slow path. 0 until connected, SIZE_MAX when there is nobody to tell. */
+extern HIDDEN size_t numalens_large;
+
+/* NULL until connected. */
+extern HIDDEN struct numalens_header *numalens_channel;
+
+/* channel.c */
+HIDDEN int numalens_connect(void);              /* is there a collector that listens? */
+HIDDEN uint32_t numalens_pid(void);             /* of the process that owns this memory; detects a fork */
+HIDDEN uint32_t numalens_tid(void);
+HIDDEN uint64_t numalens_now(void);
+HIDDEN void numalens_fork_child(void);
+HIDDEN int numalens_is_vfork_child(void);       /* borrowing the parent's memory */
+HIDDEN int numalens_tell(enum numalens_kind kind, uint64_t time, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+struct wide_record {
+    enum numalens_kind kind;
+    uint8_t call, flags;
+    uint64_t time, operands[4], mean;
+    void *const *frame;                         /* of an exported function: its caller is recorded, with its stack */
+    const void *payload; uint32_t payload_bytes; /* or this */
+};
+HIDDEN int numalens_tell_wide(const struct wide_record *record);
+HIDDEN void numalens_tell_and_wait(enum numalens_kind kind, uint64_t status, int wait);
+
+/* environment.c */
+HIDDEN int numalens_take_environment(char **channel_path);
+#define ENVIRONMENT_ENTRIES 4096
+#define PRELOAD_BYTES 1024
+struct environment { char preload[PRELOAD_BYTES]; };
+HIDDEN size_t numalens_environment_entries(char *const *from); /* room to give to the next; 0: pass `from` as it is */
+HIDDEN void numalens_environment_restore(char **environment, char *const *original);
+HIDDEN char *const *numalens_environment(char *const *from, char **room, struct environment *text);
+
+/* resolve.c: the definition that the program would use if this library were not there. */
+HIDDEN void *numalens_next(const char *name);
+#define NEXT(name) ({ static __typeof__(&name) next_; \
+    __typeof__(&name) found_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
+    if (unlikely(!found_)) { found_ = (__typeof__(&name))numalens_next(#name); __atomic_store_n(&next_, found_, __ATOMIC_RELAXED); } \
+    found_; })
+HIDDEN void numalens_find_operators(void);
+HIDDEN int numalens_is_operator_new(uint64_t address);
+
+/* thread.c */
+HIDDEN void numalens_tell_placement(uint32_t tid);
+
+extern char **environ __attribute__((weak));
+extern int *__errno_location(void) __attribute__((weak));
+static inline void set_errno(int value) { if (__errno_location) *__errno_location() = value; }
+enum { ENOENT_ = 2, EAGAIN_ = 11, ENOMEM_ = 12, ENOSYS_ = 38 };
+
+#endif

@@ -1,0 +1,109 @@
+/* The channel between the interposer and the collector: the C twin of crates/event/src/layout.rs and record.rs, where
+ * every field is explained. A test compares the two field by field. */
+#ifndef NUMALENS_EVENT_H
+#define NUMALENS_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NUMALENS_MAGIC UINT64_C(0x736e656c616d756e)
+#define NUMALENS_VERSION 1
+#define NUMALENS_HEADER_BYTES 4096
+#define NUMALENS_ACKNOWLEDGEMENTS 64
+#define NUMALENS_NOTE_WORDS 8
+#define NUMALENS_WIDE_WORDS 144
+#define NUMALENS_PAYLOAD_WORD 16
+#define NUMALENS_PAYLOAD_BYTES ((NUMALENS_WIDE_WORDS - NUMALENS_PAYLOAD_WORD) * 8)
+#define NUMALENS_ATTEMPTS 64
+#define NUMALENS_FLAG_ASK 1
+
+struct numalens_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t open;
+    uint32_t lanes_log2;
+    uint32_t note_slots_log2;
+    uint32_t wide_slots_log2;
+    uint32_t collector_pid;
+    uint64_t large;
+    uint64_t mean;
+    uint64_t large_mean;
+    uint32_t large_burst;
+    uint32_t large_per_second;
+    uint32_t handshake;
+    uint32_t handshake_ms;
+    uint32_t doorbell;
+    uint32_t reader_waiting;
+    uint32_t ticket;
+    uint32_t reserved;
+    uint64_t untracked;
+    uint64_t unpassed;
+    uint64_t unwrapped;
+    uint64_t late;
+    uint64_t reserved_line;
+    uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
+};
+
+struct numalens_control {
+    uint64_t head;
+    uint64_t lost;
+    uint64_t reserved[6];
+};
+
+/* A note slot; a wide slot begins with one. */
+struct numalens_note {
+    uint64_t claim;
+    uint16_t kind;
+    uint8_t call;
+    uint8_t flags;
+    uint32_t payload_bytes;
+    uint64_t time_ns;
+    uint32_t pid;
+    uint32_t tid;
+    uint64_t operands[4];
+};
+
+struct numalens_wide {
+    struct numalens_note note;
+    uint64_t ip, sp, bp;
+    uint64_t mean;
+    uint64_t reserved[4];
+    uint64_t payload[NUMALENS_PAYLOAD_BYTES / 8];
+};
+
+_Static_assert(sizeof(struct numalens_header) <= NUMALENS_HEADER_BYTES, "the header fits its page");
+_Static_assert(offsetof(struct numalens_header, large) == 32, "no padding before large");
+_Static_assert(offsetof(struct numalens_header, untracked) == 88, "no padding before the counters");
+_Static_assert(sizeof(struct numalens_control) == 64, "a control is a cache line");
+_Static_assert(sizeof(struct numalens_note) == NUMALENS_NOTE_WORDS * 8, "a note is a cache line");
+_Static_assert(sizeof(struct numalens_wide) == NUMALENS_WIDE_WORDS * 8, "a wide slot is as long as said");
+_Static_assert(offsetof(struct numalens_wide, payload) == NUMALENS_PAYLOAD_WORD * 8, "the payload is where said");
+
+enum numalens_kind {
+    NUMALENS_ALLOC = 1,
+    NUMALENS_FREE = 2,
+    NUMALENS_MUNMAP = 3,
+    NUMALENS_MREMAP = 4,
+    NUMALENS_THREAD_START = 5,
+    NUMALENS_THREAD_PLACED = 6,
+    NUMALENS_POLICY = 7,
+    NUMALENS_MBIND = 8,
+    NUMALENS_MIGRATE_PAGES = 9,
+    NUMALENS_MOVE_PAGES = 10,
+    NUMALENS_PROCESS_START = 11,
+    NUMALENS_FORK_CHILD = 12,
+    NUMALENS_EXEC = 13,
+    NUMALENS_EXEC_FAILED = 14,
+    NUMALENS_PROCESS_EXIT = 15,
+};
+
+enum numalens_call {
+    NUMALENS_CALL_MALLOC = 1,
+    NUMALENS_CALL_CALLOC = 2,
+    NUMALENS_CALL_REALLOC = 3,
+    NUMALENS_CALL_ALIGNED = 4,
+    NUMALENS_CALL_NEW = 5,
+    NUMALENS_CALL_MMAP = 6,
+};
+
+#endif
