@@ -8,12 +8,12 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum TopologyError {
     /// A file that must be there could not be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {reason}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A file was read but does not say what such a file says.
     #[error("{}: {reason}", path.display())]

@@ -35,7 +35,8 @@ static TABLE: [Preset; 6] = [
             ("56-63", 8, 0, &[22, 16, 16, 22, 22, 16, 16, 10]),
         ],
     },
-    // Mariano, Diener, Bischof, Navaux: memory access patterns of irregular applications, table I: 4 x Xeon X7550, 8 cores,
+    // Mariano, Diener, Bischof, Navaux: Analyzing and Improving Memory Access Patterns of Large Irregular Applications on
+    // NUMA Machines, table I: 4 x Xeon X7550, 8 cores,
     // 2-way SMT, 128 GB, NUMA factor 1.5. The second thread of core c is c + 32, as Linux numbers them.
     Preset {
         name: "xeon64",
@@ -47,7 +48,7 @@ static TABLE: [Preset; 6] = [
             ("24-31,56-63", 32, 0, &[15, 15, 15, 10]),
         ],
     },
-    // Kumar, Saxena: shared library performance on NUMA, section 3: 4 x Opteron 8431, node i has cores i, i+4, ...;
+    // Kumar, Saxena: An Analysis of Shared Library Performance on NUMA Architectures, section 3: 4 x Opteron 8431, node i has cores i, i+4, ...;
     // figure 4: node 1 horizontal, 2 vertical, 3 diagonal to node 0; measured 614 ticks at home, 932 and 928 to adjacent
     // nodes, 1240 along the diagonal: 1.5 and 2 times. The paper does not give the memory; 8 GiB a node is assumed.
     Preset {

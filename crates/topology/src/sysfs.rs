@@ -150,12 +150,12 @@ fn excerpt(text: &str) -> String {
 const MAX_BYTES: u64 = 1 << 20;
 
 fn required<T, E: ToString>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, TopologyError> {
-    optional(path, parse)?.ok_or_else(|| TopologyError::Read { path: path.into(), source: ErrorKind::NotFound.into() })
+    optional(path, parse)?.ok_or_else(|| TopologyError::Read { path: path.into(), reason: ErrorKind::NotFound.into() })
 }
 
 fn optional<T, E: ToString>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Option<T>, TopologyError> {
     let text = match read_bounded(path, MAX_BYTES) {
-        Err(TopologyError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+        Err(TopologyError::Read { reason, .. }) if reason.kind() == ErrorKind::NotFound => {
             return Ok(None);
         }
         text => text?,
@@ -166,7 +166,7 @@ fn optional<T, E: ToString>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E
 /// The text of a file of at most `limit` bytes.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<String, TopologyError> {
     use std::io::Read;
-    let read_error = |source| TopologyError::Read { path: path.into(), source };
+    let read_error = |reason| TopologyError::Read { path: path.into(), reason };
     let malformed = |reason: &str| TopologyError::Malformed { path: path.into(), reason: reason.to_owned() };
     let mut bytes = Vec::new();
     fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)).map_err(read_error)?;
@@ -178,7 +178,7 @@ pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<String, TopologyEr
 
 /// Names and paths of a folder's entries; none when there is no such folder.
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, TopologyError> {
-    let read_error = |source| TopologyError::Read { path: folder.into(), source };
+    let read_error = |reason| TopologyError::Read { path: folder.into(), reason };
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(read_error)?,
