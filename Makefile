@@ -1,0 +1,31 @@
+# The two commands of a newcomer: `make demo` and `make test`. Everything else is cargo's.
+
+NUMALENS := target/release/numalens
+DEMO := target/demo
+
+help:
+	@echo 'make setup   install what is missing (Debian packages), quick when nothing is'
+	@echo 'make build   build numalens: $(NUMALENS)'
+	@echo 'make demo    record a program with a planted fault and show what numalens says of it'
+	@echo 'make test    everything that is checked: rules, format, lints, tests, the NUMA lab'
+	@echo 'make lab     only the NUMA lab: Linux on emulated machines of several nodes'
+
+setup:
+	@./setup.sh
+
+build: setup
+	cargo build --release -p numalens
+
+targets: setup
+	@$(MAKE) -s -C targets
+
+demo: build targets
+	@./scripts/demo.sh $(NUMALENS) $(DEMO)
+
+test: setup
+	@./scripts/test.sh
+
+lab: setup
+	cargo run --release -p numalens-lab -- run
+
+.PHONY: help setup build targets demo test lab

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Everything that is checked, cheapest first. Ends with one line: N passed, N failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+log=target/test.log
+mkdir -p target
+: > "$log"
+
+step() { printf '\n== %s\n' "$*"; "$@"; }
+
+# Sums cargo's "test result: ok. 28 passed; 0 failed; ..." and the lab's "16 passed, 0 failed".
+tally() {
+    awk '/^test result: / { passed += $4; failed += $6 }
+         /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }
+         END { printf "%d passed, %d failed\n", passed, failed }' "$log"
+}
+
+step cargo xtask tidy
+step cargo fmt --all --check
+step cargo clippy --release --workspace --all-targets -- -D warnings
+step make -s -C targets
+
+status=0
+step cargo test --release --workspace --no-fail-fast 2>&1 | tee -a "$log" || status=1
+step cargo run --release -q -p numalens-lab -- run 2>&1 | tee -a "$log" || status=1
+
+echo
+tally
+exit "$status"

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Installs what building and testing need and says what it does; quick when nothing is missing.
+#   ./setup.sh            install
+#   ./setup.sh --check    only say what is missing; status 1 when something is
+set -euo pipefail
+cd "$(dirname "$0")"
+
+rust_wanted=1.90
+
+check_only=false
+case "${1:-}" in
+    '') ;;
+    --check) check_only=true ;;
+    *) echo "usage: ./setup.sh [--check]" >&2; exit 2 ;;
+esac
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# Debian packages, and why. Some are large (ghc: 1 GB): tests record programs of all these languages.
+packages=(
+    build-essential gfortran ghc    # targets in C, Fortran, Haskell
+    libnuma-dev numactl hwloc       # programs and machines to compare with
+    qemu-system-x86 busybox-static  # the NUMA lab
+    xz-utils python3                # programs that tests record
+    hyperfine jq                    # measurements
+)
+# Commands that may come from elsewhere; their package only when they are missing.
+declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless)
+
+missing_packages() {
+    local installed command
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null \
+        | sed -n 's/^installed //p' || true)
+    for package in "${packages[@]}"; do
+        grep -qxF "$package" <<<"$installed" || echo "$package"
+    done
+    for command in "${!package_of[@]}"; do
+        command -v "$command" >/dev/null || echo "${package_of[$command]}"
+    done
+}
+
+install_packages() {
+    local as_root=() missing
+    command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || {
+        say "this is not a Debian; make sure that these are installed: ${packages[*]} ${!package_of[*]}"
+        return
+    }
+    mapfile -t missing < <(missing_packages | sort -u)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    $check_only && fail "missing Debian packages: ${missing[*]}"
+    say "installing Debian packages: ${missing[*]}"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || fail "not root and no sudo; run as root: apt-get install ${missing[*]}"
+        as_root=(sudo)
+    fi
+    "${as_root[@]}" apt-get -q update || fail "apt-get update failed: is there a network? Then run again"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends "${missing[@]}" \
+        || fail "apt-get could not install ${missing[*]}; its message above says why"
+}
+
+# A new enough Rust is not in Debian 12, so this only checks and says what to do.
+check_rust() {
+    local version component
+    command -v cargo >/dev/null || {
+        [ -x "$HOME/.cargo/bin/cargo" ] && fail 'Rust is installed but not on the PATH: run  . "$HOME/.cargo/env"'
+        fail "there is no Rust. Install $rust_wanted or newer with rustup, https://rustup.rs, then run again"
+    }
+    version=$(cargo --version | awk '{print $2}')
+    if [ "$(printf '%s\n' "$rust_wanted" "$version" | sort -V | head -n 1)" != "$rust_wanted" ]; then
+        command -v rustup >/dev/null && fail "Rust $version is too old, $rust_wanted is needed: run  rustup update stable"
+        fail "Rust $version is too old (Debian's is); install $rust_wanted or newer with rustup, https://rustup.rs"
+    fi
+    for component in fmt:rustfmt clippy:clippy; do
+        command -v "cargo-${component%%:*}" >/dev/null && continue
+        command -v rustup >/dev/null || fail "there is no cargo-${component%%:*}: install it beside cargo"
+        $check_only && fail "missing Rust component: ${component##*:}"
+        say "installing the Rust component ${component##*:}"
+        rustup component add "${component##*:}" || fail "rustup could not install ${component##*:}: is there a network?"
+    done
+}
+
+install_packages
+check_rust
