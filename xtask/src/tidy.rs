@@ -49,6 +49,7 @@ pub const RULES: &[Rule] = &[
     files::whitespace_is_clean,
     files::no_paths_of_a_machine,
     files::changelog_has_unreleased,
+    files::metrics_are_documented,
 ];
 
 /// The complaints of all rules, by file and line.

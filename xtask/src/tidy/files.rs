@@ -84,6 +84,22 @@ pub fn changelog_has_unreleased(tree: &Tree) -> Vec<Complaint> {
     }
 }
 
+/// Every metric that the code defines is defined for readers too.
+pub fn metrics_are_documented(tree: &Tree) -> Vec<Complaint> {
+    let (Some(code), Some(page)) = (tree.get("crates/analyze/src/metrics.rs"), tree.get("docs/metrics.md")) else {
+        return Vec::new();
+    };
+    // A row of the table of metrics: `LOCAL = "local", "local", ...`.
+    let name_of = |line: &str| -> Option<String> {
+        let (constant, rest) = line.trim().split_once(" = \"")?;
+        let is_constant = constant.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        is_constant.then(|| rest.split('"').next().unwrap_or_default().to_owned())
+    };
+    let named = code.lines().filter_map(|(number, line)| Some((number, name_of(line)?)));
+    let missing = named.filter(|(_, name)| !page.text.contains(&format!("`{name}`")));
+    missing.map(|(number, name)| Complaint::new(code, number, format!("docs/metrics.md has no `{name}`"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +146,20 @@ mod tests {
         assert_eq!(check(concat!("(/ro", "ot/.cargo)")), 1);
         assert_eq!(check(concat!("OLD=/ho", "me/user/src")), 0);
         assert_eq!(check(concat!("patch", "/wo", "rk/x and $DIR}/wo", "rk/")), 0);
+    }
+
+    #[test]
+    fn metrics() {
+        let code = "metrics! {\n    LOCAL = \"local\", \"local\", \"unit\",\n    let x = \"y\";\n";
+        let check = |page| {
+            let tree = Tree::of(&[("crates/analyze/src/metrics.rs", code), ("docs/metrics.md", page)]);
+            metrics_are_documented(&tree)
+                .into_iter()
+                .map(|complaint| (complaint.line, complaint.text))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(check("`local`, `remote`"), []);
+        assert_eq!(check("local"), [(2, "docs/metrics.md has no `local`".to_owned())]);
     }
 
     #[test]
