@@ -28,19 +28,17 @@ struct numalens_header {
     uint64_t large;
     uint64_t mean;
     uint64_t large_mean;
-    uint32_t large_burst;
-    uint32_t large_per_second;
+    int32_t large_credit;
     uint32_t handshake;
     uint32_t handshake_ms;
     uint32_t doorbell;
     uint32_t reader_waiting;
     uint32_t ticket;
-    uint32_t reserved;
     uint64_t untracked;
     uint64_t unpassed;
     uint64_t unwrapped;
     uint64_t late;
-    uint64_t reserved_line;
+    uint64_t reserved_line[2];
     uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
 };
 
@@ -73,7 +71,7 @@ struct numalens_wide {
 
 _Static_assert(sizeof(struct numalens_header) <= NUMALENS_HEADER_BYTES, "the header fits its page");
 _Static_assert(offsetof(struct numalens_header, large) == 32, "no padding before large");
-_Static_assert(offsetof(struct numalens_header, untracked) == 88, "no padding before the counters");
+_Static_assert(offsetof(struct numalens_header, untracked) == 80, "no padding before the counters");
 _Static_assert(sizeof(struct numalens_control) == 64, "a control is a cache line");
 _Static_assert(sizeof(struct numalens_note) == NUMALENS_NOTE_WORDS * 8, "a note is a cache line");
 _Static_assert(sizeof(struct numalens_wide) == NUMALENS_WIDE_WORDS * 8, "a wide slot is as long as said");

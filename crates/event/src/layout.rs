@@ -2,7 +2,7 @@
 //! `crates/interpose/numalens_event.h`: the two sides are built together but may meet across a version
 //! when a recording is started by one build and a child inherits the library of another.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 /// First word of the channel: "numalens" in ASCII, little endian.
 pub const MAGIC: u64 = 0x736e_656c_616d_756e;
@@ -22,7 +22,7 @@ pub const PAYLOAD_WORD: usize = 16;
 pub const PAYLOAD_BYTES: usize = (WIDE_WORDS - PAYLOAD_WORD) * 8;
 
 /// The channel's first bytes. The collector writes all but the counters and tickets before any target starts;
-/// `mean`, `open`, `handshake` and `reader_waiting` change while targets run.
+/// `mean`, `large_credit`, `open`, `handshake` and `reader_waiting` change while targets run.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
@@ -40,16 +40,15 @@ pub struct Header {
     pub wide_slots_log2: AtomicU32,
     /// The collector's process, in its own pid namespace.
     pub collector_pid: AtomicU32,
-    /// Allocations of at least so many bytes are recorded each (within `large_burst` and `large_per_second`).
+    /// Allocations of at least so many bytes are recorded each, while `large_credit` lasts.
     pub large: AtomicU64,
     /// Mean bytes between two recorded allocations of one thread, for the smaller ones.
     pub mean: AtomicU64,
-    /// The same for large ones of a thread that makes too many of them to record each.
+    /// The same for large ones when the credit is spent.
     pub large_mean: AtomicU64,
-    /// Large allocations that one thread may record each, at once.
-    pub large_burst: AtomicU32,
-    /// How many such allocations a thread regains per second.
-    pub large_per_second: AtomicU32,
+    /// Large allocations that may still be recorded each, by all threads together; the collector adds to it as time
+    /// goes. A signed number: writers that find it spent at the same time may take it below 0 for a moment.
+    pub large_credit: AtomicI32,
     /// 1: wait for the collector before exit and exec.
     pub handshake: AtomicU32,
     /// Longest such wait, in milliseconds.
@@ -60,8 +59,6 @@ pub struct Header {
     pub reader_waiting: AtomicU32,
     /// Last ticket given to an exit or exec; 0 is never one.
     pub ticket: AtomicU32,
-    /// Keeps what follows aligned.
-    pub reserved: AtomicU32,
     /// Sampled allocations left out because the target's table of live ones was full.
     pub untracked: AtomicU64,
     /// Children started without the library because their environment was too large to copy.
@@ -70,8 +67,8 @@ pub struct Header {
     pub unwrapped: AtomicU64,
     /// Records that came after the reader had given up their slot.
     pub late: AtomicU64,
-    /// Keeps what follows on its own cache line.
-    pub reserved_line: AtomicU64,
+    /// Keeps what follows on cache lines of its own.
+    pub reserved_line: [AtomicU64; 2],
     /// Futex words: the last answered ticket of each place.
     pub acknowledged: [AtomicU32; ACKNOWLEDGEMENTS],
 }

@@ -3,11 +3,11 @@
  * Each function has a fast path of a few instructions that ends in a jump to the real one, and a slow path, jumped to as
  * well, so that its frame stands exactly where the called function's would: above it is the caller.
  *
- * Which allocations are told: sizes of at least `numalens_large` each, as long as the thread has credit; the others by
+ * Which allocations are told: sizes of at least `numalens_large` each, as long as there is credit; the others by
  * their bytes, as a Poisson process: the distance to the next recorded byte is drawn from an exponential
  * distribution, so an allocation of s bytes is recorded with probability 1 - exp(-s / mean) whatever the program's
- * pattern, and the reader turns size and mean into the bytes that it stands for. The thread that spends its credit on large
- * ones has these sampled the same way, with a larger mean, until it has regained some.
+ * pattern, and the reader turns size and mean into the bytes that it stands for. When the credit is spent, large ones
+ * are sampled the same way, with a larger mean.
  *
  * realloc is a release and an allocation. A C++ new arrives here as its malloc. */
 #include "track.h"
@@ -91,7 +91,14 @@ static COLD void begin_thread(struct thread_state *self, const struct numalens_h
     self->mean = positive(channel->mean);
     self->countdown = draw(self, self->mean) - (n < numalens_large ? (int64_t)n : 0);
     self->large_countdown = draw(self, positive(channel->large_mean));
-    self->credit = channel->large_burst;
+}
+
+/* The credit belongs to all threads of all processes, so that together they never flood the reader. Spent, it costs a load. */
+static int take_credit(struct numalens_header *channel) {
+    if (__atomic_load_n(&channel->large_credit, __ATOMIC_RELAXED) <= 0) return 0;
+    if (__atomic_fetch_sub(&channel->large_credit, 1, __ATOMIC_RELAXED) > 0) return 1;
+    __atomic_fetch_add(&channel->large_credit, 1, __ATOMIC_RELAXED);
+    return 0;
 }
 
 /* Whether this allocation is to be told, and the mean that it was sampled with (0: all such are told). */
@@ -105,10 +112,7 @@ static int chosen(size_t n, uint64_t *mean) {
     if (unlikely(!self->random)) begin_thread(self, channel, n);
     *mean = 0;
     if (n >= numalens_large) {
-        if (self->credit) {
-            self->credit--;
-            return 1;
-        }
+        if (take_credit(numalens_channel)) return 1;
         if (n < (UINT64_C(1) << 40) && (self->large_countdown -= (int64_t)n) >= 0) return 0;
         *mean = positive(channel->large_mean);
         self->large_countdown = draw(self, *mean);
@@ -121,23 +125,12 @@ static int chosen(size_t n, uint64_t *mean) {
     return 1;
 }
 
-static void regain_credit(struct thread_state *self, const struct numalens_header *channel, uint64_t now) {
-    uint64_t elapsed = now - self->credit_time;
-    if (elapsed > UINT64_C(1000000000)) elapsed = UINT64_C(1000000000);
-    uint64_t regained = elapsed * channel->large_per_second / UINT64_C(1000000000);
-    if (!regained) return;
-    uint64_t credit = self->credit + regained;
-    self->credit = credit < channel->large_burst ? (uint32_t)credit : channel->large_burst;
-    self->credit_time = now;
-}
-
 static void note(enum numalens_call call, void *address, size_t n, void *const *frame) {
     uint64_t mean;
     if (!address || !chosen(n, &mean)) return;
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = numalens_now(),
         .operands = {(uint64_t)address, n}, .mean = mean, .frame = frame};
     if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
-    regain_credit(&numalens_self, numalens_channel, record.time);
     if (!numalens_track(address)) {
         __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
         return;

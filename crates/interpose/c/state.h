@@ -15,11 +15,9 @@
 
 struct thread_state {
     int64_t countdown;       /* bytes until the next small allocation is recorded */
-    int64_t large_countdown; /* the same for large ones without credit */
+    int64_t large_countdown; /* the same for large ones while there is no credit */
     uint64_t mean;           /* that the countdown was drawn with */
     uint64_t random;         /* xorshift state; 0: thread not begun */
-    uint64_t credit_time;
-    uint32_t credit;         /* large allocations that may still be recorded each */
     uint32_t nested;         /* within a real function that may call another of its family by name */
     uint32_t tid, pid;       /* tid holds while pid is the process's */
     uint64_t stack_high;     /* readable from any deeper stack pointer up to here; 0: not known */

@@ -48,8 +48,8 @@ fn agreements() -> Vec<(String, u64)> {
             all.push((concat!("offsetof(struct numalens_header, ", stringify!($field), ")").to_owned(), offset_of!(Header, $field) as u64));
         )*};
     }
-    header_fields!(magic version open lanes_log2 note_slots_log2 wide_slots_log2 collector_pid large mean large_mean large_burst
-        large_per_second handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late acknowledged);
+    header_fields!(magic version open lanes_log2 note_slots_log2 wide_slots_log2 collector_pid large mean large_mean large_credit
+        handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late acknowledged);
     let constant = |name: String| {
         let upper = |(index, letter): (usize, char)| {
             let separator = if letter.is_uppercase() && index > 0 { "_" } else { "" };

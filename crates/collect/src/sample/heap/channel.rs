@@ -13,7 +13,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use numalens_event::layout::{Control, HEADER_BYTES, Header, MAGIC, RingKind, Shape, VERSION};
 use rustc_hash::FxHashMap;
 
-use super::reader::{Pace, RingState};
+use super::pace::{Credit, Pace};
+use super::reader::RingState;
 
 /// What the library records, and how long it waits.
 #[derive(Clone, Debug)]
@@ -27,11 +28,12 @@ pub struct HeapOptions {
     /// Smaller allocations recorded per second, all threads together, above which `mean` is doubled; it is halved
     /// again, down to what was asked for, below a quarter of this.
     pub sampled_per_second: u32,
-    /// Large allocations that a thread may record each, at once.
+    /// Large allocations that may be recorded each at once, all threads together.
     pub large_burst: u32,
-    /// How many of these it regains per second.
+    /// How many more every second.
     pub large_per_second: u32,
-    /// Mean bytes between two recorded large allocations of a thread that makes more.
+    /// Mean bytes between two recorded large allocations of a thread while there are more than that; it is doubled like
+    /// `mean` when these are again more than `large_per_second`.
     pub large_mean: u64,
     /// How long a process waits for [`HeapChannel::acknowledge`] before it exits or replaces itself; `None`: not at all.
     pub handshake: Option<Duration>,
@@ -45,7 +47,7 @@ impl Default for HeapOptions {
             mean: 64 << 10,
             sampled_per_second: 5_000,
             large_burst: 1024,
-            large_per_second: 2_000,
+            large_per_second: 5_000,
             large_mean: 64 << 20,
             handshake: None,
         }
@@ -61,6 +63,9 @@ pub struct HeapChannel {
     pub(super) rings: Vec<RingState>,
     pub(super) tickets: FxHashMap<u32, u32>,
     pub(super) pace: Pace,
+    pub(super) large_pace: Pace,
+    pub(super) large: u64,
+    pub(super) credit: Credit,
     pub(super) seen_bell: u32,
 }
 
@@ -98,8 +103,22 @@ impl HeapChannel {
         let memory = MmapOptions::new().len(shape.bytes()).map_raw(&channel)?;
         let rings = RingState::all(shape);
         let pace = Pace::new(options.mean, options.sampled_per_second);
-        let made =
-            HeapChannel { channel, library, memory, shape, rings, tickets: FxHashMap::default(), pace, seen_bell: 0 };
+        let large_pace = Pace::new(options.large_mean, options.large_per_second);
+        let large = options.large;
+        let credit = Credit::new(options.large_burst, options.large_per_second);
+        let made = HeapChannel {
+            channel,
+            library,
+            memory,
+            shape,
+            rings,
+            tickets: FxHashMap::default(),
+            pace,
+            large_pace,
+            large,
+            credit,
+            seen_bell: 0,
+        };
         made.fill_header(options);
         Ok(made)
     }
@@ -112,8 +131,7 @@ impl HeapChannel {
         set(&header.note_slots_log2, self.shape.note_slots_log2);
         set(&header.wide_slots_log2, self.shape.wide_slots_log2);
         set(&header.collector_pid, std::process::id());
-        set(&header.large_burst, options.large_burst);
-        set(&header.large_per_second, options.large_per_second);
+        header.large_credit.store(self.credit.burst, Ordering::Relaxed);
         header.large.store(options.large.max(1), Ordering::Relaxed);
         header.mean.store(options.mean, Ordering::Relaxed);
         header.large_mean.store(options.large_mean, Ordering::Relaxed);

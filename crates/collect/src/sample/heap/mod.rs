@@ -16,6 +16,7 @@
 
 mod channel;
 mod event;
+mod pace;
 mod reader;
 #[cfg(test)]
 mod tests;

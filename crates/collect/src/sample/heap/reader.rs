@@ -9,6 +9,11 @@ use numalens_event::ring::{self, Found, Position};
 use super::channel::HeapChannel;
 use super::event::{HeapEvent, Slot};
 
+/// How long the reader waits for a writer that is alive. It writes in a microsecond; one that takes longer was stopped, or
+/// jumped out of a signal handler for ever, or its thread id has gone to somebody else. Should it come back, its record
+/// counts as late.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What one [`HeapChannel::drain`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DrainSummary {
@@ -42,8 +47,8 @@ pub(super) struct RingState {
     lane: usize,
     kind: RingKind,
     position: Position,
-    /// The writer that kept the last drain waiting here.
-    waited_for: Option<u32>,
+    /// The writer that kept an earlier drain waiting here, and since when.
+    waited_for: Option<(u32, Instant)>,
     full: u64,
     abandoned: u64,
     damaged: u64,
@@ -67,13 +72,17 @@ impl RingState {
 impl HeapChannel {
     /// Gives every published record to `sink`, lane by lane. Bounded: at most one lap of each ring.
     pub fn drain(&mut self, sink: &mut impl FnMut(HeapEvent<'_>)) -> DrainSummary {
+        self.drain_at(Instant::now(), sink)
+    }
+
+    pub(super) fn drain_at(&mut self, now: Instant, sink: &mut impl FnMut(HeapEvent<'_>)) -> DrainSummary {
         let before = self.losses();
         let mut rings = std::mem::take(&mut self.rings);
         let mut slot = Slot::new();
-        let (mut events, mut sampled) = (0, 0);
+        let (mut events, mut small, mut large) = (0, 0, 0);
         for state in &mut rings {
             for _ in 0..1u64 << self.shape.slots_log2(state.kind) {
-                let Some(words) = self.next(state, &mut slot) else { break };
+                let Some(words) = self.next(state, &mut slot, now) else { break };
                 let Some((event, waiting)) = slot.event(words) else {
                     state.damaged += 1;
                     continue;
@@ -81,22 +90,30 @@ impl HeapChannel {
                 if let Some(waiting) = waiting {
                     self.tickets.insert(waiting.pid, waiting.ticket);
                 }
-                sampled += u64::from(matches!(event, HeapEvent::Alloc { sampled: true, .. }));
+                if let HeapEvent::Alloc { size, sampled: true, .. } = event {
+                    *(if size < self.large { &mut small } else { &mut large }) += 1;
+                }
                 events += 1;
                 sink(event);
             }
             state.full = self.control(state.lane, state.kind).lost.load(Ordering::Relaxed);
         }
         self.rings = rings;
-        if let Some(mean) = self.pace.after(sampled, Instant::now()) {
+        if let Some(mean) = self.pace.after(small, now) {
             self.header().mean.store(mean, Ordering::Relaxed);
         }
+        if let Some(mean) = self.large_pace.after(large, now) {
+            self.header().large_mean.store(mean, Ordering::Relaxed);
+        }
+        let left = self.header().large_credit.load(Ordering::Relaxed);
+        let earned = self.credit.more(left, now);
+        self.header().large_credit.fetch_add(earned, Ordering::Relaxed);
         let after = self.losses();
         DrainSummary { events, lost: after.total().saturating_sub(before.total()) }
     }
 
     /// Copies the next record of a ring and releases its slot; returns its length in words.
-    fn next(&self, state: &mut RingState, slot: &mut Slot) -> Option<usize> {
+    fn next(&self, state: &mut RingState, slot: &mut Slot, now: Instant) -> Option<usize> {
         let slots_log2 = self.shape.slots_log2(state.kind);
         let length = state.kind.slot_words();
         let slots = self.slots(state.lane, state.kind);
@@ -117,18 +134,20 @@ impl HeapChannel {
                     ring::release(slots_log2, state.position, &shared[0]);
                     state.position = state.position.next();
                 }
-                // A record takes well under a microsecond to write: only a writer that was here the last time too
-                // is worth asking for.
-                Found::Owned { tid } if state.waited_for == Some(tid) && is_gone(tid) => {
+                Found::Owned { tid } => {
+                    // Only a writer that was here the last time too is worth asking for.
+                    let Some((_, since)) = state.waited_for.filter(|&(earlier, _)| earlier == tid) else {
+                        state.waited_for = Some((tid, now));
+                        return None;
+                    };
+                    if now.saturating_duration_since(since) < PATIENCE && !is_gone(tid) {
+                        return None;
+                    }
                     if ring::abandon(slots_log2, state.position, &shared[0], tid) {
                         state.abandoned += 1;
                         state.position = state.position.next();
                     }
                     state.waited_for = None;
-                }
-                Found::Owned { tid } => {
-                    state.waited_for = Some(tid);
-                    return None;
                 }
             }
         }
@@ -176,7 +195,7 @@ impl HeapChannel {
 
     /// Mean bytes between two recorded small allocations at this moment.
     pub fn mean(&self) -> u64 {
-        self.pace.mean
+        self.pace.mean()
     }
 }
 
@@ -225,42 +244,4 @@ fn sleep_on(word: &AtomicU32, expected: u32, timeout: Duration) {
     };
     // SAFETY: FUTEX_WAIT reads a live 32-bit word and a timespec that outlives the call. Waking early is allowed.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit) };
-}
-
-/// Keeps the number of sampled allocations per second near what the collector can unwind, by their mean distance.
-pub(super) struct Pace {
-    mean: u64,
-    asked: u64,
-    per_second: f64,
-    since: Option<Instant>,
-    count: u64,
-}
-
-impl Pace {
-    pub(super) fn new(mean: u64, per_second: u32) -> Self {
-        Pace { mean, asked: mean, per_second: f64::from(per_second), since: None, count: 0 }
-    }
-
-    /// Counts samples; every tenth of a second decides, and returns the new mean when it changes.
-    pub(super) fn after(&mut self, sampled: u64, now: Instant) -> Option<u64> {
-        self.count += sampled;
-        let since = *self.since.get_or_insert(now);
-        let elapsed = now.saturating_duration_since(since).as_secs_f64();
-        if elapsed < 0.1 {
-            return None;
-        }
-        let rate = self.count as f64 / elapsed;
-        (self.since, self.count) = (Some(now), 0);
-        let mean = if rate > self.per_second {
-            self.mean.saturating_mul(2).min(self.asked.max(1 << 32))
-        } else if rate < self.per_second / 4.0 {
-            (self.mean / 2).max(self.asked)
-        } else {
-            self.mean
-        };
-        (mean != self.mean).then(|| {
-            self.mean = mean;
-            mean
-        })
-    }
 }

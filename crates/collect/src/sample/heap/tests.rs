@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use numalens_event::layout::{RingKind, Shape};
 use numalens_event::record::Kind;
@@ -198,6 +198,21 @@ fn a_writer_that_was_killed_is_passed_over_and_a_living_one_is_waited_for() {
     assert!(fill_and_publish(&channel, alive, of_alive));
     assert_eq!(read(&mut channel), (vec![u64::from(alive), u64::from(alive)], 0));
     victim.wait().expect("victim");
+}
+
+#[test]
+fn a_living_writer_that_never_comes_back_does_not_stop_the_ring() {
+    let shape = Shape { lanes_log2: 0, ..Shape::default() };
+    let mut channel = HeapChannel::create(&HeapOptions { shape, ..HeapOptions::default() }).expect("channel");
+    let alive = std::process::id();
+    let stuck = claim(&channel, alive).expect("room");
+    let after = claim(&channel, alive).expect("room");
+    assert!(fill_and_publish(&channel, alive, after));
+    let start = Instant::now();
+    let mut events_at = |seconds| channel.drain_at(start + Duration::from_secs(seconds), &mut |_| ());
+    assert_eq!([0, 5, 9].map(|seconds| events_at(seconds).events), [0, 0, 0]);
+    assert_eq!(events_at(10), DrainSummary { events: 1, lost: 1 });
+    assert!(!fill_and_publish(&channel, alive, stuck));
 }
 
 #[test]

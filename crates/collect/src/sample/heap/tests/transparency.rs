@@ -4,7 +4,8 @@ use super::*;
 
 /// Runs a command natively and under the library: output, errors and status are the same.
 fn same_as_native(program: &str, arguments: &[&str]) -> Vec<Seen> {
-    let native = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    // Removing what is not there makes Command sort the environment as adding to it does.
+    let native = Command::new(program).args(arguments).env_remove("NUMALENS_CHANNEL").stdin(Stdio::null()).output();
     let native = match native {
         Ok(native) => native,
         Err(error) => {
