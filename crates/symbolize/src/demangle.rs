@@ -34,10 +34,7 @@ pub(crate) fn demangle_from(name: &str, origin: Origin) -> Cow<'_, str> {
             Cow::Borrowed(_) => Cow::Borrowed(name),
         };
     }
-    let readable = rust(name)
-        .or_else(|| cpp(name))
-        .or_else(|| fortran(name))
-        .or_else(|| ghc::decode(name, origin));
+    let readable = rust(name).or_else(|| cpp(name)).or_else(|| fortran(name)).or_else(|| ghc::decode(name, origin));
     readable.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
@@ -53,7 +50,10 @@ fn without_version(name: &str) -> &str {
             if !base.is_empty()
                 && version != "plt"
                 && base.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'$'))
-                && version.trim_start_matches('@').bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'+')) =>
+                && version
+                    .trim_start_matches('@')
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'+')) =>
         {
             base
         }
@@ -82,7 +82,9 @@ fn cpp(name: &str) -> Option<String> {
 /// `__module_MOD_procedure` is Fortran's `module::procedure`; of a submodule, `__module.submodule_MOD_procedure`.
 fn fortran(name: &str) -> Option<String> {
     let (module, procedure) = name.strip_prefix("__")?.split_once("_MOD_")?;
-    let names = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'.'));
+    let names = |s: &str| {
+        !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'.'))
+    };
     (names(module) && names(procedure)).then(|| format!("{}::{procedure}", module.replace('.', "::")))
 }
 

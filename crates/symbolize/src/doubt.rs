@@ -51,20 +51,43 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::NotFound(file) => write!(f, "{} was not found here; where it moved, say so with --source-map OLD=NEW", file.display()),
+            Cause::NotFound(file) => {
+                write!(f, "{} was not found here; where it moved, say so with --source-map OLD=NEW", file.display())
+            }
             Cause::OtherBuild { file, recorded, found } => {
                 let found = if found.is_empty() { "none" } else { found };
-                write!(f, "{} is another build (build id {found}, recorded {recorded}) and was not used; bring the recorded one back, or its debug file", file.display())
+                write!(
+                    f,
+                    "{} is another build (build id {found}, recorded {recorded}) and was not used; bring the recorded one back, or its debug file",
+                    file.display()
+                )
             }
             Cause::Unreadable { file, why } => write!(f, "{} cannot be read: {why}", file.display()),
             Cause::Damaged { file, why } => write!(f, "{} is damaged or of an unknown form: {why}", file.display()),
-            Cause::NoSymbols(file) => write!(f, "{} has no symbols for these addresses; install its debug package, or build it without stripping", file.display()),
-            Cause::NoLines(file) => write!(f, "{} has no debug information for these addresses, so functions are known but not lines; build with -g, or install its debug package", file.display()),
+            Cause::NoSymbols(file) => write!(
+                f,
+                "{} has no symbols for these addresses; install its debug package, or build it without stripping",
+                file.display()
+            ),
+            Cause::NoLines(file) => write!(
+                f,
+                "{} has no debug information for these addresses, so functions are known but not lines; build with -g, or install its debug package",
+                file.display()
+            ),
             Cause::OtherDebugFile(file) => write!(f, "{} belongs to another build and was not used", file.display()),
-            Cause::MissingSplit { files: 1, first } => write!(f, "the split debug information {} was not found", first.display()),
-            Cause::MissingSplit { files, first } => write!(f, "{files} files of split debug information were not found, the first: {}", first.display()),
-            Cause::MissingCommon(file) => write!(f, "{}, the part that dwz took out of the debug information, was not found", file.display()),
-            Cause::Generated => write!(f, "code made at run time; its runtime can name it in /tmp/perf-PID.map (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python3 -X perf)"),
+            Cause::MissingSplit { files: 1, first } => {
+                write!(f, "the split debug information {} was not found", first.display())
+            }
+            Cause::MissingSplit { files, first } => {
+                write!(f, "{files} files of split debug information were not found, the first: {}", first.display())
+            }
+            Cause::MissingCommon(file) => {
+                write!(f, "{}, the part that dwz took out of the debug information, was not found", file.display())
+            }
+            Cause::Generated => write!(
+                f,
+                "code made at run time; its runtime can name it in /tmp/perf-PID.map (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python3 -X perf)"
+            ),
             Cause::NoPerfMap(file) => write!(f, "{} was not found; it names code made at run time", file.display()),
             Cause::Kernel => write!(f, "code of the kernel, which has no file here"),
             Cause::NoModule => write!(f, "addresses outside every file"),

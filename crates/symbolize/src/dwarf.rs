@@ -42,7 +42,12 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// Text, when the debug information as a whole cannot be read.
-pub(crate) fn look_up(addresses: &[u64], debug: &Bytes, common: Option<&Bytes>, split: &dyn SplitFiles) -> Result<Answer, String> {
+pub(crate) fn look_up(
+    addresses: &[u64],
+    debug: &Bytes,
+    common: Option<&Bytes>,
+    split: &dyn SplitFiles,
+) -> Result<Answer, String> {
     let store = Store::default();
     let mut dwarf = store.load(&debug.parse()?, |id| Some(id.name()))?;
     if let Some(common) = common {
@@ -70,7 +75,8 @@ fn collect(mut frames: FrameIter<Reader>) -> gimli::Result<Vec<RawFrame>> {
             Some(function) => Some(function.raw_name()?.into_owned()),
             None => None,
         };
-        let (file, line) = frame.location.map_or((None, None), |location| (location.file.map(String::from), location.line));
+        let (file, line) =
+            frame.location.map_or((None, None), |location| (location.file.map(String::from), location.line));
         out.push(RawFrame { function, file, line, start: None });
     }
     Ok(out)
@@ -85,11 +91,20 @@ struct Store {
 
 impl Store {
     /// The sections of `file` that the look-up uses, under the names that `name` gives them.
-    fn load<'a>(&'a self, file: &object::File<'a>, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<gimli::Dwarf<Reader<'a>>, String> {
+    fn load<'a>(
+        &'a self,
+        file: &object::File<'a>,
+        name: impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Result<gimli::Dwarf<Reader<'a>>, String> {
         gimli::Dwarf::load(|id| self.section(file, id, &|id| name(id).filter(|_| is_used(id))))
     }
 
-    fn section<'a>(&'a self, file: &object::File<'a>, id: SectionId, name: &impl Fn(SectionId) -> Option<&'static str>) -> Result<Reader<'a>, String> {
+    fn section<'a>(
+        &'a self,
+        file: &object::File<'a>,
+        id: SectionId,
+        name: &impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Result<Reader<'a>, String> {
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let data = match name(id) {
             Some(name) => elf::section(file, name)?,
@@ -111,7 +126,16 @@ fn is_used(id: SectionId) -> bool {
     use SectionId::*;
     matches!(
         id,
-        DebugAbbrev | DebugAddr | DebugAranges | DebugInfo | DebugLine | DebugLineStr | DebugRanges | DebugRngLists | DebugStr | DebugStrOffsets
+        DebugAbbrev
+            | DebugAddr
+            | DebugAranges
+            | DebugInfo
+            | DebugLine
+            | DebugLineStr
+            | DebugRanges
+            | DebugRngLists
+            | DebugStr
+            | DebugStrOffsets
     )
 }
 
@@ -125,7 +149,11 @@ struct Loader<'a, 's> {
 }
 
 impl<'a> Loader<'a, '_> {
-    fn find_frames<'c>(&mut self, context: &'c Context<Reader<'a>>, address: u64) -> gimli::Result<FrameIter<'c, Reader<'a>>> {
+    fn find_frames<'c>(
+        &mut self,
+        context: &'c Context<Reader<'a>>,
+        address: u64,
+    ) -> gimli::Result<FrameIter<'c, Reader<'a>>> {
         let mut step = context.find_frames(address);
         loop {
             match step {
@@ -158,7 +186,8 @@ impl<'a> Loader<'a, '_> {
         let bytes = self.store.files.alloc(self.split.package()?);
         let file = bytes.parse().ok()?;
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let section = |id: SectionId| self.store.section(&file, id, &|id: SectionId| id.dwo_name()).map_err(|_| gimli::Error::Io);
+        let section =
+            |id: SectionId| self.store.section(&file, id, &|id: SectionId| id.dwo_name()).map_err(|_| gimli::Error::Io);
         gimli::DwarfPackage::load(section, EndianSlice::new(&[], endian)).ok()
     }
 

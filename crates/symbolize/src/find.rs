@@ -66,7 +66,8 @@ pub(crate) fn locate(path: &str, recorded: &str, options: &Options) -> Files {
         None => recorded,
     };
     if files.with_debug_info().is_none() {
-        files.debug = by_build_id(&id, options).or_else(|| by_debuglink(&mut files, &id, options)).or_else(|| beside(&here, &id));
+        files.debug =
+            by_build_id(&id, options).or_else(|| by_debuglink(&mut files, &id, options)).or_else(|| beside(&here, &id));
     }
     if files.image.is_none() && files.debug.is_some() {
         files.causes.clear();
@@ -157,7 +158,8 @@ fn find_common(files: &mut Files, options: &Options) {
     let Ok(Some((name, id))) = file.gnu_debugaltlink() else { return };
     let id = elf::hex(id);
     let stated = PathMap(&options.path_map).bytes(name);
-    let dir = std::fs::canonicalize(&debug.path).ok().and_then(|path| Some(path.parent()?.to_path_buf())).unwrap_or_default();
+    let dir =
+        std::fs::canonicalize(&debug.path).ok().and_then(|path| Some(path.parent()?.to_path_buf())).unwrap_or_default();
     let shared = stated.file_name().map(|name| options.debug_dirs.iter().map(move |dir| dir.join(".dwz").join(name)));
     // An absolute path stands for itself in a join.
     let places = std::iter::once(dir.join(&stated)).chain(shared.into_iter().flatten());

@@ -42,7 +42,9 @@ pub(crate) fn decode(name: &str, origin: Origin) -> Option<String> {
         [package, module, entity @ ..] if !entity.is_empty() && is_module(module) => (Some(package), module, entity),
         _ => return None,
     };
-    if origin == Origin::Unknown && !parts.iter().any(|part| part.contains('z') || part.contains('Z') || *part == "Main") {
+    if origin == Origin::Unknown
+        && !parts.iter().any(|part| part.contains('z') || part.contains('Z') || *part == "Main")
+    {
         return None;
     }
     // Local entities carry their unique after an underscore: `Main_sat_s3aB_info`.
@@ -162,7 +164,10 @@ mod tests {
             ("ghczmprim_GHCziTuple_Z0T_closure", "ghc-prim:GHC.Tuple.() closure"),
             ("ghczmprim_GHCziPrim_Z1H_info", "ghc-prim:GHC.Prim.(# #)"),
             ("ghczmprim_GHCziPrim_Z2H_info", "ghc-prim:GHC.Prim.(#,#)"),
-            ("vectorzm0zi13zi1zi0zm5bTZZ_DataziVectorziGeneric_unsafeFreezze_info", "vector:Data.Vector.Generic.unsafeFreeze"),
+            (
+                "vectorzm0zi13zi1zi0zm5bTZZ_DataziVectorziGeneric_unsafeFreezze_info",
+                "vector:Data.Vector.Generic.unsafeFreeze",
+            ),
             ("unorderedzmcontainerszm0zi2_DataziHashMap_lookupzq_info", "unordered-containers:Data.HashMap.lookup'"),
             ("Main_sat_s3aB_info", "Main.sat_s3aB"),
             ("Main_z3bbU_info", "Main.λ"),
@@ -174,7 +179,9 @@ mod tests {
 
     #[test]
     fn plain_modules_only_where_haskell_is_known() {
-        for (name, readable) in [("Solver_relax_info", "Solver.relax"), ("mypkg_Solver_relax_closure", "mypkg:Solver.relax closure")] {
+        for (name, readable) in
+            [("Solver_relax_info", "Solver.relax"), ("mypkg_Solver_relax_closure", "mypkg:Solver.relax closure")]
+        {
             assert_eq!(decode(name, Origin::Unknown), None, "{name}");
             assert_eq!(decode(name, Origin::Haskell).as_deref(), Some(readable), "{name}");
         }
@@ -184,8 +191,21 @@ mod tests {
     #[test]
     fn names_of_others() {
         for name in [
-            "stg_ap_pp_fast", "evacuate", "x_z_info", "Main_info", "Main__info", "_info", "get_info", "my_Get_info", "Main_zX_info",
-            "Main_z3bb_info", "Main_zffffffffffU_info", "Main_Z99999T_info", "Main_Z_info", "Main_zdwgo", "",
+            "stg_ap_pp_fast",
+            "evacuate",
+            "x_z_info",
+            "Main_info",
+            "Main__info",
+            "_info",
+            "get_info",
+            "my_Get_info",
+            "Main_zX_info",
+            "Main_z3bb_info",
+            "Main_zffffffffffU_info",
+            "Main_Z99999T_info",
+            "Main_Z_info",
+            "Main_zdwgo",
+            "",
         ] {
             assert_eq!(decode(name, Origin::Unknown), None, "{name}");
         }

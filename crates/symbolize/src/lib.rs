@@ -62,7 +62,9 @@ impl Default for Options {
 /// Where debuginfod's client keeps what it downloaded (debuginfod_find_debuginfo(3), "CACHE").
 fn debuginfod_cache() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let default = || Some(variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("debuginfod_client"));
+    let default = || {
+        Some(variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("debuginfod_client"))
+    };
     variable("DEBUGINFOD_CACHE_PATH").or_else(default)
 }
 

@@ -17,15 +17,13 @@ use std::path::{Path, PathBuf};
 /// One level of a site's inlined chain, in the linker's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RawFrame {
+    /// None: code with a line and without a name.
     pub(crate) function: Option<String>,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
     /// Where the function begins, when its name is from a symbol table.
     pub(crate) start: Option<u64>,
 }
-
-/// Shown for code whose line is known and whose function is not (stripped assembly, mostly).
-const NO_NAME: &str = "[no symbol]";
 
 /// The module whose addresses `/tmp/perf-PID.map` names: its path is `perf-map:PID`.
 const PERF_MAP: &str = "perf-map:";
@@ -38,11 +36,15 @@ pub(crate) fn name(path: &str, build_id: &str, addresses: &[u64], options: &Opti
         generated(pid, addresses, options, &mut named);
     } else if path == "[kernel]" || path == "[kernel.kallsyms]" || path == "[vsyscall]" {
         named.causes.push((Cause::Kernel, all));
-    } else if path.is_empty() || path.starts_with("//anon") || path.starts_with("[") && path != "[vdso]" || !path.starts_with(['/', '[']) {
+    } else if path.is_empty()
+        || path.starts_with("//anon")
+        || path.starts_with("[") && path != "[vdso]"
+        || !path.starts_with(['/', '['])
+    {
         named.causes.push((Cause::Generated, all));
     } else {
         match contain(|| find::locate(path, build_id, options)) {
-            Ok(files) => from_files(&files, Path::new(path), addresses, options, &mut named),
+            Ok(files) => from_files(&files, addresses, options, &mut named),
             Err(why) => named.causes.push((Cause::Damaged { file: path.into(), why }, all)),
         }
     }
@@ -64,30 +66,46 @@ fn generated(pid: &str, addresses: &[u64], options: &Options, named: &mut Named)
     }
 }
 
-fn from_files(files: &Files, path: &Path, addresses: &[u64], options: &Options, named: &mut Named) {
+fn from_files(files: &Files, addresses: &[u64], options: &Options, named: &mut Named) {
     let all = addresses.len() as u64;
     named.causes.extend(files.causes.iter().map(|cause| (cause.clone(), all)));
-    if files.image.is_none() && files.debug.is_none() {
-        return;
-    }
-    let shown = files.image.as_ref().or(files.debug.as_ref()).map_or(path, |bytes| &bytes.path);
-    let damaged = |bytes: &Bytes, why: String| Cause::Damaged { file: bytes.path.clone(), why };
-    if let Some(debug) = files.with_debug_info() {
-        let split = Split { files, options };
-        match contain(|| dwarf::look_up(addresses, debug, files.common.as_ref(), &split)).flatten() {
-            Ok(answer) => {
-                named.frames = answer.frames;
-                let missing = answer.missing.len() as u64;
-                if let Some(first) = answer.missing.into_iter().next() {
-                    named.causes.push((Cause::MissingSplit { files: missing, first }, all));
-                }
-                named.causes.extend(answer.error.map(|why| (damaged(debug, why), all)));
-            }
-            Err(why) => named.causes.push((damaged(debug, why), all)),
-        }
-    }
     let tables: Vec<&Bytes> = [&files.image, &files.debug].into_iter().flatten().collect();
-    match contain(|| symbols::look_up(addresses, &tables)) {
+    let Some(shown) = tables.first().map(|bytes| bytes.path.clone()) else { return };
+    if let Some(debug) = files.with_debug_info() {
+        from_dwarf(debug, files, addresses, options, named);
+    }
+    from_symbols(&tables, addresses, named);
+    if let Some(image) = &files.image
+        && named.frames.iter().any(Vec::is_empty)
+    {
+        from_stubs(image, addresses, named);
+    }
+    let count = |filter: &dyn Fn(&[RawFrame]) -> bool| named.frames.iter().filter(|frames| filter(frames)).count();
+    let unnamed = count(&|frames| frames.is_empty());
+    // Debug information that knows the file and no line says that the code has none: nothing is missing there.
+    let without_line =
+        count(&|frames| matches!(frames, [f, ..] if f.line.is_none() && f.file.is_none() && !f.is_stub()));
+    named.add(Cause::NoSymbols(shown.clone()), unnamed as u64);
+    named.add(Cause::NoLines(shown), without_line as u64);
+}
+
+fn from_dwarf(debug: &Bytes, files: &Files, addresses: &[u64], options: &Options, named: &mut Named) {
+    let all = addresses.len() as u64;
+    let damaged = |why| (Cause::Damaged { file: debug.path.clone(), why }, all);
+    match contain(|| dwarf::look_up(addresses, debug, files.common.as_ref(), &Split { files, options })).flatten() {
+        Ok(answer) => {
+            named.frames = answer.frames;
+            let files = answer.missing.len() as u64;
+            let missing = answer.missing.into_iter().next().map(|first| (Cause::MissingSplit { files, first }, all));
+            named.causes.extend(missing);
+            named.causes.extend(answer.error.map(damaged));
+        }
+        Err(why) => named.causes.push(damaged(why)),
+    }
+}
+
+fn from_symbols(tables: &[&Bytes], addresses: &[u64], named: &mut Named) {
+    let error = match contain(|| symbols::look_up(addresses, tables)) {
         Ok(answer) => {
             if answer.haskell {
                 named.origin = Origin::Haskell;
@@ -95,27 +113,21 @@ fn from_files(files: &Files, path: &Path, addresses: &[u64], options: &Options, 
             for (frames, symbol) in named.frames.iter_mut().zip(answer.symbols) {
                 name_outermost(frames, symbol);
             }
-            named.causes.extend(answer.error.zip(files.image.as_ref()).map(|(why, image)| (damaged(image, why), all)));
+            answer.error
         }
-        Err(why) => named.causes.extend(files.image.as_ref().map(|image| (damaged(image, why), all))),
+        Err(why) => Some(why),
+    };
+    let damaged = |(why, table): (String, &&Bytes)| Cause::Damaged { file: table.path.clone(), why };
+    let cause = error.zip(tables.first()).map(damaged);
+    named.causes.extend(cause.map(|cause| (cause, addresses.len() as u64)));
+}
+
+fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
+    // A file whose stubs cannot be read has been doubted before.
+    let Ok(Some(stubs)) = contain(|| Stubs::of(image)) else { return };
+    for (frames, address) in named.frames.iter_mut().zip(addresses).filter(|(frames, _)| frames.is_empty()) {
+        frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name, start })));
     }
-    if let Some(image) = &files.image
-        && named.frames.iter().any(Vec::is_empty)
-        && let Ok(Some(stubs)) = contain(|| Stubs::of(image))
-    {
-        for (frames, address) in named.frames.iter_mut().zip(addresses).filter(|(frames, _)| frames.is_empty()) {
-            frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name, start })));
-        }
-    }
-    let nameless = named.frames.iter_mut().flatten().filter(|frame| frame.function.is_none());
-    nameless.for_each(|frame| frame.function = Some(NO_NAME.into()));
-    let unnamed = named.frames.iter().filter(|frames| frames.is_empty()).count() as u64;
-    let is_stub = |frame: &RawFrame| frame.function.as_ref().is_some_and(|name| name.ends_with("@plt"));
-    let lineless = |frames: &&Vec<RawFrame>| frames.first().is_some_and(|frame| frame.line.is_none() && !is_stub(frame));
-    // Line 0 of known debug information means that the code has no line: nothing is missing there.
-    let without_file = named.frames.iter().filter(lineless).filter(|frames| frames[0].file.is_none()).count() as u64;
-    named.add(Cause::NoSymbols(shown.to_path_buf()), unnamed);
-    named.add(Cause::NoLines(shown.to_path_buf()), without_file);
 }
 
 /// Lets the symbol table name the function itself where DWARF has no name, or (C++, internal linkage) only the
@@ -134,7 +146,11 @@ fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
         Some(name) => {
             // `.cold`, `.isra.0`: parts and copies that the compiler made of the function.
             let stem = symbol.name.split('.').next().unwrap_or_default();
-            if stem.starts_with("_Z") && !is_mangled(name) && is_mangled(stem) && demangle_from(stem, Origin::Unknown).contains(name.as_str()) {
+            if stem.starts_with("_Z")
+                && !is_mangled(name)
+                && is_mangled(stem)
+                && demangle_from(stem, Origin::Unknown).contains(name.as_str())
+            {
                 outermost.function = Some(stem.to_string());
             }
         }
@@ -144,6 +160,10 @@ fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
 impl RawFrame {
     fn of(symbol: Symbol) -> Self {
         RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }
+    }
+
+    fn is_stub(&self) -> bool {
+        self.function.as_ref().is_some_and(|name| name.ends_with("@plt"))
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn look_up(addresses: &[u64], text: &[u8]) -> Vec<Option<Symbol>> {
             names.insert(index, (start, name));
         }
     }
-    let symbol = |(start, name): &(u64, &[u8])| Symbol { name: String::from_utf8_lossy(name).into_owned(), start: *start };
+    let symbol =
+        |(start, name): &(u64, &[u8])| Symbol { name: String::from_utf8_lossy(name).into_owned(), start: *start };
     (0..addresses.len()).map(|index| names.get(&index).map(symbol)).collect()
 }
 
@@ -41,8 +42,12 @@ mod tests {
     fn later_lines_win_and_damaged_ones_are_passed_over() {
         let map = b"7f00 100 Interpreter\n\nnonsense\n0x8000 10 LMain;::work with spaces\n7f40 10 LMain;::sum\nffffffffffffffff ff edge\n9000 2";
         let found = look_up(&[0x7eff, 0x7f00, 0x7f40, 0x7f4f, 0x7f50, 0x8000, 0x8010, 0x9000], map);
-        let names: Vec<_> = found.iter().map(|symbol| symbol.as_ref().map_or("-", |symbol| symbol.name.as_str())).collect();
-        assert_eq!(names, ["-", "Interpreter", "LMain;::sum", "LMain;::sum", "Interpreter", "LMain;::work with spaces", "-", "-"]);
+        let names: Vec<_> =
+            found.iter().map(|symbol| symbol.as_ref().map_or("-", |symbol| symbol.name.as_str())).collect();
+        assert_eq!(
+            names,
+            ["-", "Interpreter", "LMain;::sum", "LMain;::sum", "Interpreter", "LMain;::work with spaces", "-", "-"]
+        );
         assert_eq!(found[3].as_ref().map(|symbol| symbol.start), Some(0x7f40));
     }
 }

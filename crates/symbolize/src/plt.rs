@@ -48,10 +48,16 @@ impl<'data> Stubs<'data> {
         }
         let symbols = file.dynamic_symbol_table()?;
         let name = |target| match target {
-            RelocationTarget::Symbol(index) => symbols.symbol_by_index(index).ok()?.name().ok().filter(|name| !name.is_empty()).map(String::from),
+            RelocationTarget::Symbol(index) => {
+                symbols.symbol_by_index(index).ok()?.name().ok().filter(|name| !name.is_empty()).map(String::from)
+            }
             _ => None,
         };
-        let slots = file.dynamic_relocations().into_iter().flatten().filter_map(|(at, relocation)| Some((at, name(relocation.target())?)));
+        let slots = file
+            .dynamic_relocations()
+            .into_iter()
+            .flatten()
+            .filter_map(|(at, relocation)| Some((at, name(relocation.target())?)));
         let slots: FxHashMap<_, _> = slots.collect();
         let numbered = file.section_by_name(".rela.plt").map_or_else(Vec::new, |section| {
             let entries = section.data().unwrap_or_default().chunks_exact(24);
@@ -62,7 +68,8 @@ impl<'data> Stubs<'data> {
 
     /// `name@plt` and the start of the stub that holds `address`.
     pub(crate) fn find(&self, address: u64) -> Option<(String, u64)> {
-        let section = self.sections.iter().find(|s| address.checked_sub(s.start).is_some_and(|at| at < s.code.len() as u64))?;
+        let section =
+            self.sections.iter().find(|s| address.checked_sub(s.start).is_some_and(|at| at < s.code.len() as u64))?;
         let at = (address - section.start) / section.stub * section.stub;
         let code = section.code.get(usize::try_from(at).ok()?..)?;
         let code = &code[..code.len().min(section.stub as usize)];

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// costs memory only when used).
 const STACK: usize = 64 << 20;
 
+/// Shown for code whose line is known and whose function is not (stripped assembly, mostly).
+const NO_NAME: &str = "[no symbol]";
+
 /// What was found for the addresses of one module.
 pub(crate) struct Named {
     /// One list per address, innermost first.
@@ -43,7 +46,12 @@ impl Named {
 /// The outcome depends on nothing but the arguments and the files.
 ///
 /// Nothing here fails: what cannot be named has no frame, and [`Outcome::doubts`] says why.
-pub fn symbolize_rows(sites: &[Site], modules: &[Module], options: &Options, previous: Option<(&[Function], &[Frame])>) -> Outcome {
+pub fn symbolize_rows(
+    sites: &[Site],
+    modules: &[Module],
+    options: &Options,
+    previous: Option<(&[Function], &[Frame])>,
+) -> Outcome {
     let known = Known::new(previous);
     let mut wanted: BTreeMap<Option<ModuleId>, Vec<u64>> = BTreeMap::new();
     for site in sites.iter().filter(|site| !known.with_line.contains(&site.site)) {
@@ -62,21 +70,30 @@ pub fn symbolize_rows(sites: &[Site], modules: &[Module], options: &Options, pre
     let mut found: FxHashMap<Option<ModuleId>, (&[u64], Named)> = FxHashMap::default();
     for (task, answer) in tasks.iter().zip(answers) {
         let path = task.module.map_or_else(String::new, |module| module.path.clone());
-        let doubt = |(cause, sites): &(Cause, u64)| Doubt { module: task.id, path: path.clone(), sites: *sites, cause: cause.clone() };
+        let doubt = |(cause, sites): &(Cause, u64)| Doubt {
+            module: task.id,
+            path: path.clone(),
+            sites: *sites,
+            cause: cause.clone(),
+        };
         doubts.extend(answer.causes.iter().map(doubt));
         found.insert(task.id, (&task.addresses, answer));
     }
     let mut tables = Tables::new(options, &known);
     let mut order: Vec<&Site> = sites.iter().collect();
     order.sort_unstable_by_key(|site| site.site);
+    let new = |site: &Site| {
+        let (addresses, named) = found.get(&site.module).filter(|_| !known.with_line.contains(&site.site))?;
+        let index = addresses.binary_search(&site.address).ok()?;
+        Some((&named.frames[index], named.origin)).filter(|(frames, _)| !frames.is_empty())
+    };
+    for (site, before) in order.iter().filter_map(|site| Some((site, known.frames.get(&site.site)?))) {
+        new(site).into_iter().for_each(|(frames, origin)| tables.join(site, frames, origin, before));
+    }
     for site in order {
-        let new = found.get(&site.module).and_then(|(addresses, named)| {
-            let index = addresses.binary_search(&site.address).ok()?;
-            Some((&named.frames[index], named.origin)).filter(|(frames, _)| !frames.is_empty())
-        });
-        match (known.with_line.contains(&site.site), new) {
-            (false, Some((frames, origin))) => tables.add(site, frames, origin),
-            _ => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
+        match new(site) {
+            Some((frames, origin)) => tables.add(site, frames, origin),
+            None => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
         }
     }
     Outcome { functions: tables.functions, frames: tables.frames, doubts }
@@ -93,7 +110,11 @@ impl Task<'_> {
         match self.module {
             Some(module) => module::name(&module.path, &module.build_id, &self.addresses, options),
             None => {
-                let mut none = Named { frames: vec![Vec::new(); self.addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
+                let mut none = Named {
+                    frames: vec![Vec::new(); self.addresses.len()],
+                    causes: Vec::new(),
+                    origin: Origin::Unknown,
+                };
                 none.add(Cause::NoModule, self.addresses.len() as u64);
                 none
             }
@@ -110,7 +131,9 @@ fn run(tasks: &[Task], options: &Options) -> Vec<Named> {
     let next = AtomicUsize::new(0);
     let answers: Vec<Mutex<Option<Named>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
-        while let Some((task, answer)) = (|index| Some((tasks.get(index)?, answers.get(index)?)))(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((task, answer)) =
+            (|index| Some((tasks.get(index)?, answers.get(index)?)))(next.fetch_add(1, Ordering::Relaxed))
+        {
             let named = task.run(options);
             *answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(named);
         }
@@ -167,12 +190,14 @@ enum Apart {
     Start(u64),
 }
 
+type Key = (Option<ModuleId>, String, Apart);
+
 /// The tables being made.
 struct Tables<'a> {
     options: &'a Options,
     functions: Vec<Function>,
     frames: Vec<Frame>,
-    ids: FxHashMap<(Option<ModuleId>, String, Apart), FunctionId>,
+    ids: FxHashMap<Key, FunctionId>,
     /// Readable names by linker's names: decoding is the dearest step for a site of known function.
     names: FxHashMap<(String, Origin), (String, bool)>,
 }
@@ -196,19 +221,34 @@ impl<'a> Tables<'a> {
         tables
     }
 
+    /// Functions of one name that the earlier run and this one found for one site are one function.
+    fn join(&mut self, site: &Site, frames: &[RawFrame], origin: Origin, before: &[&Frame]) {
+        for (frame, before) in frames.iter().zip(before) {
+            let (key, _) = self.key(site, frame, origin);
+            if self.functions[before.function.0 as usize].name == key.1 {
+                self.ids.entry(key).or_insert(before.function);
+            }
+        }
+    }
+
     fn add(&mut self, site: &Site, frames: &[RawFrame], origin: Origin) {
         for (depth, frame) in (0..).zip(frames) {
-            let file = frame.file.as_deref().map(|file| PathMap(&self.options.path_map).source(file));
-            let Some(raw) = frame.function.as_deref() else { continue };
-            let (name, mangled) = self.readable(raw, origin);
-            let apart = match (mangled, frame.start) {
-                (true, _) => Apart::Unique,
-                (false, Some(start)) if file.is_none() => Apart::Start(start),
-                (false, _) => Apart::File(file.clone()),
-            };
-            let function = self.function(site.module, name, apart);
+            let (key, file) = self.key(site, frame, origin);
+            let function = self.function(key);
             self.frames.push(Frame { site: site.site, depth, function, file, line: frame.line });
         }
+    }
+
+    /// What identifies the function of `frame`, and the source file.
+    fn key(&mut self, site: &Site, frame: &RawFrame, origin: Origin) -> (Key, Option<String>) {
+        let file = frame.file.as_deref().map(|file| PathMap(&self.options.path_map).source(file));
+        let (name, mangled) = self.readable(frame.function.as_deref().unwrap_or(NO_NAME), origin);
+        let apart = match (mangled, frame.start) {
+            (true, _) => Apart::Unique,
+            (false, Some(start)) if file.is_none() => Apart::Start(start),
+            (false, _) => Apart::File(file.clone()),
+        };
+        ((site.module, name, apart), file)
     }
 
     fn readable(&mut self, raw: &str, origin: Origin) -> (String, bool) {
@@ -222,12 +262,12 @@ impl<'a> Tables<'a> {
         known
     }
 
-    fn function(&mut self, module: Option<ModuleId>, name: String, apart: Apart) -> FunctionId {
-        match self.ids.entry((module, name, apart)) {
+    fn function(&mut self, key: Key) -> FunctionId {
+        match self.ids.entry(key) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 let function = id(self.functions.len());
-                self.functions.push(Function { function, module, name: new.key().1.clone() });
+                self.functions.push(Function { function, module: new.key().0, name: new.key().1.clone() });
                 *new.insert(function)
             }
         }

@@ -114,7 +114,9 @@ fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candid
 impl Candidate<&[u8]> {
     /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in the alphabet.
     fn replace_worse(&self, slot: &mut Option<Candidate<Vec<u8>>>) {
-        let worse = |best: &Candidate<Vec<u8>>| (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name));
+        let worse = |best: &Candidate<Vec<u8>>| {
+            (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name))
+        };
         if slot.as_ref().is_none_or(worse) {
             *slot = Some(Candidate { start: self.start, rank: self.rank, end: self.end, name: self.name.to_vec() });
         }
@@ -130,7 +132,9 @@ impl Candidate<Vec<u8>> {
     /// Whether `address` is in the section where the symbol starts.
     fn reaches(&self, address: u64, tables: &[&Bytes]) -> bool {
         let files = tables.iter().filter_map(|table| table.parse().ok());
-        files.flat_map(|file| code_sections(&file).into_values()).any(|range| range.contains(&self.start) && range.contains(&address))
+        files
+            .flat_map(|file| code_sections(&file).into_values())
+            .any(|range| range.contains(&self.start) && range.contains(&address))
     }
 
     fn symbol(self) -> Symbol {
@@ -174,14 +178,13 @@ fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Can
         };
         let Some(section) = symbol.section_index().and_then(|index| sections.get(&index)) else { continue };
         // `$x`, `$d`: marks between code and data on some processors. `.L`: a compiler's own labels.
-        if name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") || !section.contains(&symbol.address()) {
+        if name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") || !section.contains(&symbol.address())
+        {
             continue;
         }
-        let binding = match (symbol.is_local(), symbol.is_weak()) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
-        };
+        // Whether a name is weak says nothing about what people call the function: `write` is, `__write` is not.
+        let binding = u8::from(!symbol.is_local());
+        let length = name.iter().position(|byte| *byte == b'@').unwrap_or(name.len());
         let underscores = name.iter().take_while(|byte| **byte == b'_').count();
         let end = match symbol.size() {
             0 => End::Section(section.end),
@@ -189,7 +192,7 @@ fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Can
         };
         sink(Candidate {
             start: symbol.address(),
-            rank: (kind, binding, Reverse(underscores), Reverse(name.len())),
+            rank: (kind, binding, Reverse(underscores), Reverse(length)),
             end,
             name,
         });
