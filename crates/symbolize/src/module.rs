@@ -28,6 +28,9 @@ pub(crate) struct RawFrame {
 /// The module whose addresses `/tmp/perf-PID.map` names: its path is `perf-map:PID`.
 const PERF_MAP: &str = "perf-map:";
 
+/// How the kernel's names of mappings that have no file on a disk begin.
+const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];
+
 /// Names for `addresses` (sorted, in the module's own numbering) of the module recorded as `path` and `build_id`.
 pub(crate) fn name(path: &str, build_id: &str, addresses: &[u64], options: &Options) -> Named {
     let mut named = Named { frames: vec![Vec::new(); addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
@@ -36,11 +39,7 @@ pub(crate) fn name(path: &str, build_id: &str, addresses: &[u64], options: &Opti
         generated(pid, addresses, options, &mut named);
     } else if path == "[kernel]" || path == "[kernel.kallsyms]" || path == "[vsyscall]" {
         named.causes.push((Cause::Kernel, all));
-    } else if path.is_empty()
-        || path.starts_with("//anon")
-        || path.starts_with("[") && path != "[vdso]"
-        || !path.starts_with(['/', '['])
-    {
+    } else if path.is_empty() || path != "[vdso]" && WITHOUT_FILE.iter().any(|start| path.starts_with(start)) {
         named.causes.push((Cause::Generated, all));
     } else {
         match contain(|| find::locate(path, build_id, options)) {

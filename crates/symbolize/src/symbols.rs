@@ -105,8 +105,10 @@ fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candid
             candidate.replace_worse(slot);
         }
     });
+    let files = tables.iter().filter_map(|table| table.parse().ok());
+    let sections: Vec<Range<u64>> = files.flat_map(|file| code_sections(&file).into_values()).collect();
     for ((address, index, nearest), enclosing) in open.into_iter().zip(best) {
-        let continued = answer.haskell && nearest.name.ends_with(b"_info") && nearest.reaches(address, tables);
+        let continued = answer.haskell && nearest.is_haskell() && nearest.reaches(address, &sections);
         answer.symbols[index] = enclosing.or(continued.then_some(nearest)).map(Candidate::symbol);
     }
 }
@@ -129,12 +131,13 @@ impl Candidate<Vec<u8>> {
         (self.start..end).contains(&address)
     }
 
+    fn is_haskell(&self) -> bool {
+        self.name.ends_with(b"_info") || self.name.ends_with(b"_slow")
+    }
+
     /// Whether `address` is in the section where the symbol starts.
-    fn reaches(&self, address: u64, tables: &[&Bytes]) -> bool {
-        let files = tables.iter().filter_map(|table| table.parse().ok());
-        files
-            .flat_map(|file| code_sections(&file).into_values())
-            .any(|range| range.contains(&self.start) && range.contains(&address))
+    fn reaches(&self, address: u64, sections: &[Range<u64>]) -> bool {
+        sections.iter().any(|section| section.contains(&self.start) && section.contains(&address))
     }
 
     fn symbol(self) -> Symbol {

@@ -259,7 +259,7 @@ fn generated_code() {
 
     let outcome = symbolize("perf-map:78", "", &[0x1010], &mapped);
     assert!(matches!(&outcome.doubts[..], [doubt] if matches!(doubt.cause, Cause::NoPerfMap(_))));
-    for path in ["[anon]", "//anon", "", "[heap]"] {
+    for path in ["[anon]", "//anon", "", "[heap]", "/memfd:doublemapper (deleted)"] {
         let outcome = symbolize(path, "", &[0x1010], &mapped);
         assert!(matches!(&outcome.doubts[..], [doubt] if doubt.cause == Cause::Generated), "{path}");
     }
