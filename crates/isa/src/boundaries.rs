@@ -25,13 +25,13 @@ use alloc::vec::Vec;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 /// Decoding starts at the function's first byte only when it is at most this far back.
-const NEAR: u64 = 4096;
+const NEAR: u64 = 2048;
 /// Bytes before the sampled address at which the chains of the vote start.
-const WINDOW: u64 = 160;
+const WINDOW: u64 = 128;
 /// Starts that must agree on an instruction.
 const VOTES: u32 = 4;
 /// Bytes after the sampled address in which jumps back into its block are looked for.
-const AHEAD: u64 = 1024;
+const AHEAD: u64 = 512;
 
 /// Code bytes at an address.
 #[derive(Clone, Copy)]
@@ -72,28 +72,41 @@ impl<'a> Code64<'a> {
     }
 }
 
-/// The instructions of the sampled address's basic block that come before it, nearest first.
-pub(crate) fn block_before(code: Code64, boundary: Option<u64>, ip: u64) -> Vec<Instruction> {
+/// The instructions of the sampled address's basic block that come before it, nearest first, at most `most`.
+pub(crate) fn block_before(code: Code64, boundary: Option<u64>, ip: u64, most: usize) -> Vec<Instruction> {
     let near = boundary.filter(|&at| at <= ip && ip - at <= NEAR && code.contains(at));
-    let before = near.and_then(|at| decode_from(code, at, ip)).unwrap_or_else(|| decode_by_vote(code, boundary, ip));
-
-    let mut targets: Vec<u64> = before.iter().filter_map(jump_target).collect();
+    let mut chain = near.and_then(|at| decode_from(code, at, ip)).unwrap_or_else(|| decode_by_vote(code, boundary, ip));
     if code.contains(ip) {
         let end = code.end().min(ip.saturating_add(AHEAD));
-        let ahead = code.decoder(ip).into_iter().take_while(|instruction| instruction.ip() < end);
-        targets.extend(ahead.filter_map(|instruction| jump_target(&instruction)));
+        let mut decoder = code.decoder(ip);
+        let mut instruction = Instruction::default();
+        while decoder.ip() < end && decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            chain.targets.extend(jump_target(&instruction));
+        }
     }
 
     let mut block = Vec::new();
     let mut successor = ip;
-    for instruction in before.into_iter().rev() {
-        if targets.contains(&successor) || !falls_through(&instruction) {
+    for &at in chain.starts.iter().rev().take(most) {
+        let instruction = code.instruction(at);
+        let Some(instruction) = instruction.filter(|found| falls_through(found) && !chain.targets.contains(&successor))
+        else {
             break;
-        }
-        successor = instruction.ip();
+        };
+        successor = at;
         block.push(instruction);
     }
     block
+}
+
+/// Consecutive instructions up to the sampled one.
+#[derive(Default)]
+struct Chain {
+    /// Where each starts, ascending.
+    starts: Vec<u64>,
+    /// Where their jumps, and those behind the sampled instruction, lead.
+    targets: Vec<u64>,
 }
 
 /// Whether the function that starts at `boundary` makes rbp a frame pointer.
@@ -111,49 +124,61 @@ pub(crate) fn has_frame_pointer(code: Code64, boundary: Option<u64>) -> bool {
 }
 
 /// Every instruction from `from` up to `ip`; `None` when decoding does not arrive at `ip`.
-fn decode_from(code: Code64, from: u64, ip: u64) -> Option<Vec<Instruction>> {
-    let mut found = Vec::new();
+fn decode_from(code: Code64, from: u64, ip: u64) -> Option<Chain> {
+    let mut chain = Chain::default();
     let mut decoder = code.decoder(from);
+    let mut instruction = Instruction::default();
     while decoder.ip() < ip && decoder.can_decode() {
-        let instruction = decoder.decode();
+        decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             return None;
         }
-        found.push(instruction);
+        chain.starts.push(instruction.ip());
+        chain.targets.extend(jump_target(&instruction));
     }
-    (decoder.ip() == ip).then_some(found)
+    (decoder.ip() == ip).then_some(chain)
 }
 
-/// The chain to `ip` that most starts in the window lead through, in ascending order.
-fn decode_by_vote(code: Code64, boundary: Option<u64>, ip: u64) -> Vec<Instruction> {
+/// The chain to `ip` that most starts in the window lead through.
+fn decode_by_vote(code: Code64, boundary: Option<u64>, ip: u64) -> Chain {
+    let mut chain = Chain::default();
     let lowest = boundary.filter(|&at| at <= ip).unwrap_or(0).max(code.start).max(ip.saturating_sub(WINDOW));
     if lowest >= ip || ip > code.end() {
-        return Vec::new();
+        return chain;
     }
     let length = (ip - lowest) as usize;
     // votes[i]: starts whose chain passes through byte i; next[i]: where the instruction at byte i ends, 0 when it is none.
     let mut votes = vec![1u32; length];
     let mut next = vec![0usize; length];
+    let mut decoder = code.decoder(lowest);
+    let mut instruction = Instruction::default();
     for at in 0..length {
-        let Some(instruction) = code.instruction(lowest + at as u64).filter(is_plausible) else { continue };
+        // Cannot fail: the position lies within the bytes.
+        if decoder.set_position(at).is_err() {
+            break;
+        }
+        decoder.set_ip(lowest + at as u64);
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() || !is_plausible(&instruction) {
+            continue;
+        }
         let end = at + instruction.len();
         next[at] = end;
         if end < length {
             votes[end] += votes[at];
         }
     }
-    let mut chain = Vec::new();
     let mut end = length;
     loop {
         let best = (end.saturating_sub(15)..end).filter(|&at| next[at] == end).max_by_key(|&at| votes[at]);
-        let Some(at) = best.filter(|&at| votes[at] >= VOTES || lowest + at as u64 == boundary.unwrap_or(u64::MAX))
-        else {
-            break;
-        };
-        chain.extend(code.instruction(lowest + at as u64));
+        let trusted = |at: &usize| votes[*at] >= VOTES || Some(lowest + *at as u64) == boundary;
+        let Some(at) = best.filter(trusted) else { break };
+        let start = lowest + at as u64;
+        chain.starts.push(start);
+        chain.targets.extend(code.instruction(start).as_ref().and_then(jump_target));
         end = at;
     }
-    chain.reverse();
+    chain.starts.reverse();
     chain
 }
 
