@@ -86,9 +86,16 @@ static uint64_t positive(uint64_t mean) {
     return mean < 1 ? 1 : mean > (UINT64_C(1) << 40) ? UINT64_C(1) << 40 : mean;
 }
 
+/* The mean to draw with next: the collector's, doubled for every 16384 live allocations that are tracked, so that large
+ * heaps neither fill the table nor make every free look into it. */
+static uint64_t next_mean(const struct numalens_header *channel) {
+    uint32_t doublings = __atomic_load_n(&numalens_tracked_count, __ATOMIC_RELAXED) >> 14;
+    return positive(positive(channel->mean) << (doublings < 16 ? doublings : 16));
+}
+
 static COLD void begin_thread(struct thread_state *self, const struct numalens_header *channel, size_t n) {
     self->random = ((uint64_t)self ^ (uint64_t)numalens_tid() << 32 ^ numalens_now()) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    self->mean = positive(channel->mean);
+    self->mean = next_mean(channel);
     self->countdown = draw(self, self->mean) - (n < numalens_large ? (int64_t)n : 0);
     self->large_countdown = draw(self, positive(channel->large_mean));
 }
@@ -120,7 +127,7 @@ static int chosen(size_t n, uint64_t *mean) {
     }
     if (self->countdown >= 0) return 0;
     *mean = self->mean;
-    self->mean = positive(channel->mean);
+    self->mean = next_mean(channel);
     self->countdown = draw(self, self->mean);
     return 1;
 }

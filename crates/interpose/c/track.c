@@ -1,14 +1,22 @@
+/* See track.h. */
 #include "track.h"
 
-HIDDEN uint8_t numalens_filter[1 << FILTER_LOG2];
+HIDDEN uint32_t numalens_filter[1 << (FILTER_LOG2 - 5)];
+HIDDEN uint32_t numalens_tracked_count;
+static uint8_t counts[1 << FILTER_LOG2];
 static uint64_t tracked[1 << LINES_LOG2][8] __attribute__((aligned(64)));
 
 /* A counter that has reached 255 stays there: a few frees then look once more. */
 static void count(const void *address, int change) {
-    uint8_t *counter = &numalens_filter[address_hash(address) >> (64 - FILTER_LOG2)];
-    uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    uint32_t slot = (uint32_t)(address_hash(address) >> (64 - FILTER_LOG2));
+    uint8_t *counter = &counts[slot], value = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&numalens_tracked_count, (uint32_t)change, __ATOMIC_RELAXED);
     while (value != 255 && !(value == 0 && change < 0)
-           && !__atomic_compare_exchange_n(counter, &value, (uint8_t)(value + change), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {}
+           && !__atomic_compare_exchange_n(counter, &value, (uint8_t)(value + change), 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {}
+    uint32_t *bits = &numalens_filter[slot / 32], bit = 1u << (slot % 32);
+    if (change < 0 && value == 1) __atomic_fetch_and(bits, ~bit, __ATOMIC_SEQ_CST);
+    /* Looked at again after the bit was cleared: another thread may have counted up in between. */
+    if (__atomic_load_n(counter, __ATOMIC_SEQ_CST)) __atomic_fetch_or(bits, bit, __ATOMIC_SEQ_CST);
 }
 
 static uint64_t *line_of(const void *address, unsigned choice) {

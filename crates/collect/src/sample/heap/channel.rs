@@ -44,7 +44,7 @@ impl Default for HeapOptions {
         HeapOptions {
             shape: Shape::default(),
             large: 32 << 10,
-            mean: 64 << 10,
+            mean: 256 << 10,
             sampled_per_second: 5_000,
             large_burst: 1024,
             large_per_second: 5_000,
