@@ -41,7 +41,9 @@ fn properties<T: Row>() -> Result<WriterProperties, ParquetError> {
     for column in T::fields() {
         if column.delta {
             let path = ColumnPath::from(column.field.name().as_str());
-            properties = properties.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
     }
     Ok(properties.build())
@@ -56,7 +58,6 @@ pub(crate) struct TableWriter<T> {
     /// The row group in the making, and its rows.
     group: Option<(Vec<ArrowColumnWriter>, usize)>,
     buffer: Vec<T>,
-    pub(crate) rows: u64,
 }
 
 impl<T: Row> TableWriter<T> {
@@ -66,14 +67,20 @@ impl<T: Row> TableWriter<T> {
 
     /// With another schema version than this crate's, to test how readers take it.
     pub(crate) fn create_as(path: &Path, version: u32) -> Result<Self, Error> {
-        let file = File::create(path).map_err(Error::io("create", path))?;
+        Self::on(File::create(path).map_err(Error::io("create", path))?, path, version)
+    }
+
+    /// On an opened, empty file.
+    pub(crate) fn on(file: File, path: &Path, version: u32) -> Result<Self, Error> {
         let fields: Vec<Field> = T::fields().into_iter().map(|column| column.field).collect();
         let (mut file, columns) = properties::<T>()
-            .and_then(|properties| ArrowWriter::try_new(SealingFile::new(file), Arc::new(Schema::new(fields.clone())), Some(properties)))
+            .and_then(|properties| {
+                ArrowWriter::try_new(SealingFile::new(file), Arc::new(Schema::new(fields.clone())), Some(properties))
+            })
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(|error| failed(path, error))?;
         file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), version.to_string()));
-        Ok(TableWriter { path: path.to_owned(), file, columns, fields, group: None, buffer: Vec::new(), rows: 0 })
+        Ok(TableWriter { path: path.to_owned(), file, columns, fields, group: None, buffer: Vec::new() })
     }
 
     pub(crate) fn append(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
@@ -96,15 +103,21 @@ impl<T: Row> TableWriter<T> {
         self.buffer.clear();
         let (mut writers, rows) = match self.group.take() {
             Some(group) => group,
-            None => (self.columns.create_column_writers(self.file.flushed_row_groups().len()).map_err(|error| failed(&self.path, error))?, 0),
+            None => (
+                self.columns
+                    .create_column_writers(self.file.flushed_row_groups().len())
+                    .map_err(|error| failed(&self.path, error))?,
+                0,
+            ),
         };
         self.fields
             .par_iter()
             .zip(&arrays)
             .zip(&mut writers)
-            .try_for_each(|((field, array), writer)| compute_leaves(field, array)?.iter().try_for_each(|leaf| writer.write(leaf)))
+            .try_for_each(|((field, array), writer)| {
+                compute_leaves(field, array)?.iter().try_for_each(|leaf| writer.write(leaf))
+            })
             .map_err(|error| failed(&self.path, error))?;
-        self.rows += added as u64;
         self.group = Some((writers, rows + added));
         if rows + added >= ROW_GROUP { self.close_group() } else { Ok(()) }
     }
@@ -133,7 +146,6 @@ impl<T: Row> TableWriter<T> {
                 self.encode()?;
                 self.close_group()?;
                 self.copy_group(file, index).map_err(|error| failed(&self.path, error))?;
-                self.rows += rows;
             }
         }
         Ok(())
@@ -158,25 +170,31 @@ impl<T: Row> TableWriter<T> {
         group.close().map(drop)
     }
 
-    /// Completes the file; returns its rows and bytes. Synced to the disk when `durable`.
-    pub(crate) fn finish(mut self, durable: bool) -> Result<(u64, u64), Error> {
+    /// Completes the file; returns its bytes. Synced to the disk when `durable`.
+    pub(crate) fn finish(self, durable: bool) -> Result<u64, Error> {
+        let path = self.path.clone();
+        let (file, bytes) = self.complete()?;
+        if durable {
+            file.sync_all().map_err(Error::io("sync", &path))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Completes the file and gives it back, with its bytes.
+    pub(crate) fn complete(mut self) -> Result<(File, u64), Error> {
         self.encode()?;
         self.close_group()?;
-        let TableWriter { path, mut file, rows, .. } = self;
-        let mut complete = || {
+        let TableWriter { path, mut file, .. } = self;
+        let close = || {
             file.flush()?;
             let blocks = file.inner_mut().begin_footer();
             file.append_key_value_metadata(KeyValue::new(seal::BODY_KEY.to_owned(), blocks));
             file.append_key_value_metadata(KeyValue::new(seal::FOOTER_KEY.to_owned(), seal::unsealed()));
-            file.finish()
+            // This writes the footer.
+            file.into_inner()
         };
-        complete().map_err(|error| failed(&path, error))?;
-        let sealing = file.into_inner().map_err(|error| failed(&path, error))?;
-        let (file, bytes) = sealing.finish().map_err(Error::io("write", &path))?;
-        if durable {
-            file.sync_all().map_err(Error::io("sync", &path))?;
-        }
-        Ok((rows, bytes))
+        let sealing = close().map_err(|error| failed(&path, error))?;
+        sealing.finish().map_err(Error::io("write", &path))
     }
 
     /// Bytes that have reached the file so far.

@@ -111,12 +111,6 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// The operation needs a directory.
-    #[error("{} is packed: unpack it first (numalens unpack {})", path.display(), path.display())]
-    Packed {
-        /// The archive.
-        path: PathBuf,
-    },
     /// A packed profile that would write outside of its directory or is otherwise hostile.
     #[error("{} is not a packed profile: {why}", path.display())]
     BadArchive {

@@ -9,6 +9,7 @@ use crate::SCHEMA_VERSION;
 use crate::error::Error;
 use crate::row::{Batch, Row};
 use crate::seal;
+use arrow::record_batch::RecordBatch;
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -16,6 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +26,8 @@ use std::sync::Arc;
 
 /// Rows decoded at a time.
 const BATCH: usize = 16 << 10;
+/// Bytes copied at a time.
+const COPY: u64 = 1 << 20;
 /// A footer larger than this is none of ours (a row group costs about 1 KiB of it, a block 8 bytes).
 const MAX_FOOTER: u64 = 256 << 20;
 /// Key of the schema version in a file's key-value metadata.
@@ -51,16 +55,36 @@ impl Extent {
 
     /// Reads a range; one that does not lie in the extent is damage, found before memory is asked for.
     pub(crate) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
-        let length = range.end.checked_sub(range.start).filter(|_| range.end <= self.len).and_then(|length| usize::try_from(length).ok());
+        let length = range
+            .end
+            .checked_sub(range.start)
+            .filter(|_| range.end <= self.len)
+            .and_then(|length| usize::try_from(length).ok());
         let Some(length) = length else {
-            return Err(Error::Damaged { path: self.path.clone(), damage: format!("it ends at {} but refers to byte {}", self.len, range.end) });
+            return Err(Error::Damaged {
+                path: self.path.clone(),
+                damage: format!("it ends at {} but refers to byte {}", self.len, range.end),
+            });
         };
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, self.start + range.start).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Error::Damaged { path: self.path.clone(), damage: "it became shorter while it was read".to_owned() },
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::Damaged { path: self.path.clone(), damage: "it became shorter while it was read".to_owned() }
+            }
             _ => Error::Io { what: "read", path: self.path.clone(), source: error },
         })?;
         Ok(bytes)
+    }
+
+    /// Copies all of it to `to`, which is called `path` in messages.
+    pub(crate) fn copy(&self, to: &mut impl Write, path: &Path) -> Result<(), Error> {
+        let mut at = 0;
+        while at < self.len {
+            let end = (at + COPY).min(self.len);
+            to.write_all(&self.read(at..end)?).map_err(Error::io("write", path))?;
+            at = end;
+        }
+        Ok(())
     }
 }
 
@@ -68,7 +92,10 @@ impl Extent {
 pub(crate) fn contain<R>(path: &Path, decode: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // Unwind safety: on a panic everything that `decode` has touched is dropped with it; only the error gets out.
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| {
-        Err(Error::Damaged { path: path.to_owned(), damage: "its content contradicts itself (the decoder gave up)".to_owned() })
+        Err(Error::Damaged {
+            path: path.to_owned(),
+            damage: "its content contradicts itself (the decoder gave up)".to_owned(),
+        })
     })
 }
 
@@ -88,7 +115,10 @@ impl TableFile {
     pub(crate) fn open(extent: Extent) -> Result<TableFile, Error> {
         let path = extent.path.clone();
         let damaged = |damage: String| Error::Damaged { path: path.clone(), damage };
-        let tail = extent.len.checked_sub(seal::TAIL as u64).ok_or_else(|| damaged(format!("it has only {} bytes", extent.len)))?;
+        let tail = extent
+            .len
+            .checked_sub(seal::TAIL as u64)
+            .ok_or_else(|| damaged(format!("it has only {} bytes", extent.len)))?;
         let end = extent.read(tail..extent.len)?;
         if end[4..] != *b"PAR1" {
             return Err(damaged("its end is missing (truncated while it was written or copied?)".to_owned()));
@@ -99,12 +129,15 @@ impl TableFile {
         let footer = extent.read(body..extent.len)?;
         seal::verify_footer(&footer, &path)?;
         let metadata = contain(&path, || {
-            let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - seal::TAIL]).map_err(Error::damaged(&path))?;
+            let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - seal::TAIL])
+                .map_err(Error::damaged(&path))?;
             ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()).map_err(Error::damaged(&path))
         })?;
         let key_values = metadata.metadata().file_metadata().key_value_metadata();
         let value = |key: &str| key_values?.iter().find(|entry| entry.key == key)?.value.as_deref();
-        let version = value(VERSION_KEY).and_then(|version| version.parse::<u32>().ok()).ok_or_else(|| damaged("it states no schema version".to_owned()))?;
+        let version = value(VERSION_KEY)
+            .and_then(|version| version.parse::<u32>().ok())
+            .ok_or_else(|| damaged("it states no schema version".to_owned()))?;
         if version > SCHEMA_VERSION {
             return Err(Error::Newer { path, found: version, known: SCHEMA_VERSION });
         }
@@ -134,7 +167,10 @@ impl TableFile {
         let start = range.start / seal::BLOCK * seal::BLOCK;
         let end = range.end.div_ceil(seal::BLOCK).saturating_mul(seal::BLOCK).min(self.body);
         if range.end > end || range.start > range.end {
-            return Err(Error::Damaged { path: self.path().to_owned(), damage: format!("its footer refers to byte {}, behind the last row group", range.end) });
+            return Err(Error::Damaged {
+                path: self.path().to_owned(),
+                damage: format!("its footer refers to byte {}, behind the last row group", range.end),
+            });
         }
         let bytes = self.extent.read(start..end)?;
         seal::verify_blocks(&bytes, start, &self.blocks, self.path())?;
@@ -144,7 +180,8 @@ impl TableFile {
     /// Verifies every byte, a few blocks at a time.
     pub(crate) fn verify(&self) -> Result<(), Error> {
         let step = 64 * seal::BLOCK;
-        (0..self.body.div_ceil(step)).try_for_each(|index| self.verified(index * step..((index + 1) * step).min(self.body)).map(drop))
+        (0..self.body.div_ceil(step))
+            .try_for_each(|index| self.verified(index * step..((index + 1) * step).min(self.body)).map(drop))
     }
 
     /// The bytes of some columns of a row group, verified.
@@ -153,7 +190,10 @@ impl TableFile {
         let mut parts = Vec::with_capacity(columns.len());
         for &column in columns {
             let (start, length) = contain(self.path(), || Ok(group.column(column).byte_range()))?;
-            let end = start.checked_add(length).ok_or_else(|| Error::Damaged { path: self.path().to_owned(), damage: "a column has no end".to_owned() })?;
+            let end = start.checked_add(length).ok_or_else(|| Error::Damaged {
+                path: self.path().to_owned(),
+                damage: "a column has no end".to_owned(),
+            })?;
             parts.push(self.verified(start..end)?);
         }
         Ok(Chunks { len: self.extent.len, parts })
@@ -161,9 +201,25 @@ impl TableFile {
 
     /// Decodes the `wanted` columns of a row group; `each` gets its rows, the other columns blank.
     pub(crate) fn decode<T: Row>(&self, group: usize, wanted: &[&str], mut each: impl FnMut(T)) -> Result<(), Error> {
+        self.batches(group, wanted, &mut |batch| {
+            let opened = T::open(&Batch { path: self.path(), batch, wanted })?;
+            (0..batch.num_rows()).for_each(|index| each(T::row(&opened, index)));
+            Ok(())
+        })
+    }
+
+    /// The part of [`TableFile::decode`] that is the same for all tables.
+    fn batches(
+        &self,
+        group: usize,
+        wanted: &[&str],
+        each: &mut dyn FnMut(&RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let schema = self.metadata.parquet_schema();
         let columns: Vec<usize> = (0..schema.num_columns())
-            .filter(|&index| schema.column(index).path().parts().first().is_some_and(|name| wanted.contains(&name.as_str())))
+            .filter(|&index| {
+                schema.column(index).path().parts().first().is_some_and(|name| wanted.contains(&name.as_str()))
+            })
             .collect();
         let expected = self.metadata.metadata().row_group(group).num_rows();
         let chunks = self.chunks(group, &columns)?;
@@ -177,14 +233,16 @@ impl TableFile {
                 .map_err(Error::damaged(self.path()))?;
             for batch in reader {
                 let batch = batch.map_err(Error::damaged(self.path()))?;
-                let opened = T::open(&Batch { path: self.path(), batch: &batch, wanted })?;
                 rows += batch.num_rows() as i64;
-                (0..batch.num_rows()).for_each(|index| each(T::row(&opened, index)));
+                each(&batch)?;
             }
             Ok(())
         })?;
         if rows != expected {
-            return Err(Error::Damaged { path: self.path().to_owned(), damage: format!("row group {group} has {rows} rows instead of {expected}") });
+            return Err(Error::Damaged {
+                path: self.path().to_owned(),
+                damage: format!("row group {group} has {rows} rows instead of {expected}"),
+            });
         }
         Ok(())
     }
@@ -197,11 +255,13 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
+    /// The bytes from `start` on. Pieces overlap, as they are widened to whole blocks: the one that reaches farthest has the whole column.
     fn from(&self, start: u64) -> Option<Bytes> {
-        self.parts.iter().find_map(|(at, bytes)| {
+        let reaching = self.parts.iter().filter_map(|(at, bytes)| {
             let offset = usize::try_from(start.checked_sub(*at)?).ok()?;
             (offset < bytes.len()).then(|| bytes.slice(offset..))
-        })
+        });
+        reaching.max_by_key(Bytes::len)
     }
 }
 
@@ -226,6 +286,9 @@ impl ChunkReader for Chunks {
         if length == 0 {
             return Ok(Bytes::new());
         }
-        self.from(start).filter(|bytes| bytes.len() >= length).map(|bytes| bytes.slice(..length)).ok_or_else(|| outside(start))
+        self.from(start)
+            .filter(|bytes| bytes.len() >= length)
+            .map(|bytes| bytes.slice(..length))
+            .ok_or_else(|| outside(start))
     }
 }

@@ -46,33 +46,40 @@ macro_rules! table {
         /// Names of all tables.
         pub const TABLES: &[&str] = &[$($file,)*];
 
-        /// Calls the macro `$then` with every row type.
-        #[doc(hidden)]
-        #[macro_export]
-        macro_rules! for_each_table {
-            ($then:ident) => { $($then!($name);)* };
+        /// Shows every type of row to a visitor, in the order of declaration.
+        ///
+        /// # Errors
+        /// The visitor's first.
+        pub fn visit<V: $crate::Visitor>(visitor: &mut V) -> Result<(), $crate::Error> {
+            $(visitor.table::<$name>()?;)*
+            Ok(())
         }
     };
 }
 
+mod check;
 mod encode;
 mod error;
 mod file;
 pub mod ids;
+mod machine;
 mod meta;
 mod pack;
 mod read;
 mod row;
 mod seal;
 pub mod tables;
+#[doc(hidden)]
+pub mod testing;
 pub mod words;
 mod write;
 
+pub use check::{CHECKS, Violation, check};
 pub use error::Error;
 pub use meta::Meta;
 pub use pack::{pack, unpack};
 pub use read::Profile;
-pub use row::Row;
+pub use row::{Row, Visitor};
 pub use write::Writer;
 
 /// The schema version that this crate writes, and the newest that it reads.

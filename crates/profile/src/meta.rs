@@ -120,14 +120,19 @@ impl Meta {
 
     /// The meta data and the list of files from the rows of the table.
     pub(crate) fn from_entries(entries: Vec<MetaEntry>, path: &Path) -> Result<(Meta, Vec<String>), Error> {
-        let bad = |key: &str, error: serde_json::Error| Error::BadMeta { path: path.to_owned(), key: key.to_owned(), why: error.to_string() };
+        let bad = |key: &str, error: serde_json::Error| Error::BadMeta {
+            path: path.to_owned(),
+            key: key.to_owned(),
+            why: error.to_string(),
+        };
         let mut map = Map::new();
         for MetaEntry { key, value } in entries {
             let value = serde_json::from_str(&value).map_err(|error| bad(&key, error))?;
             map.insert(key, value);
         }
         // First of all: a newer version may have changed the meaning of everything else.
-        let version: u32 = serde_json::from_value(map.get(SCHEMA).cloned().unwrap_or_default()).map_err(|error| bad(SCHEMA, error))?;
+        let version: u32 =
+            serde_json::from_value(map.get(SCHEMA).cloned().unwrap_or_default()).map_err(|error| bad(SCHEMA, error))?;
         if version > SCHEMA_VERSION {
             return Err(Error::Newer { path: path.to_owned(), found: version, known: SCHEMA_VERSION });
         }

@@ -10,7 +10,7 @@ use crate::file::{Extent, contain};
 use crate::read::{self, Profile};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zip::write::SimpleFileOptions;
@@ -18,8 +18,6 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 /// More entries than any profile has.
 const MAX_ENTRIES: usize = 100_000;
-/// Bytes copied at a time.
-const STEP: u64 = 1 << 20;
 
 /// The tables' files in an archive, by name without its directory.
 pub(crate) fn entries(path: &Path) -> Result<BTreeMap<String, Extent>, Error> {
@@ -41,7 +39,11 @@ fn listing(path: &Path) -> Result<(String, BTreeMap<String, Extent>), Error> {
             let entry = archive.by_index_raw(index).map_err(|error| bad(error.to_string()))?;
             let name = entry.name().to_owned();
             let shown = name.escape_debug().to_string();
-            let (directory, base) = name.rsplit_once('/').unwrap_or(("", &name));
+            let (directory, base) = match name.rsplit_once('/') {
+                None => ("", name.as_str()),
+                Some(("", _)) => return Err(bad(format!("its entry `{shown}` has an absolute path"))),
+                Some(split) => split,
+            };
             if base.is_empty() && entry.size() == 0 && plain(directory) {
                 continue;
             }
@@ -51,8 +53,13 @@ fn listing(path: &Path) -> Result<(String, BTreeMap<String, Extent>), Error> {
             if *folder.get_or_insert_with(|| directory.to_owned()) != directory {
                 return Err(bad("it holds several directories".to_owned()));
             }
-            if entry.compression() != CompressionMethod::Stored || entry.encrypted() || entry.size() != entry.compressed_size() {
-                return Err(bad(format!("its entry `{shown}` is compressed or encrypted: pack profiles with numalens pack")));
+            if entry.compression() != CompressionMethod::Stored
+                || entry.encrypted()
+                || entry.size() != entry.compressed_size()
+            {
+                return Err(bad(format!(
+                    "its entry `{shown}` is compressed or encrypted: pack profiles with numalens pack"
+                )));
             }
             let start = entry.data_start().ok_or_else(|| bad(format!("its entry `{shown}` has no place in it")))?;
             total = total.saturating_add(entry.size());
@@ -82,10 +89,16 @@ pub fn pack(profile: &Path, zip: &Path) -> Result<(), Error> {
         return Err(Error::Exists { path: zip.to_owned() });
     }
     let profile = Profile::open(profile)?;
-    let folder = profile.path().file_stem().map(|name| name.to_string_lossy().replace(['\\', ':'], "_")).filter(|name| plain(name)).unwrap_or_else(|| "profile".to_owned());
+    let folder = profile
+        .path()
+        .file_stem()
+        .map(|name| name.to_string_lossy().replace(['\\', ':'], "_"))
+        .filter(|name| plain(name))
+        .unwrap_or_else(|| "profile".to_owned());
     let folder = folder.trim_end_matches(".numalens");
     let aside = read::partial_of(zip);
-    let result = write_archive(&profile, folder, &aside).and_then(|()| fs::rename(&aside, zip).map_err(Error::io("rename", &aside)));
+    let result = write_archive(&profile, folder, &aside)
+        .and_then(|()| fs::rename(&aside, zip).map_err(Error::io("rename", &aside)));
     if result.is_err() {
         // The first error is the one to tell.
         let _ = fs::remove_file(&aside);
@@ -105,20 +118,14 @@ fn write_archive(profile: &Profile, folder: &str, aside: &Path) -> Result<(), Er
         file.verify()?;
         let name = file.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         archive.start_file(format!("{folder}.numalens/{name}"), options).map_err(failed)?;
-        copy(&file.extent, &mut archive, aside)?;
+        file.extent.copy(&mut archive, aside)?;
     }
-    let file = archive.finish().map_err(failed)?.into_inner().map_err(|error| Error::io("write", aside)(error.into_error()))?;
+    let file = archive
+        .finish()
+        .map_err(failed)?
+        .into_inner()
+        .map_err(|error| Error::io("write", aside)(error.into_error()))?;
     file.sync_all().map_err(Error::io("sync", aside))
-}
-
-fn copy(from: &Extent, to: &mut impl Write, path: &Path) -> Result<(), Error> {
-    let mut at = 0;
-    while at < from.len {
-        let end = (at + STEP).min(from.len);
-        to.write_all(&from.read(at..end)?).map_err(Error::io("write", path))?;
-        at = end;
-    }
-    Ok(())
 }
 
 /// Unpacks a profile into the directory `into`, by default the one that the archive names, here. Returns the directory.
@@ -141,7 +148,7 @@ pub fn unpack(zip: &Path, into: Option<&Path>) -> Result<PathBuf, Error> {
     let result = entries.iter().try_for_each(|(name, extent)| {
         let path = aside.join(name);
         let mut file = File::create(&path).map_err(Error::io("create", &path))?;
-        copy(extent, &mut file, &path)?;
+        extent.copy(&mut file, &path)?;
         file.sync_all().map_err(Error::io("sync", &path))
     });
     let result = result.and_then(|()| fs::rename(&aside, &target).map_err(Error::io("rename", &aside)));

@@ -1,5 +1,7 @@
 //! Reading a profile: a directory, one that is still being written, or a packed one.
 
+use crate::SCHEMA_VERSION;
+use crate::encode::TableWriter;
 use crate::error::Error;
 use crate::file::{Extent, TableFile};
 use crate::meta::Meta;
@@ -9,6 +11,8 @@ use crate::tables::MetaEntry;
 use crate::write;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -41,15 +45,19 @@ impl Profile {
     pub fn open(path: &Path) -> Result<Profile, Error> {
         let mut path: PathBuf = path.components().collect();
         let mut found = std::fs::metadata(&path);
-        if found.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             let partial = partial_of(&path);
             found = std::fs::metadata(&partial);
             match &found {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::Missing { path }),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::Missing { path }),
                 _ => path = partial,
             }
         }
-        if found.map_err(Error::io("open", &path))?.is_dir() { Self::open_directory(path) } else { Self::open_packed(path) }
+        if found.map_err(Error::io("open", &path))?.is_dir() {
+            Self::open_directory(path)
+        } else {
+            Self::open_packed(path)
+        }
     }
 
     fn open_directory(path: PathBuf) -> Result<Profile, Error> {
@@ -57,7 +65,7 @@ impl Profile {
         let mut attempts = 0;
         loop {
             match Self::try_directory(&path) {
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound && attempts < 3 => attempts += 1,
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && attempts < 3 => attempts += 1,
                 outcome => return outcome,
             }
         }
@@ -66,7 +74,11 @@ impl Profile {
     fn try_directory(path: &Path) -> Result<Profile, Error> {
         let meta = path.join(META);
         if !meta.exists() {
-            let why = if path.extension().is_some_and(|ending| ending == "partial") { "the recording ended before its first checkpoint" } else { "it has no meta.parquet" };
+            let why = if path.extension().is_some_and(|ending| ending == "partial") {
+                "the recording ended before its first checkpoint"
+            } else {
+                "it has no meta.parquet"
+            };
             return Err(Error::NotAProfile { path: path.to_owned(), why: why.to_owned() });
         }
         Self::from_files(path, false, Extent::whole(&meta)?, |name| Extent::whole(&path.join(name)))
@@ -74,21 +86,28 @@ impl Profile {
 
     fn open_packed(path: PathBuf) -> Result<Profile, Error> {
         let mut entries = pack::entries(&path)?;
-        let meta = entries.remove(META).ok_or_else(|| Error::NotAProfile { path: path.clone(), why: format!("it has no {META}") })?;
+        let meta = entries
+            .remove(META)
+            .ok_or_else(|| Error::NotAProfile { path: path.clone(), why: format!("it has no {META}") })?;
         let lacking = |name: &str| Error::Damaged { path: path.clone(), damage: format!("it lacks {name}") };
         Self::from_files(&path, true, meta, |name| entries.remove(name).ok_or_else(|| lacking(name)))
     }
 
-    fn from_files(path: &Path, packed: bool, meta: Extent, mut file: impl FnMut(&str) -> Result<Extent, Error>) -> Result<Profile, Error> {
+    fn from_files(
+        path: &Path,
+        packed: bool,
+        meta: Extent,
+        mut file: impl FnMut(&str) -> Result<Extent, Error>,
+    ) -> Result<Profile, Error> {
         let meta = TableFile::open(meta)?;
-        let mut entries: Vec<MetaEntry> = Vec::new();
-        for group in 0..meta.row_groups() {
-            meta.decode(group, MetaEntry::COLUMNS, |row| entries.push(row))?;
-        }
-        let (values, names) = Meta::from_entries(entries, meta.path())?;
+        let (values, names) = read_meta(&meta)?;
         let mut tables: BTreeMap<String, Vec<TableFile>> = BTreeMap::new();
         for name in &names {
-            let table = table_of(name).ok_or_else(|| Error::BadMeta { path: meta.path().to_owned(), key: "files".to_owned(), why: format!("`{}` is no name of a table's file", name.escape_debug()) })?;
+            let table = table_of(name).ok_or_else(|| Error::BadMeta {
+                path: meta.path().to_owned(),
+                key: "files".to_owned(),
+                why: format!("`{}` is no name of a table's file", name.escape_debug()),
+            })?;
             tables.entry(table.to_owned()).or_default().push(TableFile::open(file(name)?)?);
         }
         tables.insert(MetaEntry::TABLE.to_owned(), vec![meta]);
@@ -121,13 +140,18 @@ impl Profile {
     /// # Errors
     /// Damage, an unknown word, a missing column.
     pub fn rows<T: Row>(&self) -> Result<Vec<T>, Error> {
-        self.fold(T::COLUMNS, Vec::new, |rows: &mut Vec<T>, row| rows.push(row), |mut left, mut right| {
-            if left.is_empty() {
-                return right;
-            }
-            left.append(&mut right);
-            left
-        })
+        self.fold(
+            T::COLUMNS,
+            Vec::new,
+            |rows: &mut Vec<T>, row| rows.push(row),
+            |mut left, mut right| {
+                if left.is_empty() {
+                    return right;
+                }
+                left.append(&mut right);
+                left
+            },
+        )
     }
 
     /// Folds over the rows of a table, row groups in parallel.
@@ -149,15 +173,14 @@ impl Profile {
             return Err(Error::NoSuchColumn { table: T::TABLE, column: (*column).to_owned() });
         }
         let files = self.files(T::TABLE);
-        let groups: Vec<(&TableFile, usize)> = files.iter().flat_map(|file| (0..file.row_groups()).map(move |group| (file, group))).collect();
-        groups
-            .into_par_iter()
-            .map(|(file, group)| {
-                let mut accumulator = init();
-                file.decode(group, columns, |row| step(&mut accumulator, row))?;
-                Ok(accumulator)
-            })
-            .try_reduce(&init, |left, right| Ok(merge(left, right)))
+        let groups: Vec<(&TableFile, usize)> =
+            files.iter().flat_map(|file| (0..file.row_groups()).map(move |group| (file, group))).collect();
+        let each = |&(file, group): &(&TableFile, usize)| {
+            let mut accumulator = init();
+            file.decode(group, columns, |row| step(&mut accumulator, row))?;
+            Ok(accumulator)
+        };
+        reduce(&groups, &each, &init, &merge)
     }
 
     /// Number of rows of a table, from the footers.
@@ -168,29 +191,85 @@ impl Profile {
         Ok(self.files(T::TABLE).iter().map(TableFile::rows).sum())
     }
 
-    /// Replaces the content of a table in the profile's directory: written aside, renamed.
+    /// Number of rows of all tables that the profile has, those unknown to this version included.
+    pub fn total_rows(&self) -> u64 {
+        self.all_files().iter().flat_map(|(_, files)| files.iter()).map(TableFile::rows).sum()
+    }
+
+    /// Replaces the content of a table, in the profile's directory: written aside, renamed.
+    ///
+    /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written) the new
+    /// content is kept in memory and seen through this `Profile` only.
     ///
     /// Of two tables replaced one after the other a crash may leave the first new and the second old.
     ///
     /// # Errors
-    /// A packed profile cannot be changed; the directory cannot be written.
+    /// The disk is full, ...
     pub fn replace<T: Row>(&self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
-        if self.packed {
-            return Err(Error::Packed { path: self.path.clone() });
-        }
         let name = format!("{}.parquet", T::TABLE);
         let path = self.path.join(&name);
-        write::write_table(&path, rows, true)?;
-        let file = TableFile::open(Extent::whole(&path)?)?;
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let old = tables.insert(T::TABLE.to_owned(), Arc::new(vec![file]));
-        let names: Vec<String> = tables.iter().filter(|(table, _)| *table != MetaEntry::TABLE).flat_map(|(_, files)| files.iter()).filter_map(|file| Some(file.path().file_name()?.to_str()?.to_owned())).collect();
-        // A table that the profile knew under this name needs no new list of files.
-        if old.is_none_or(|old| old.iter().map(TableFile::path).ne([path.as_path()])) {
-            write::write_meta(&self.path, &self.meta, &names, self.meta.complete)?;
-        }
+        // Encoded once, in memory: the rows can be iterated over only once, and whether the directory takes them shows later.
+        let memory = rustix::fs::memfd_create(&name, rustix::fs::MemfdFlags::CLOEXEC)
+            .map_err(|errno| Error::io("create", &path)(errno.into()))?;
+        let mut writer = TableWriter::<T>::on(memory.into(), &path, SCHEMA_VERSION)?;
+        writer.append(rows)?;
+        let (memory, bytes) = writer.complete()?;
+        let extent = Extent { file: Arc::new(memory), start: 0, len: bytes, path: path.clone() };
+        // While this is held no other process writes here.
+        let lock = if self.packed { None } else { write::lock(&self.path).ok() };
+        let stored = if lock.is_some() { store(&extent, &self.path, T::TABLE, &name) } else { Ok(extent.clone()) };
+        let stored = match stored {
+            Err(Error::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                extent
+            }
+            outcome => outcome?,
+        };
+        let file = Arc::new(vec![TableFile::open(stored)?]);
+        self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(T::TABLE.to_owned(), file);
         Ok(())
     }
+}
+
+/// A row group of a file.
+type Group<'a> = (&'a TableFile, usize);
+
+/// Folds row groups in parallel. Dynamic, so that the compiler does not make rayon's machinery anew for every table.
+fn reduce<A: Send>(
+    groups: &[Group<'_>],
+    each: &(dyn Fn(&Group<'_>) -> Result<A, Error> + Sync),
+    init: &(dyn Fn() -> A + Sync),
+    merge: &(dyn Fn(A, A) -> A + Sync),
+) -> Result<A, Error> {
+    groups.par_iter().map(each).try_reduce(init, |left, right| Ok(merge(left, right)))
+}
+
+/// Copies a table's new content into a profile's directory, and lists it in `meta` when it was not.
+fn store(content: &Extent, directory: &Path, table: &str, name: &str) -> Result<Extent, Error> {
+    let path = directory.join(name);
+    let aside = path.with_extension(write::WRITING);
+    let mut file = File::create(&aside).map_err(Error::io("create", &aside))?;
+    content.copy(&mut file, &aside)?;
+    file.sync_all().map_err(Error::io("sync", &aside))?;
+    std::fs::rename(&aside, &path).map_err(Error::io("rename", &aside))?;
+    // The list as it is now: another process may have added a table since this profile was opened.
+    let (meta, mut files) = read_meta(&TableFile::open(Extent::whole(&directory.join(META))?)?)?;
+    if !files.iter().filter(|file| table_of(file) == Some(table)).eq([name]) {
+        files.retain(|file| table_of(file) != Some(table));
+        files.push(name.to_owned());
+        write::write_meta(directory, &meta, &files, meta.complete)?;
+    }
+    Extent::whole(&path)
+}
+
+/// What `meta.parquet` says, and the files that it lists.
+fn read_meta(file: &TableFile) -> Result<(Meta, Vec<String>), Error> {
+    let mut entries: Vec<MetaEntry> = Vec::new();
+    for group in 0..file.row_groups() {
+        file.decode(group, MetaEntry::COLUMNS, |row| entries.push(row))?;
+    }
+    Meta::from_entries(entries, file.path())
 }
 
 /// The table of `TABLE.parquet` or of a part, `TABLE.7.parquet`; none for any other name.
@@ -198,5 +277,7 @@ pub(crate) fn table_of(file: &str) -> Option<&str> {
     let name = file.strip_suffix(".parquet")?;
     let (table, number) = name.split_once('.').unwrap_or((name, "0"));
     let plain = |text: &str, allowed: fn(&u8) -> bool| !text.is_empty() && text.bytes().all(|byte| allowed(&byte));
-    (plain(table, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_') && plain(number, u8::is_ascii_digit)).then_some(table)
+    (plain(table, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
+        && plain(number, u8::is_ascii_digit))
+    .then_some(table)
 }

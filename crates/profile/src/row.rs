@@ -7,7 +7,9 @@
 //! Reading is lenient where that is honest: a column that was not asked for reads as its blank (0, "", the first
 //! word), a nullable column that the file lacks reads as none, a needed column that it lacks is an error.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray,
+};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Int32Type, UInt16Type, UInt32Type, UInt64Type};
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::ids::*;
 use numalens_topology::NodeId;
 
 /// A row of a table. Implemented for the structs of [`crate::tables`] by their macro.
-pub trait Row: Sized + Send + Clone + 'static {
+pub trait Row: Sized + Send + Clone + PartialEq + std::fmt::Debug + 'static {
     /// The table's file is `TABLE.parquet`.
     const TABLE: &'static str;
     /// Columns, in order.
@@ -36,6 +38,15 @@ pub trait Row: Sized + Send + Clone + 'static {
     fn row(columns: &Self::Columns, index: usize) -> Self;
 }
 
+/// Something to do with every table; see [`crate::tables::visit`].
+pub trait Visitor {
+    /// Called once per table.
+    ///
+    /// # Errors
+    /// End the visit.
+    fn table<T: Row>(&mut self) -> Result<(), Error>;
+}
+
 /// A column's Arrow field and how Parquet shall encode it.
 #[doc(hidden)]
 pub struct Column {
@@ -46,7 +57,9 @@ pub struct Column {
 
 #[doc(hidden)]
 pub fn column<V: Value>(name: &'static str) -> Column {
-    let delta = V::DELTA || name.ends_with("_ns") || matches!(name, "address" | "start" | "base");
+    let grows = name.ends_with("_ns") || matches!(name, "address" | "start" | "base");
+    // Parquet has no delta encoding of real numbers (`latency_ns`).
+    let delta = V::DELTA || (grows && V::data_type().is_integer());
     Column { field: Field::new(name, V::data_type(), V::NULLABLE), delta }
 }
 
@@ -107,14 +120,14 @@ pub trait Value: Sized {
 #[doc(hidden)]
 pub trait Scalar: Sized + Clone {
     const DELTA: bool = false;
+    /// What a column's builder takes. Values are collected as these first, so that the compiler makes one builder per
+    /// type and not one per column.
+    type Raw<'a>;
     type Read;
     fn data_type() -> DataType;
-    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
-    where
-        Self: 'a;
-    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef
-    where
-        Self: 'a;
+    fn raw(&self) -> Self::Raw<'_>;
+    fn required(values: Vec<Self::Raw<'_>>) -> ArrayRef;
+    fn optional(values: Vec<Option<Self::Raw<'_>>>) -> ArrayRef;
     fn read(array: &ArrayRef) -> Result<Self::Read, String>;
     fn at(read: &Self::Read, index: usize) -> Self;
     fn blank() -> Self;
@@ -133,7 +146,7 @@ impl<S: Scalar> Value for S {
     where
         Self: 'a,
     {
-        S::required(values)
+        S::required(values.map(S::raw).collect())
     }
 
     fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String> {
@@ -159,7 +172,7 @@ impl<S: Scalar> Value for Option<S> {
     where
         Self: 'a,
     {
-        S::optional(values.map(Option::as_ref))
+        S::optional(values.map(|value| value.as_ref().map(S::raw)).collect())
     }
 
     fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String> {
@@ -178,20 +191,25 @@ macro_rules! numbers {
     ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr, $delta:literal;)*) => {$(
         impl Scalar for $ty {
             const DELTA: bool = $delta;
+            type Raw<'a> = <$arrow as ArrowPrimitiveType>::Native;
             type Read = ScalarBuffer<<$arrow as ArrowPrimitiveType>::Native>;
 
             fn data_type() -> DataType {
                 <$arrow as ArrowPrimitiveType>::DATA_TYPE
             }
 
-            fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+            #[inline]
+            fn raw(&self) -> Self::Raw<'_> {
                 let unwrap: fn(&Self) -> <$arrow as ArrowPrimitiveType>::Native = $unwrap;
-                Arc::new(PrimitiveArray::<$arrow>::from_iter_values(values.map(unwrap)))
+                unwrap(self)
             }
 
-            fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
-                let unwrap: fn(&Self) -> <$arrow as ArrowPrimitiveType>::Native = $unwrap;
-                Arc::new(values.map(|value| value.map(unwrap)).collect::<PrimitiveArray<$arrow>>())
+            fn required(values: Vec<Self::Raw<'_>>) -> ArrayRef {
+                Arc::new(PrimitiveArray::<$arrow>::from(values))
+            }
+
+            fn optional(values: Vec<Option<Self::Raw<'_>>>) -> ArrayRef {
+                Arc::new(PrimitiveArray::<$arrow>::from(values))
             }
 
             fn read(array: &ArrayRef) -> Result<Self::Read, String> {
@@ -230,18 +248,23 @@ numbers! {
 }
 
 impl Scalar for f64 {
+    type Raw<'a> = f64;
     type Read = Float64Array;
 
     fn data_type() -> DataType {
         DataType::Float64
     }
 
-    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(values.copied()))
+    fn raw(&self) -> f64 {
+        *self
     }
 
-    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
-        Arc::new(values.map(|value| value.copied()).collect::<Float64Array>())
+    fn required(values: Vec<f64>) -> ArrayRef {
+        Arc::new(Float64Array::from(values))
+    }
+
+    fn optional(values: Vec<Option<f64>>) -> ArrayRef {
+        Arc::new(Float64Array::from(values))
     }
 
     fn read(array: &ArrayRef) -> Result<Self::Read, String> {
@@ -258,18 +281,23 @@ impl Scalar for f64 {
 }
 
 impl Scalar for bool {
+    type Raw<'a> = bool;
     type Read = BooleanArray;
 
     fn data_type() -> DataType {
         DataType::Boolean
     }
 
-    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
-        Arc::new(BooleanArray::from(values.copied().collect::<Vec<_>>()))
+    fn raw(&self) -> bool {
+        *self
     }
 
-    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
-        Arc::new(values.map(|value| value.copied()).collect::<BooleanArray>())
+    fn required(values: Vec<bool>) -> ArrayRef {
+        Arc::new(BooleanArray::from(values))
+    }
+
+    fn optional(values: Vec<Option<bool>>) -> ArrayRef {
+        Arc::new(BooleanArray::from(values))
     }
 
     fn read(array: &ArrayRef) -> Result<Self::Read, String> {
@@ -286,18 +314,23 @@ impl Scalar for bool {
 }
 
 impl Scalar for String {
+    type Raw<'a> = &'a str;
     type Read = StringArray;
 
     fn data_type() -> DataType {
         DataType::Utf8
     }
 
-    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(values))
+    fn raw(&self) -> &str {
+        self
     }
 
-    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
-        Arc::new(values.collect::<StringArray>())
+    fn required(values: Vec<&str>) -> ArrayRef {
+        Arc::new(StringArray::from(values))
+    }
+
+    fn optional(values: Vec<Option<&str>>) -> ArrayRef {
+        Arc::new(StringArray::from(values))
     }
 
     fn read(array: &ArrayRef) -> Result<Self::Read, String> {
@@ -322,7 +355,7 @@ pub struct Words<W> {
 
 /// What the `words!` macro gives its enums.
 #[doc(hidden)]
-pub trait Word: Copy + 'static {
+pub trait Word: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
     fn word(self) -> &'static str;
     fn from_word(word: &str) -> Option<Self>;
@@ -336,32 +369,39 @@ fn word_array<W: Word>(keys: PrimitiveArray<Int32Type>) -> ArrayRef {
 }
 
 impl<W: Word> Scalar for W {
+    type Raw<'a> = i32;
     type Read = Words<W>;
 
     fn data_type() -> DataType {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     }
 
-    fn required<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
-        word_array::<W>(PrimitiveArray::from_iter_values(values.map(|word| word.index())))
+    fn raw(&self) -> i32 {
+        self.index()
     }
 
-    fn optional<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ArrayRef {
-        word_array::<W>(values.map(|word| word.map(|word| word.index())).collect())
+    fn required(values: Vec<i32>) -> ArrayRef {
+        word_array::<W>(values.into())
+    }
+
+    fn optional(values: Vec<Option<i32>>) -> ArrayRef {
+        word_array::<W>(values.into())
     }
 
     fn read(array: &ArrayRef) -> Result<Self::Read, String> {
         let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(wrong_type)?;
         let words = array.values().as_string_opt::<i32>().ok_or_else(wrong_type)?;
-        let values = words
-            .iter()
-            .map(|word| match word {
-                None => Err("a word is missing in its dictionary".to_owned()),
-                Some(word) => W::from_word(word).ok_or_else(|| {
-                    format!("unknown word `{}`: written by a newer numalens, or damaged", word.escape_debug())
-                }),
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let known: Vec<Option<W>> = words.iter().map(|word| word.and_then(W::from_word)).collect();
+        // A dictionary may have words that no row uses: a column of nulls comes with an empty one.
+        if known.contains(&None) {
+            let unknown =
+                array.keys().iter().flatten().find(|&key| known.get(key as usize).copied().flatten().is_none());
+            if let Some(key) = unknown {
+                let word = words.value(key as usize).escape_debug();
+                return Err(format!("unknown word `{word}`: written by a newer numalens, or damaged"));
+            }
+        }
+        let values = known.into_iter().map(|word| word.unwrap_or(W::ALL[0])).collect();
         Ok(Words { keys: array.keys().values().clone(), values })
     }
 

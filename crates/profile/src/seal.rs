@@ -51,7 +51,14 @@ pub(crate) struct SealingFile<W: Write> {
 
 impl<W: Write> SealingFile<W> {
     pub(crate) fn new(file: W) -> Self {
-        SealingFile { file, block: crc32fast::Hasher::new(), in_block: 0, blocks: String::new(), footer: None, written: 0 }
+        SealingFile {
+            file,
+            block: crc32fast::Hasher::new(),
+            in_block: 0,
+            blocks: String::new(),
+            footer: None,
+            written: 0,
+        }
     }
 
     fn close_block(&mut self) {
@@ -135,7 +142,8 @@ fn seal_footer(footer: &mut [u8]) -> io::Result<()> {
 pub(crate) fn verify_footer(footer: &[u8], path: &Path) -> Result<(), Error> {
     let damaged = |damage: String| Error::Damaged { path: path.to_owned(), damage };
     let digits = digits(footer).ok_or_else(|| damaged("its footer has no checksum".to_owned()))?;
-    let stated = std::str::from_utf8(&footer[digits.clone()]).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let stated =
+        std::str::from_utf8(&footer[digits.clone()]).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let found = footer_crc(footer, &digits);
     match stated {
         // Upper case would be a changed byte too, if a harmless one; the comparison of text finds it.
@@ -154,7 +162,10 @@ pub(crate) fn parse_blocks(value: &str, length: u64, path: &Path) -> Result<Vec<
         .map(|digits| std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok()))
         .collect::<Option<Vec<_>>>()
         .filter(|blocks| blocks.len() as u64 == expected);
-    blocks.ok_or_else(|| Error::Damaged { path: path.to_owned(), damage: format!("it has no checksums for its {expected} blocks") })
+    blocks.ok_or_else(|| Error::Damaged {
+        path: path.to_owned(),
+        damage: format!("it has no checksums for its {expected} blocks"),
+    })
 }
 
 /// Checks `bytes`, read from offset `start` of the body, a multiple of [`BLOCK`], up to a block's or the body's end.
@@ -166,7 +177,10 @@ pub(crate) fn verify_blocks(bytes: &[u8], start: u64, blocks: &[u32], path: &Pat
         if stated != Some(found) {
             let from = number * BLOCK;
             let to = from + block.len() as u64;
-            return Err(Error::Damaged { path: path.to_owned(), damage: format!("bytes {from} to {to} are not what was written (checksum {found:08x})") });
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                damage: format!("bytes {from} to {to} are not what was written (checksum {found:08x})"),
+            });
         }
     }
     Ok(())

@@ -134,3 +134,19 @@ words! {
         Unknown = "unknown",
     }
 }
+
+impl From<numalens_topology::Locality> for Class {
+    fn from(locality: numalens_topology::Locality) -> Self {
+        use numalens_topology::Locality;
+        match locality {
+            Locality::Local => Class::Local,
+            Locality::Remote => Class::Remote,
+            Locality::UnpinnedPage => Class::UnpinnedPage,
+            Locality::UnpinnedThread => Class::UnpinnedThread,
+            Locality::UnpinnedBoth => Class::UnpinnedBoth,
+            Locality::MemoryTierLocal => Class::MemoryTierLocal,
+            Locality::MemoryTierRemote => Class::MemoryTierRemote,
+            Locality::Unplaced => Class::Unplaced,
+        }
+    }
+}

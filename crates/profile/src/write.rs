@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Parts of one level that are joined into one of the next.
 const JOIN: usize = 8;
 /// Ending of a file that is not complete yet.
-const WRITING: &str = "writing";
+pub(crate) const WRITING: &str = "writing";
 
 /// A profile being written. When it is dropped without [`Writer::finish`], the last checkpoint stays in `PATH.partial`.
 pub struct Writer {
@@ -54,7 +54,7 @@ struct Part {
 struct Table {
     parts: Vec<Part>,
     open: Option<OpenPart>,
-    join: fn(&Path, &[Extent]) -> Result<(u64, u64), Error>,
+    join: fn(&Path, &[Extent]) -> Result<u64, Error>,
 }
 
 /// A part being written: its name when complete, where it is until then.
@@ -68,7 +68,7 @@ struct OpenPart {
 trait Open: Send {
     fn rows(&mut self) -> &mut dyn Any;
     fn written(&self) -> u64;
-    fn finish(self: Box<Self>) -> Result<(u64, u64), Error>;
+    fn finish(self: Box<Self>) -> Result<u64, Error>;
 }
 
 impl<T: Row> Open for TableWriter<T> {
@@ -80,13 +80,13 @@ impl<T: Row> Open for TableWriter<T> {
         TableWriter::written(self)
     }
 
-    fn finish(self: Box<Self>) -> Result<(u64, u64), Error> {
+    fn finish(self: Box<Self>) -> Result<u64, Error> {
         TableWriter::finish(*self, false)
     }
 }
 
 /// Joins files of one table, in order, into a new one at `path`.
-fn join<T: Row>(path: &Path, parts: &[Extent]) -> Result<(u64, u64), Error> {
+fn join<T: Row>(path: &Path, parts: &[Extent]) -> Result<u64, Error> {
     let mut writer = TableWriter::<T>::create(path)?;
     for part in parts {
         writer.append_file(&TableFile::open(part.clone())?)?;
@@ -120,7 +120,17 @@ impl Writer {
         }
         fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
         let lock = lock(&partial)?;
-        Ok(Writer { target, partial, force, _lock: lock, tables: BTreeMap::new(), next: 0, bytes: 0, retired: Vec::new(), garbage: Vec::new() })
+        Ok(Writer {
+            target,
+            partial,
+            force,
+            _lock: lock,
+            tables: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+            retired: Vec::new(),
+            garbage: Vec::new(),
+        })
     }
 
     /// The directory that is being written, readable after the first checkpoint.
@@ -138,7 +148,8 @@ impl Writer {
             return Ok(());
         }
         let (name, path) = self.new_part(T::TABLE);
-        let table = self.tables.entry(T::TABLE).or_insert_with(|| Table { parts: Vec::new(), open: None, join: join::<T> });
+        let table =
+            self.tables.entry(T::TABLE).or_insert_with(|| Table { parts: Vec::new(), open: None, join: join::<T> });
         let open = match &mut table.open {
             Some(open) => open,
             None => {
@@ -148,7 +159,10 @@ impl Writer {
         };
         match open.writer.rows().downcast_mut::<TableWriter<T>>() {
             Some(writer) => writer.append(rows),
-            None => Err(Error::Encode { path: self.partial.join(T::TABLE), why: "two types of row for one table".to_owned() }),
+            None => Err(Error::Encode {
+                path: self.partial.join(T::TABLE),
+                why: "two types of row for one table".to_owned(),
+            }),
         }
     }
 
@@ -160,11 +174,13 @@ impl Writer {
         let (name, path) = self.new_part(T::TABLE);
         let mut writer = TableWriter::<T>::create(&path)?;
         writer.append(rows)?;
-        let (_, bytes) = writer.finish(false)?;
+        let bytes = writer.finish(false)?;
         let part = self.complete(name, &path, bytes, 0)?;
         let table = Table { parts: vec![part], open: None, join: join::<T> };
         if let Some(old) = self.tables.insert(T::TABLE, table) {
             self.retire(old.parts);
+            // Never completed, so no `meta` names it.
+            old.open.map_or(Ok(()), |open| remove(&open.path))?;
         }
         Ok(())
     }
@@ -179,7 +195,8 @@ impl Writer {
             self.close_part(name)?;
             self.join_parts(name)?;
         }
-        let files: Vec<String> = self.tables.values().flat_map(|table| &table.parts).map(|part| part.name.clone()).collect();
+        let files: Vec<String> =
+            self.tables.values().flat_map(|table| &table.parts).map(|part| part.name.clone()).collect();
         self.write_meta(meta, &files, false)?;
         self.garbage.drain(..).try_for_each(|path| remove(&path))?;
         self.garbage = std::mem::take(&mut self.retired);
@@ -188,7 +205,13 @@ impl Writer {
 
     /// Bytes written so far, for the announcement of the profile's size.
     pub fn bytes_written(&self) -> u64 {
-        self.bytes + self.tables.values().filter_map(|table| table.open.as_ref()).map(|open| open.writer.written()).sum::<u64>()
+        self.bytes
+            + self
+                .tables
+                .values()
+                .filter_map(|table| table.open.as_ref())
+                .map(|open| open.writer.written())
+                .sum::<u64>()
     }
 
     /// Completes the profile: one file per table, `meta.complete` true, all of it on the disk, and its final name.
@@ -232,12 +255,15 @@ impl Writer {
             Err(rustix::io::Errno::EXIST) if self.force => {
                 refuse_foreign(to)?;
                 // Both names change at once; then the old profile is the one called partial.
-                renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE).map_err(|errno| Error::io("replace", to)(errno.into()))?;
+                renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
+                    .map_err(|errno| Error::io("replace", to)(errno.into()))?;
                 let removed = if from.is_dir() { fs::remove_dir_all(from) } else { fs::remove_file(from) };
                 removed.map_err(Error::io("remove", from))?;
             }
             Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.clone() }),
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => fs::rename(from, to).map_err(Error::io("rename", from))?,
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                fs::rename(from, to).map_err(Error::io("rename", from))?
+            }
             Err(errno) => return Err(Error::io("rename", from)(errno.into())),
             Ok(()) => {}
         }
@@ -265,7 +291,7 @@ impl Writer {
     /// Completes the part of a table that is being written, if there is one.
     fn close_part(&mut self, table: &'static str) -> Result<(), Error> {
         let Some(open) = self.tables.get_mut(table).and_then(|table| table.open.take()) else { return Ok(()) };
-        let (_, bytes) = open.writer.finish()?;
+        let bytes = open.writer.finish()?;
         let part = self.complete(open.name, &open.path, bytes, 0)?;
         self.tables.entry(table).and_modify(|table| table.parts.push(part));
         Ok(())
@@ -280,9 +306,12 @@ impl Writer {
                 break;
             }
             let (join, first) = (entry.join, entry.parts.len() - alike);
-            let extents = entry.parts[first..].iter().map(|part| Extent::whole(&self.partial.join(&part.name))).collect::<Result<Vec<_>, _>>()?;
+            let extents = entry.parts[first..]
+                .iter()
+                .map(|part| Extent::whole(&self.partial.join(&part.name)))
+                .collect::<Result<Vec<_>, _>>()?;
             let (name, path) = self.new_part(table);
-            let (_, bytes) = join(&path, &extents)?;
+            let bytes = join(&path, &extents)?;
             let joined = self.complete(name, &path, bytes, level + 1)?;
             if let Some(entry) = self.tables.get_mut(table) {
                 let old = entry.parts.drain(first..).collect();
@@ -302,12 +331,11 @@ impl Writer {
 /// Writes `meta.parquet` of a profile's directory aside and renames it.
 pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], complete: bool) -> Result<u64, Error> {
     let path = directory.join(META);
-    let (_, bytes) = write_table(&path, meta.entries(files, complete, &path)?, complete)?;
-    Ok(bytes)
+    write_table(&path, meta.entries(files, complete, &path)?, complete)
 }
 
 /// Writes a whole table aside and renames it to `path`.
-pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>, durable: bool) -> Result<(u64, u64), Error> {
+pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>, durable: bool) -> Result<u64, Error> {
     let aside = path.with_extension(WRITING);
     let mut writer = TableWriter::create(&aside)?;
     writer.append(rows)?;
@@ -324,7 +352,8 @@ fn sync(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
-fn lock(directory: &Path) -> Result<File, Error> {
+/// Locks a profile's directory for writing; the lock lasts as long as the file returned.
+pub(crate) fn lock(directory: &Path) -> Result<File, Error> {
     let file = File::open(directory).map_err(Error::io("open", directory))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -336,7 +365,9 @@ fn lock(directory: &Path) -> Result<File, Error> {
 
 /// What `force` may replace: a profile, finished, unfinished or packed, or an empty directory.
 fn refuse_foreign(path: &Path) -> Result<(), Error> {
-    let foreign = |why: &str| Err(Error::NotAProfile { path: path.to_owned(), why: format!("{why}, so --force does not replace it") });
+    let foreign = |why: &str| {
+        Err(Error::NotAProfile { path: path.to_owned(), why: format!("{why}, so --force does not replace it") })
+    };
     if !path.is_dir() {
         return if Profile::open(path).is_ok() { Ok(()) } else { foreign("it is another kind of file") };
     }
