@@ -1,0 +1,25 @@
+//! `numalens pack`: one file of a profile.
+
+use miette::{IntoDiagnostic, Report};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Pack a profile into one file, to copy it to another machine. Every command reads it as it is.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  numalens pack app.numalens -o app.zip")]
+pub struct Args {
+    /// The profile's directory
+    profile: PathBuf,
+    /// The file to write; it must not exist
+    #[arg(short, long, value_name = "FILE.zip")]
+    output: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The profile cannot be read, or the file cannot be written.
+pub fn run(args: Args) -> Result<ExitCode, Report> {
+    numalens_profile::pack(&args.profile, &args.output).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}

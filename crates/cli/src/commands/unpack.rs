@@ -1,0 +1,27 @@
+//! `numalens unpack`: the directory of a packed profile.
+
+use anstream::println;
+use miette::{IntoDiagnostic, Report};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Unpack a profile into a directory, for tools that read its Parquet tables.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  numalens unpack app.zip -o app.numalens")]
+pub struct Args {
+    /// The packed profile
+    file: PathBuf,
+    /// The directory to create [default: the name that the profile had, here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command; prints the directory.
+///
+/// # Errors
+/// The file is no packed profile or damaged, or the directory exists.
+pub fn run(args: Args) -> Result<ExitCode, Report> {
+    let directory = numalens_profile::unpack(&args.file, args.output.as_deref()).into_diagnostic()?;
+    println!("{}", directory.display());
+    Ok(ExitCode::SUCCESS)
+}
