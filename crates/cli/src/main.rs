@@ -2,7 +2,7 @@
 
 mod commands;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Shows where a program's remote memory traffic comes from, why, and what to do about it.
@@ -15,12 +15,30 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Record(commands::record::Args),
+    Report(commands::report::Args),
+    Export(commands::export::Args),
+    Check(commands::check::Args),
+    Pack(commands::pack::Args),
+    Unpack(commands::unpack::Args),
+    Doctor(commands::doctor::Args),
     Machine(commands::machine::Args),
+    Completions(commands::completions::Args),
+    Man(commands::completions::ManArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Record(args) => commands::record::run(args),
+        Command::Report(args) => commands::report::run(args),
+        Command::Export(args) => commands::export::run(args),
+        Command::Check(args) => commands::check::run(args),
+        Command::Pack(args) => commands::pack::run(args),
+        Command::Unpack(args) => commands::unpack::run(args),
+        Command::Doctor(args) => commands::doctor::run(args),
         Command::Machine(args) => commands::machine::run(args),
+        Command::Completions(args) => commands::completions::run(args, Cli::command()),
+        Command::Man(args) => commands::completions::run_man(args, Cli::command()),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("numalens: {error:?}");

@@ -1,3 +1,5 @@
+pub mod doctor;
 pub mod globals;
 pub mod homes;
+pub mod sample;
 pub mod unwind;

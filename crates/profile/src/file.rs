@@ -292,3 +292,141 @@ impl ChunkReader for Chunks {
             .ok_or_else(|| outside(start))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::TableWriter;
+    use crate::ids::*;
+    use crate::tables::{PageAccess, SiteAccess};
+    use crate::words::Class;
+
+    fn site_access() -> SiteAccess {
+        SiteAccess {
+            process: ProcessId(0),
+            bin: Bin(0),
+            thread: ThreadId(0),
+            node: None,
+            site: SiteId(0),
+            home: None,
+            class: Class::Unplaced,
+            reads: 1,
+            writes: 2,
+            samples: 0,
+            period: 1,
+        }
+    }
+
+    /// A file of site accesses as another version would write it.
+    fn written_as<T: Row>(version: u32, rows: Vec<T>) -> (tempfile::TempDir, PathBuf) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("site_accesses.parquet");
+        let mut writer = TableWriter::create_as(&path, version).unwrap();
+        writer.append(rows).unwrap();
+        writer.finish(false).unwrap();
+        (scratch, path)
+    }
+
+    fn read(path: &Path) -> Result<Vec<SiteAccess>, Error> {
+        let (file, mut rows) = (TableFile::open(Extent::whole(path)?)?, Vec::new());
+        (0..file.row_groups()).try_for_each(|group| file.decode(group, SiteAccess::COLUMNS, |row| rows.push(row)))?;
+        Ok(rows)
+    }
+
+    #[test]
+    fn a_newer_file_says_so() {
+        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![site_access()]);
+        assert_eq!(read(&path).unwrap(), [site_access()]);
+        let (_scratch, path) = written_as(SCHEMA_VERSION + 1, vec![site_access()]);
+        let message = read(&path).unwrap_err().to_string();
+        let expected = "site_accesses.parquet was written by a newer numalens (schema 2, this one reads up to 1): update numalens";
+        assert!(message.ends_with(expected), "{message}");
+    }
+
+    // Tables of other versions of numalens under the same name. The macros make more than is used here.
+    #[allow(dead_code)]
+    mod other {
+        use crate::ids::*;
+        use numalens_topology::NodeId;
+
+        crate::words::words! {
+            /// A class that is not known yet.
+            LaterClass { Telepathic = "telepathic", }
+        }
+
+        table! {
+            /// Without its node, with one column more, columns in another order.
+            LaterAccess = "site_accesses" {
+                period: u64,
+                colour: String,
+                process: ProcessId,
+                bin: Bin,
+                thread: ThreadId,
+                site: SiteId,
+                home: Option<NodeId>,
+                class: crate::words::Class,
+                reads: u64,
+                writes: u64,
+                samples: u32,
+            }
+
+            /// Only a word.
+            UnknownWord = "site_accesses_of_unknown_class" { class: LaterClass, }
+
+            /// Only a number of another type.
+            OtherType = "site_accesses_of_other_type" { reads: u32, }
+        }
+    }
+
+    #[test]
+    fn columns_may_be_more_and_nullable_ones_fewer() {
+        let SiteAccess { process, bin, thread, site, home, class, reads, writes, samples, period, .. } = site_access();
+        let colour = "blue".to_owned();
+        let later = other::LaterAccess { period, colour, process, bin, thread, site, home, class, reads, writes, samples };
+        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![later]);
+        assert_eq!(read(&path).unwrap(), [site_access()]);
+    }
+
+    #[test]
+    fn a_missing_column_is_named() {
+        let row = PageAccess {
+            process: ProcessId(0),
+            bin: Bin(0),
+            thread: ThreadId(0),
+            page: Page(0),
+            reads: 0,
+            writes: 0,
+            samples: 0,
+            period: 1,
+        };
+        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![row]);
+        let error = read(&path).unwrap_err();
+        assert!(matches!(error, Error::MissingColumn { column: "site", .. }), "{error}");
+        assert!(error.to_string().contains("has no column `site`: it was written by an older numalens"), "{error}");
+    }
+
+    fn decode(path: &Path, wanted: &[&str]) -> String {
+        let file = TableFile::open(Extent::whole(path).unwrap()).unwrap();
+        file.decode(0, wanted, |_: SiteAccess| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_word_is_named() {
+        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![other::UnknownWord { class: other::LaterClass::Telepathic }]);
+        let message = decode(&path, &["class"]);
+        assert!(message.starts_with("column `class` of ") && message.contains("unknown word `telepathic`"), "{message}");
+    }
+
+    #[test]
+    fn another_type_is_named() {
+        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![other::OtherType { reads: 1 }]);
+        let message = decode(&path, &["reads"]);
+        assert!(message.starts_with("column `reads` of ") && message.contains("holds UInt32, expected UInt64"), "{message}");
+    }
+
+    #[test]
+    fn a_panic_of_the_decoder_is_an_error() {
+        let error = contain(Path::new("x.parquet"), || -> Result<(), Error> { std::panic::resume_unwind(Box::new("boom")) });
+        assert_eq!(error.unwrap_err().to_string(), "x.parquet is damaged: its content contradicts itself (the decoder gave up); copy or record it again");
+    }
+}

@@ -141,3 +141,38 @@ impl Meta {
         Ok((meta, files))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(entries: &[(&str, &str)]) -> Result<Meta, String> {
+        let entries = entries.iter().map(|(key, value)| MetaEntry { key: (*key).to_owned(), value: (*value).to_owned() });
+        Meta::from_entries(entries.collect(), Path::new("meta.parquet")).map(|(meta, _)| meta).map_err(|error| error.to_string())
+    }
+
+    const MINIMUM: [(&str, &str); 2] = [("schema_version", "1"), ("files", "[]")];
+
+    #[test]
+    fn the_version_comes_first() {
+        // Even if nothing else can be understood.
+        let newer = parse(&[("command", "{\"program\": 1}"), ("schema_version", "7")]).unwrap_err();
+        assert_eq!(newer, "meta.parquet was written by a newer numalens (schema 7, this one reads up to 1): update numalens");
+    }
+
+    #[test]
+    fn absent_keys_have_defaults_and_unknown_ones_are_kept() {
+        let meta = parse(&[MINIMUM[0], MINIMUM[1], ("weather", "\"rain\"")]).unwrap();
+        assert_eq!(meta, Meta { extra: [("weather".to_owned(), Value::from("rain"))].into(), ..Meta::default() });
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named() {
+        let not_json = parse(&[MINIMUM[0], MINIMUM[1], ("host", "rain")]).unwrap_err();
+        assert!(not_json.starts_with("meta.parquet: the value of `host` in meta cannot be understood: "), "{not_json}");
+        let other_type = parse(&[MINIMUM[0], MINIMUM[1], ("duration_ns", "\"long\"")]).unwrap_err();
+        assert!(other_type.contains("expected u64"), "{other_type}");
+        let absent = parse(&[MINIMUM[1]]).unwrap_err();
+        assert!(absent.contains("`schema_version`"), "{absent}");
+    }
+}

@@ -41,6 +41,9 @@ macro_rules! words {
     )*};
 }
 
+#[cfg(test)]
+pub(crate) use words;
+
 words! {
     /// Where an access went, seen from the thread that made it (docs/metrics.md). The classes partition the accesses.
     Class {

@@ -1,3 +1,12 @@
 //! One file per command: its arguments and how it calls the crates that do the work.
 
+pub mod check;
+pub mod completions;
+pub mod doctor;
+pub mod export;
+mod input;
 pub mod machine;
+pub mod pack;
+pub mod record;
+pub mod report;
+pub mod unpack;

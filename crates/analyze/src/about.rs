@@ -1,0 +1,136 @@
+//! How the profile was made: what a reader must know before any figure.
+
+use crate::facts::Weight;
+use crate::report::{Field, Report, Shape, Shown, Value};
+use numalens_profile::Meta;
+
+/// What the counts of a profile count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Unit {
+    /// Accesses, every one of them.
+    Accesses,
+    /// Accesses, estimated from samples of events.
+    Estimated,
+    /// Time at memory instructions: clock samples, each worth so many nanoseconds.
+    Time { period_ns: u64 },
+}
+
+/// Provenance.
+#[derive(Clone, PartialEq, Debug)]
+pub struct About {
+    pub meta: Meta,
+    pub unit: Unit,
+    /// Only these pids are looked at; empty: all.
+    pub only_pids: Vec<u32>,
+}
+
+impl About {
+    /// Reads the unit out of `meta`.
+    pub fn new(meta: Meta) -> Self {
+        let unit = match meta.unit.as_str() {
+            "accesses" => Unit::Accesses,
+            "time at memory instructions" => Unit::Time { period_ns: meta.period },
+            _ => Unit::Estimated,
+        };
+        About { meta, unit, only_pids: Vec::new() }
+    }
+
+    /// What one counted sample adds.
+    pub fn weight(&self) -> Weight {
+        match self.unit {
+            Unit::Accesses | Unit::Time { .. } => Weight::One,
+            Unit::Estimated => Weight::Period,
+        }
+    }
+
+    /// The unit in words.
+    pub fn unit_words(&self) -> String {
+        match self.unit {
+            Unit::Accesses => "accesses (exact counts)".to_string(),
+            Unit::Estimated => format!("{} (from samples; 95 % intervals)", self.meta.unit),
+            Unit::Time { period_ns: 0 | 1 } => format!("{} (clock samples; 95 % intervals)", self.meta.unit),
+            Unit::Time { period_ns } => format!(
+                "{} (clock samples, 1 sample = {:.3} ms; 95 % intervals)",
+                self.meta.unit,
+                period_ns as f64 / 1e6
+            ),
+        }
+    }
+
+    /// Whether counts come from samples.
+    pub fn sampled(&self) -> bool {
+        self.unit != Unit::Accesses
+    }
+
+    /// What one of the counts is called over a column.
+    pub fn count_noun(&self) -> &'static str {
+        match self.unit {
+            Unit::Accesses | Unit::Estimated => "accesses",
+            Unit::Time { .. } => "samples",
+        }
+    }
+
+    /// Losses and other limits of the recording, each a sentence.
+    pub fn limits(&self) -> Vec<String> {
+        let meta = &self.meta;
+        let mut limits = Vec::new();
+        if !meta.complete {
+            limits.push("the recording did not finish: figures cover what was written until then".to_string());
+        }
+        for (kind, n) in meta.losses.iter().filter(|(_, n)| **n > 0) {
+            limits.push(format!("lost: {n} {}", kind.replace('_', " ")));
+        }
+        limits.extend(meta.coarsened.iter().map(|what| format!("coarsened: {what}")));
+        limits.extend(meta.unobserved.iter().map(|what| format!("not observed: {what}")));
+        limits.extend(meta.notes.iter().cloned());
+        limits
+    }
+
+    /// The record `meta` of every report.
+    pub fn report(&self) -> Report {
+        let meta = &self.meta;
+        let text = |text: &str| if text.is_empty() { Value::Absent } else { Value::Text(text.to_string()) };
+        let texts = |list: &[String]| Value::List(list.iter().cloned().map(Value::Text).collect());
+        let lost: Vec<Field> =
+            meta.losses.iter().map(|(kind, n)| Field::named(kind.clone(), Value::Count(*n))).collect();
+        let fields = vec![
+            Field::new("command", "command", texts(&meta.command)),
+            Field::new("engine", "engine", text(&meta.engine)),
+            Field::new("unit", "unit", text(&meta.unit)),
+            Field::new("unit_note", "unit note", text(&meta.unit_note)),
+            Field::new("machine", "machine", text(&meta.machine_name)),
+            Field::new("virtual", "virtual machine", Value::Flag(meta.machine_virtual)),
+            Field::new("placement", "thread placement", text(&meta.placement)),
+            Field::new("policy", "page policy", text(&meta.policy)),
+            Field::new("host", "host", text(&meta.host)),
+            Field::new("start_time", "started", text(&meta.start_time)),
+            Field::new("duration_s", "duration", Value::Time(meta.duration_ns)),
+            Field::new("kernel", "kernel", text(&meta.kernel)).only(Shown::Data),
+            Field::new("numalens_version", "recorded by", text(&meta.numalens_version)).only(Shown::Data),
+            Field::new("exit_status", "exit status", text(&meta.exit_status)),
+            Field::new("complete", "complete", Value::Flag(meta.complete)),
+            Field::new("schema_version", "profile schema", Value::Count(u64::from(meta.schema_version)))
+                .only(Shown::Data),
+            Field::new(
+                "frequency_hz",
+                "sampling frequency",
+                Value::maybe(meta.frequency, |hz| Value::Number(hz, None)),
+            ),
+            Field::new("period", "period", Value::Count(meta.period)).only(Shown::Data),
+            Field::new("bin_s", "time bin", Value::Time(meta.bin_ns)).only(Shown::Data),
+            Field::new("bins", "time bins", Value::Count(u64::from(meta.bins))).only(Shown::Data),
+            Field::new("losses", "lost records", Value::Count(meta.losses.values().sum())),
+            Field::new("lost", "lost", Value::Record(lost)).only(Shown::Data),
+            Field::new("coarsened", "coarsened", texts(&meta.coarsened)).only(Shown::Data),
+            Field::new("unobserved", "unobserved", texts(&meta.unobserved)).only(Shown::Data),
+            Field::new("notes", "notes", texts(&meta.notes)).only(Shown::Data),
+            Field::new(
+                "only_pids",
+                "processes",
+                Value::List(self.only_pids.iter().map(|pid| Value::Count(u64::from(*pid))).collect()),
+            )
+            .only(Shown::Data),
+        ];
+        Report::new("meta", "meta", "recording", Shape::Record(fields)).doubting(self.limits())
+    }
+}

@@ -1,0 +1,141 @@
+//! Section `allocation-matrix`: bytes, and calls, allocated by threads on a node whose pages are homed on a node.
+//!
+//! An allocation is split by the pages that it covers. The home of a page is where its first touch put it: the first
+//! placement that was in force, or came, after the allocation and before the object died; pages without one are
+//! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call belongs
+//! to the home of most of its bytes.
+
+use crate::access_matrix::fill;
+use crate::metrics;
+use crate::report::{Report, Shape};
+use crate::study::Study;
+use numalens_profile::ids::{Bin, ProcessId};
+use numalens_profile::tables::{Allocation, PlacedPages};
+use numalens_profile::words::Call;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Where bytes lie; none: untouched.
+type Homes = BTreeMap<Option<NodeId>, u64>;
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let mut runs: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+    for row in &study.pages {
+        runs.entry(row.process).or_default().push(row);
+    }
+    let longest: FxHashMap<ProcessId, u64> =
+        runs.iter().map(|(process, rows)| (*process, rows.iter().map(|row| row.count).max().unwrap_or(0))).collect();
+    runs.values_mut().for_each(|rows| rows.sort_by_key(|row| row.page));
+    let mut bytes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
+    let mut calls: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
+    for allocation in study.allocations.iter().filter(|a| a.bytes > 0 && !matches!(a.call, Call::Free | Call::Munmap)) {
+        let from = study.pinning.at(allocation.thread, allocation.time_ns);
+        let rows = runs.get(&allocation.process).map_or(&[][..], Vec::as_slice);
+        let homes = homes(study, allocation, rows, longest.get(&allocation.process).copied().unwrap_or(0));
+        let scale = allocation.weight as f64 / allocation.bytes as f64;
+        for (home, n) in &homes {
+            *bytes.entry((from, *home)).or_default() += *n as f64 * scale;
+        }
+        if let Some((home, _)) = homes.iter().max_by_key(|(_, n)| **n) {
+            *calls.entry((from, *home)).or_default() += scale;
+        }
+    }
+    let nodes = study.nodes();
+    let at = |cells: &BTreeMap<_, f64>, from, to| cells.get(&(from, to)).map_or(0, |n: &f64| n.round() as u64);
+    let mut doubts = Vec::new();
+    if study.allocations.is_empty() {
+        doubts.push("no allocations were recorded".to_string());
+    } else if study.allocations.iter().any(|a| a.weight != a.bytes) {
+        doubts.push("estimated: small allocations were sampled".to_string());
+    }
+    let by_bytes = fill(nodes.clone(), &metrics::ALLOCATED, "untouched", |from, to| at(&bytes, from, to));
+    let by_calls = fill(nodes, &metrics::CALLS, "untouched", |from, to| at(&calls, from, to));
+    vec![
+        Report::new(
+            "allocation-matrix",
+            "matrix.allocation",
+            "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)",
+            Shape::Matrix(by_bytes),
+        )
+        .doubting(doubts),
+        Report::new(
+            "allocation-matrix",
+            "matrix.allocation_calls",
+            "allocation matrix: calls",
+            Shape::Matrix(by_calls),
+        ),
+    ]
+}
+
+/// Where the bytes of an allocation came to lie. `rows` are the process' pages by address; no run is longer than `longest`.
+fn homes(study: &Study, allocation: &Allocation, rows: &[&PlacedPages], longest: u64) -> Homes {
+    let (start, end) = (allocation.address, allocation.address.saturating_add(allocation.bytes));
+    let bin_ns = study.about.meta.bin_ns.max(1);
+    let bin_of = |time: u64| Bin(u32::try_from(time / bin_ns).unwrap_or(u32::MAX));
+    let born = bin_of(allocation.time_ns);
+    let died = allocation.object.and_then(|id| study.objects.get(&id)?.death_ns).map(bin_of);
+    // The piece of a run that is in force during the object's life. Where runs follow each other the earliest wins.
+    let first = rows.partition_point(|row| row.page.0 + longest <= start >> 12);
+    let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = rows[first..]
+        .iter()
+        .take_while(|row| row.page.address() < end)
+        .filter(|row| row.bin_to.is_none_or(|to| to > born) && died.is_none_or(|died| row.bin_from <= died))
+        .map(|row| {
+            (
+                row.page.address().max(start),
+                (row.page.address().saturating_add(row.count.saturating_mul(4096))).min(end),
+                row.bin_from,
+                row.home,
+            )
+        })
+        .filter(|(from, to, ..)| from < to)
+        .collect();
+    pieces.sort_by_key(|(from, _, bin, _)| (*bin, *from));
+    let mut homes = Homes::new();
+    let mut claimed: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut touched = 0;
+    for (from, to, _, home) in pieces {
+        let n = claim(&mut claimed, from, to);
+        touched += n;
+        *homes.entry(home).or_default() += n;
+    }
+    *homes.entry(None).or_default() += allocation.bytes - touched.min(allocation.bytes);
+    homes.retain(|_, n| *n > 0);
+    homes
+}
+
+/// Takes what is free of `from..to` and returns how much that was.
+fn claim(claimed: &mut BTreeMap<u64, u64>, from: u64, to: u64) -> u64 {
+    let mut at = from;
+    let mut free = Vec::new();
+    if let Some((_, end)) = claimed.range(..=from).next_back() {
+        at = at.max(*end);
+    }
+    for (start, end) in claimed.range(from..to) {
+        if *start > at {
+            free.push((at, *start));
+        }
+        at = at.max(*end);
+    }
+    if at < to {
+        free.push((at, to));
+    }
+    claimed.extend(free.iter().copied());
+    free.iter().map(|(from, to)| to - from).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_claimed_is_claimed_once() {
+        let mut claimed = BTreeMap::new();
+        assert_eq!(claim(&mut claimed, 10, 20), 10);
+        assert_eq!(claim(&mut claimed, 15, 30), 10);
+        assert_eq!(claim(&mut claimed, 0, 40), 20);
+        assert_eq!(claim(&mut claimed, 0, 40), 0);
+    }
+}

@@ -1,0 +1,306 @@
+//! From sites and call stacks to places that a programmer knows.
+//!
+//! A site is one instruction. `symbolize` gave it frames: depth 0 is the innermost inlined function, the last is the
+//! function that the instruction really lies in. The instruction that touches memory is often in code that its user
+//! never wrote: `memset` of the C library, an iterator of a standard header inlined into a loop. Users want their own
+//! line. So a place is looked for outwards, first along the inlined frames, then (where a stack is known) along the
+//! callers, until a frame is the program's own; the innermost function is kept as `via`.
+
+use crate::report::Location;
+use crate::runtime;
+use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
+use numalens_profile::tables::{Frame, Function, Module, Site, Stack};
+use rustc_hash::FxHashMap;
+
+/// The names of everything in a profile's code.
+#[derive(Default)]
+pub struct Code {
+    modules: FxHashMap<ModuleId, String>,
+    sites: FxHashMap<SiteId, (Option<ModuleId>, u64)>,
+    /// Innermost first.
+    frames: FxHashMap<SiteId, Vec<Frame>>,
+    functions: FxHashMap<FunctionId, String>,
+    stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
+}
+
+/// A place of the program's own, found by looking outwards.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OwnPlace {
+    pub location: Location,
+    /// The function, not the program's own, that did it on behalf of this place.
+    pub via: Option<String>,
+    /// The site that has the place: the instruction itself, or the call.
+    pub site: SiteId,
+}
+
+/// A function that instructions really lie in (inlined ones belong to their caller).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FunctionName {
+    /// `[no symbols]` for all nameless code of a module together.
+    pub name: String,
+    pub module: Option<String>,
+    /// The source file, when known.
+    pub file: Option<String>,
+}
+
+impl Code {
+    /// From the rows of the tables.
+    pub fn new(
+        modules: Vec<Module>,
+        sites: Vec<Site>,
+        mut frames: Vec<Frame>,
+        functions: Vec<Function>,
+        stacks: Vec<Stack>,
+    ) -> Self {
+        let mut code = Code {
+            modules: modules.into_iter().map(|m| (m.module, m.path)).collect(),
+            sites: sites.into_iter().map(|s| (s.site, (s.module, s.address))).collect(),
+            functions: functions.into_iter().map(|f| (f.function, f.name)).collect(),
+            stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
+            frames: FxHashMap::default(),
+        };
+        frames.sort_by_key(|frame| (frame.site, frame.depth));
+        for frame in frames {
+            code.frames.entry(frame.site).or_default().push(frame);
+        }
+        code
+    }
+
+    /// Whether anything has a name.
+    pub fn has_names(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    /// Path of a module.
+    pub fn module_path(&self, module: ModuleId) -> Option<&str> {
+        self.modules.get(&module).map(String::as_str)
+    }
+
+    /// The nearest place of the program's own along the inlined frames of a site; else the innermost.
+    pub fn own(&self, site: SiteId) -> OwnPlace {
+        self.own_frame(site).unwrap_or_else(|| self.innermost(site))
+    }
+
+    /// The same along a call stack, whose leaf is the site; `site` where the stack is not known.
+    pub fn own_on_stack(&self, stack: Option<StackId>, site: Option<SiteId>) -> Option<OwnPlace> {
+        let sites: Vec<SiteId> = match stack {
+            Some(stack) => self.walk(stack).collect(),
+            None => Vec::new(),
+        };
+        let leaf = site.or_else(|| sites.first().copied())?;
+        let via = |place: OwnPlace| OwnPlace {
+            via: place.via.or_else(|| (place.site != leaf).then(|| self.innermost(leaf).location.function)),
+            ..place
+        };
+        let outwards = || std::iter::once(leaf).chain(sites.iter().copied().filter(|site| *site != leaf));
+        // A line of the program's own; else a function of its own (no debug information); else whatever did it.
+        let place = outwards().find_map(|site| self.own_frame(site)).or_else(|| {
+            outwards()
+                .map(|site| self.innermost(site))
+                .find(|place| !self.is_runtime(place.site, &place.location.function))
+        });
+        Some(place.map_or_else(|| self.innermost(leaf), via))
+    }
+
+    /// The call stack for people: `function (file:line)`, innermost first.
+    pub fn stack(&self, stack: StackId) -> Vec<String> {
+        self.walk(stack).map(|site| self.innermost(site).location.to_string()).collect()
+    }
+
+    /// The function that a site lies in.
+    pub fn function(&self, site: SiteId) -> FunctionName {
+        let module = self.module_name(site);
+        match self.frames.get(&site).and_then(|frames| frames.last()) {
+            Some(frame) => FunctionName { name: self.function_name(frame.function), module, file: frame.file.clone() },
+            None => FunctionName { name: "[no symbols]".to_string(), module, file: None },
+        }
+    }
+
+    /// The innermost frame, or what is known without one.
+    fn innermost(&self, site: SiteId) -> OwnPlace {
+        let location = match self.frames.get(&site).and_then(|frames| frames.first()) {
+            Some(frame) => self.location(site, frame),
+            None => Location { function: self.address(site), module: self.module_name(site), ..Location::default() },
+        };
+        OwnPlace { location, via: None, site }
+    }
+
+    /// The innermost frame that is the program's own and has a line.
+    fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
+        let frames = self.frames.get(&site)?;
+        let own = frames.iter().position(|frame| frame.line.is_some() && !self.is_runtime_frame(site, frame))?;
+        let via = (own > 0).then(|| self.function_name(frames[0].function));
+        Some(OwnPlace { location: self.location(site, &frames[own]), via, site })
+    }
+
+    fn location(&self, site: SiteId, frame: &Frame) -> Location {
+        Location {
+            file: frame.file.clone(),
+            line: frame.line,
+            function: self.function_name(frame.function),
+            module: self.module_name(site),
+        }
+    }
+
+    /// A file says more than a name: the program may have a `memset` of its own.
+    fn is_runtime_frame(&self, site: SiteId, frame: &Frame) -> bool {
+        match &frame.file {
+            Some(file) => runtime::is_system_source(file) || self.is_in_library(site),
+            None => self.functions.get(&frame.function).is_some_and(|name| self.is_runtime(site, name)),
+        }
+    }
+
+    fn is_runtime(&self, site: SiteId, function: &str) -> bool {
+        runtime::is_helper(function) || self.is_in_library(site)
+    }
+
+    fn is_in_library(&self, site: SiteId) -> bool {
+        self.module_name(site).is_some_and(|module| runtime::is_library(&module))
+    }
+
+    fn function_name(&self, function: FunctionId) -> String {
+        self.functions.get(&function).cloned().unwrap_or_else(|| format!("function {function}"))
+    }
+
+    /// File name of the module of a site.
+    fn module_name(&self, site: SiteId) -> Option<String> {
+        let module = self.sites.get(&site)?.0?;
+        self.modules.get(&module).map(|path| file_name(path).to_string())
+    }
+
+    fn address(&self, site: SiteId) -> String {
+        match (self.sites.get(&site), self.module_name(site)) {
+            (Some((_, address)), Some(module)) => format!("{module}+{address:#x}"),
+            (Some((_, address)), None) => format!("{address:#x}"),
+            (None, _) => format!("site {site}"),
+        }
+    }
+
+    /// The sites of a stack, innermost first. A damaged tree ends the walk rather than looping.
+    fn walk(&self, stack: StackId) -> impl Iterator<Item = SiteId> {
+        let mut next = Some(stack);
+        std::iter::from_fn(move || {
+            let (parent, site) = *self.stacks.get(&next?)?;
+            next = parent;
+            Some(site)
+        })
+        .take(MAX_DEPTH)
+    }
+}
+
+/// Longer stacks are cut: recursion that deep names nobody new.
+const MAX_DEPTH: usize = 1024;
+
+/// The last component of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+impl std::fmt::Display for Location {
+    /// `function (file:line)`, or `function` of a module without lines.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.file, self.line, &self.module) {
+            (Some(file), Some(line), _) => write!(f, "{} ({}:{line})", self.function, file_name(file)),
+            (Some(file), None, _) => write!(f, "{} ({})", self.function, file_name(file)),
+            (None, _, Some(module)) if !self.function.starts_with(module.as_str()) => {
+                write!(f, "{} ({module})", self.function)
+            }
+            _ => f.write_str(&self.function),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(site: u32, depth: u32, function: u32, place: Option<(&str, u32)>) -> Frame {
+        Frame {
+            site: SiteId(site),
+            depth,
+            function: FunctionId(function),
+            file: place.map(|p| p.0.to_string()),
+            line: place.map(|p| p.1),
+        }
+    }
+
+    /// Site 0: memset in libc, called by site 1: main, which inlined std::fill; site 2 has no names.
+    fn code() -> Code {
+        let module =
+            |id: u32, path: &str| Module { module: ModuleId(id), path: path.to_string(), build_id: String::new() };
+        let function = |id: u32, module: u32, name: &str| Function {
+            function: FunctionId(id),
+            module: Some(ModuleId(module)),
+            name: name.to_string(),
+        };
+        Code::new(
+            vec![module(0, "/usr/lib/x86_64-linux-gnu/libc.so.6"), module(1, "/home/me/app")],
+            [(0, 0), (1, 1), (2, 1)]
+                .into_iter()
+                .map(|(site, m)| Site {
+                    site: SiteId(site),
+                    module: Some(ModuleId(m)),
+                    address: 0x1000 + u64::from(site),
+                })
+                .collect(),
+            vec![
+                frame(1, 1, 2, Some(("/home/me/app.cc", 12))),
+                frame(1, 0, 1, Some(("/usr/include/c++/12/bits/stl_algobase.h", 900))),
+                frame(0, 0, 0, None),
+            ],
+            vec![
+                function(0, 0, "__memset_avx2_unaligned_erms"),
+                function(1, 1, "std::fill<int*>"),
+                function(2, 1, "main"),
+            ],
+            vec![
+                Stack { stack: StackId(0), parent: None, site: SiteId(1) },
+                Stack { stack: StackId(1), parent: Some(StackId(0)), site: SiteId(0) },
+            ],
+        )
+    }
+
+    #[test]
+    fn a_header_inlined_into_the_program_leads_to_the_programs_line() {
+        let place = code().own(SiteId(1));
+        assert_eq!(
+            (place.location.to_string().as_str(), place.via.as_deref()),
+            ("main (app.cc:12)", Some("std::fill<int*>"))
+        );
+    }
+
+    #[test]
+    fn the_c_library_leads_to_its_caller_where_the_stack_is_known() {
+        let place = code().own_on_stack(Some(StackId(1)), Some(SiteId(0))).unwrap();
+        assert_eq!(place.location.to_string(), "main (app.cc:12)");
+        assert_eq!(place.via.as_deref(), Some("std::fill<int*>"));
+        assert_eq!(code().own(SiteId(0)).location.to_string(), "__memset_avx2_unaligned_erms (libc.so.6)");
+    }
+
+    #[test]
+    fn without_names_there_is_the_offset_in_the_module() {
+        assert_eq!(code().own(SiteId(2)).location.to_string(), "app+0x1002");
+        assert_eq!(
+            code().function(SiteId(2)),
+            FunctionName { name: "[no symbols]".into(), module: Some("app".into()), file: None }
+        );
+        assert_eq!(code().own(SiteId(77)).location.to_string(), "site 77");
+    }
+
+    #[test]
+    fn a_stack_that_loops_ends() {
+        let code = Code::new(
+            vec![],
+            vec![],
+            vec![],
+            vec![],
+            vec![Stack { stack: StackId(0), parent: Some(StackId(0)), site: SiteId(0) }],
+        );
+        assert_eq!(code.stack(StackId(0)).len(), MAX_DEPTH);
+    }
+
+    #[test]
+    fn functions_are_those_that_instructions_lie_in() {
+        assert_eq!(code().function(SiteId(1)).name, "main");
+    }
+}

@@ -1,0 +1,192 @@
+//! Accesses split by class, read and write: the sum that every level of attribution carries.
+
+use crate::intervals;
+use crate::metrics::{self, Metric};
+use crate::report::{Column, Field, Shown, Value};
+use numalens_profile::words::Class;
+use std::ops::AddAssign;
+
+/// Reads, writes and the samples behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    pub reads: u64,
+    pub writes: u64,
+    /// 0: exact counts.
+    pub samples: u64,
+}
+
+impl Tally {
+    /// Reads and writes.
+    pub fn accesses(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.samples += other.samples;
+    }
+}
+
+/// Accesses by class. The classes' sum is the number of accesses: it is not kept apart, so it cannot differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    classes: [u64; Class::ALL.len()],
+    pub reads: u64,
+    pub writes: u64,
+    pub samples: u64,
+}
+
+impl Counts {
+    /// Adds accesses of one class.
+    pub fn add(&mut self, class: Class, tally: Tally) {
+        self.classes[class as usize] += tally.accesses();
+        self.reads += tally.reads;
+        self.writes += tally.writes;
+        self.samples += tally.samples;
+    }
+
+    /// Reads and writes.
+    pub fn accesses(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Reads and writes as a figure: with its interval when it comes from samples.
+    pub fn total(&self) -> Value {
+        estimate(self.accesses(), self.samples)
+    }
+
+    /// Accesses of one class.
+    pub fn class(&self, class: Class) -> u64 {
+        self.classes[class as usize]
+    }
+
+    /// Accesses of several classes.
+    pub fn of(&self, classes: &[Class]) -> u64 {
+        classes.iter().map(|class| self.class(*class)).sum()
+    }
+
+    /// What a program pays for: accesses known to have left the thread's node.
+    pub fn remote(&self) -> u64 {
+        self.of(&[Class::Remote, Class::MemoryTierRemote])
+    }
+
+    /// Accesses whose distance is not defined, because thread or page were free to be anywhere.
+    pub fn unpinned(&self) -> u64 {
+        self.of(&[Class::UnpinnedPage, Class::UnpinnedThread, Class::UnpinnedBoth])
+    }
+
+    /// `part` of these accesses in percent, with its interval when they come from samples.
+    pub fn percent(&self, part: u64) -> Value {
+        percent(part, self.accesses(), self.samples)
+    }
+
+    /// The order in which tables show things: most remote traffic first, then most traffic.
+    pub fn weight(&self) -> std::cmp::Reverse<(u64, u64)> {
+        std::cmp::Reverse((self.remote(), self.accesses()))
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, theirs) in self.classes.iter_mut().zip(other.classes) {
+            *mine += theirs;
+        }
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.samples += other.samples;
+    }
+}
+
+/// A count that `samples` samples estimate; exact when there are none.
+pub fn estimate(n: u64, samples: u64) -> Value {
+    intervals::count(n as f64, samples).map_or(Value::Count(n), |interval| Value::Estimate(n, interval))
+}
+
+/// `part` of `whole` in percent; `samples` are those behind `whole`. Nothing when `whole` is 0.
+pub fn percent(part: u64, whole: u64, samples: u64) -> Value {
+    if whole == 0 {
+        return Value::Absent;
+    }
+    let percent = part as f64 * 100.0 / whole as f64;
+    Value::Percent(percent, intervals::share(percent, samples))
+}
+
+/// The metric of a class.
+pub fn metric_of(class: Class) -> &'static Metric {
+    match class {
+        Class::Local => &metrics::LOCAL,
+        Class::Remote => &metrics::REMOTE,
+        Class::UnpinnedPage => &metrics::UNPINNED_PAGE,
+        Class::UnpinnedThread => &metrics::UNPINNED_THREAD,
+        Class::UnpinnedBoth => &metrics::UNPINNED_BOTH,
+        Class::MemoryTierLocal => &metrics::MEMORY_TIER_LOCAL,
+        Class::MemoryTierRemote => &metrics::MEMORY_TIER_REMOTE,
+        Class::Unplaced => &metrics::UNPLACED,
+    }
+}
+
+/// The columns of accesses: what [`values`] fills. `noun` says what the counts are over their column.
+pub fn columns(noun: &'static str) -> Vec<Column> {
+    vec![
+        Column { title: noun, ..Column::metric(&metrics::ACCESSES) },
+        Column::metric(&metrics::SHARE),
+        Column::metric(&metrics::REMOTE_SHARE),
+        Column::metric(&metrics::UNPINNED_SHARE),
+        Column::metric(&metrics::READS).only(Shown::Data),
+        Column::metric(&metrics::WRITES).only(Shown::Data),
+        Column::at("classes.local", &metrics::LOCAL).only(Shown::Data),
+        Column::at("classes.remote", &metrics::REMOTE).only(Shown::Data),
+        Column::at("classes.unpinned_page", &metrics::UNPINNED_PAGE).only(Shown::Data),
+        Column::at("classes.unpinned_thread", &metrics::UNPINNED_THREAD).only(Shown::Data),
+        Column::at("classes.unpinned_both", &metrics::UNPINNED_BOTH).only(Shown::Data),
+        Column::at("classes.memory_tier_local", &metrics::MEMORY_TIER_LOCAL).only(Shown::Data),
+        Column::at("classes.memory_tier_remote", &metrics::MEMORY_TIER_REMOTE).only(Shown::Data),
+        Column::at("classes.unplaced", &metrics::UNPLACED).only(Shown::Data),
+        Column::metric(&metrics::SAMPLES).only(Shown::Data),
+    ]
+}
+
+/// The values of [`columns`] for a part of `total`.
+pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
+    let mut values = vec![
+        part.total(),
+        percent(part.accesses(), total.accesses(), total.samples),
+        part.percent(part.remote()),
+        part.percent(part.unpinned()),
+        Value::Count(part.reads),
+        Value::Count(part.writes),
+    ];
+    values.extend(Class::ALL.iter().map(|class| Value::Count(part.class(*class))));
+    values.push(Value::Count(part.samples));
+    values
+}
+
+/// Every class as a field of a record.
+pub fn class_fields(counts: &Counts) -> Vec<Field> {
+    Class::ALL.iter().map(|class| Field::metric(metric_of(*class), Value::Count(counts.class(*class)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_follow_the_order_of_classes() {
+        let classes: Vec<_> = columns("accesses").iter().filter_map(|c| c.key.strip_prefix("classes.")).collect();
+        assert_eq!(classes, Class::ALL.iter().map(|c| c.word()).collect::<Vec<_>>());
+        assert_eq!(values(&Counts::default(), &Counts::default()).len(), columns("accesses").len());
+    }
+
+    #[test]
+    fn classes_sum_to_accesses() {
+        let mut counts = Counts::default();
+        for (i, class) in Class::ALL.iter().enumerate() {
+            counts.add(*class, Tally { reads: i as u64, writes: 2, samples: 1 });
+        }
+        assert_eq!(counts.of(Class::ALL), counts.accesses());
+        assert_eq!(counts.accesses(), 28 + 16);
+    }
+}

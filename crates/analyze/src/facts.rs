@@ -1,0 +1,185 @@
+//! Facts, folded: time bins and whatever no analysis asks for are summed away while the tables are read, so that
+//! millions of rows become thousands. Every fold merges by addition, in any order.
+
+use crate::counts::{Counts, Tally};
+use crate::pinning::PinningLog;
+use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
+use numalens_profile::words::Class;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
+/// What one counted sample adds to a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weight {
+    /// Exact counts, and samples of a clock: the count itself.
+    One,
+    /// Samples of events: the period, so that the sum estimates the events.
+    Period,
+}
+
+impl Weight {
+    fn tally(self, reads: u64, writes: u64, samples: u32, period: u64) -> Tally {
+        let weight = match self {
+            Weight::One => 1,
+            Weight::Period => period.max(1),
+        };
+        Tally {
+            reads: reads.saturating_mul(weight),
+            writes: writes.saturating_mul(weight),
+            samples: u64::from(samples),
+        }
+    }
+}
+
+/// Sums by key.
+pub type Sums<K> = FxHashMap<K, Tally>;
+
+fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
+    if into.len() < from.len() {
+        std::mem::swap(&mut into, &mut from);
+    }
+    for (key, tally) in from {
+        *into.entry(key).or_default() += tally;
+    }
+    into
+}
+
+/// Which accesses of sites are told apart. The process follows from the thread.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SiteKey {
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub site: SiteId,
+    pub home: Option<NodeId>,
+    pub class: Class,
+}
+
+/// `site_accesses`: by everything but time, and by time alone.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SiteFacts {
+    pub sums: Sums<SiteKey>,
+    pub bins: FxHashMap<Bin, Counts>,
+}
+
+impl SiteFacts {
+    /// Columns that [`SiteFacts::add`] reads.
+    pub const COLUMNS: &'static [&'static str] =
+        &["process", "bin", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
+        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
+        let key = SiteKey { thread: row.thread, node: row.node, site: row.site, home: row.home, class: row.class };
+        *self.sums.entry(key).or_default() += tally;
+        self.bins.entry(row.bin).or_default().add(row.class, tally);
+    }
+
+    /// Both together.
+    pub fn merge(self, other: Self) -> Self {
+        let mut bins = self.bins;
+        for (bin, counts) in other.bins {
+            *bins.entry(bin).or_default() += counts;
+        }
+        SiteFacts { sums: merge(self.sums, other.sums), bins }
+    }
+}
+
+/// Which accesses of objects are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ObjectKey {
+    pub object: ObjectId,
+    pub node: Option<NodeId>,
+    pub home: Option<NodeId>,
+    pub class: Class,
+}
+
+/// `object_accesses` without time, thread and site.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ObjectFacts {
+    pub sums: Sums<ObjectKey>,
+}
+
+impl ObjectFacts {
+    /// Columns that [`ObjectFacts::add`] reads.
+    pub const COLUMNS: &'static [&'static str] =
+        &["process", "node", "object", "home", "class", "reads", "writes", "samples", "period"];
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &ObjectAccess, weight: Weight) {
+        let key = ObjectKey { object: row.object, node: row.node, home: row.home, class: row.class };
+        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
+    }
+
+    /// Both together.
+    pub fn merge(self, other: Self) -> Self {
+        ObjectFacts { sums: merge(self.sums, other.sums) }
+    }
+}
+
+/// Which accesses of pages are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PageKey {
+    pub process: ProcessId,
+    pub page: Page,
+    /// The node that the thread was bound to, by its pinning log at the end of the time bin.
+    pub node: Option<NodeId>,
+}
+
+/// `page_accesses` by page and node.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PageFacts {
+    pub sums: Sums<PageKey>,
+}
+
+impl PageFacts {
+    /// Columns that [`PageFacts::add`] reads.
+    pub const COLUMNS: &'static [&'static str] =
+        &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &PageAccess, weight: Weight, pinning: &PinningLog) {
+        let key = PageKey { process: row.process, page: row.page, node: pinning.at_end_of(row.thread, row.bin) };
+        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
+    }
+
+    /// Both together.
+    pub fn merge(self, other: Self) -> Self {
+        PageFacts { sums: merge(self.sums, other.sums) }
+    }
+}
+
+/// Which instructions are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CodeKey {
+    pub module: Option<ModuleId>,
+    pub node: Option<NodeId>,
+    pub home: Option<NodeId>,
+}
+
+/// `code_fetches` by module and nodes.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CodeFacts {
+    pub instructions: FxHashMap<CodeKey, u64>,
+}
+
+impl CodeFacts {
+    /// Columns that [`CodeFacts::add`] reads.
+    pub const COLUMNS: &'static [&'static str] = &["process", "node", "module", "home", "instructions", "period"];
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &CodeFetch, weight: Weight) {
+        let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
+        *self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default() +=
+            instructions;
+    }
+
+    /// Both together.
+    pub fn merge(mut self, other: Self) -> Self {
+        for (key, n) in other.instructions {
+            *self.instructions.entry(key).or_default() += n;
+        }
+        self
+    }
+}

@@ -1,0 +1,54 @@
+//! Section `functions`: accesses by the function that the instruction lies in (exclusive; inlined code belongs to the
+//! function that it was inlined into, as in a disassembly). First touches belong to the function that has their line.
+
+use crate::code::FunctionName;
+use crate::counts::{self, Counts};
+use crate::lines::name_doubts;
+use crate::metrics;
+use crate::placed::FirstTouches;
+use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::study::Study;
+use rustc_hash::FxHashMap;
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let total = study.total();
+    let mut sites: FxHashMap<_, Counts> = FxHashMap::default();
+    for (key, tally) in &study.sites.sums {
+        sites.entry(key.site).or_default().add(key.class, *tally);
+    }
+    let mut functions: FxHashMap<FunctionName, (Counts, FirstTouches)> = FxHashMap::default();
+    for (site, counts) in sites {
+        functions.entry(study.code.function(site)).or_default().0 += counts;
+    }
+    for row in &study.placed {
+        if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
+            functions.entry(study.code.function(place.site)).or_default().1.add(row);
+        }
+    }
+    let mut sorted: Vec<_> = functions.into_iter().collect();
+    sorted.sort_by(|(a, (counts_a, _)), (b, (counts_b, _))| {
+        counts_a.weight().cmp(&counts_b.weight()).then_with(|| a.cmp(b))
+    });
+    let mut columns = counts::columns(study.about.count_noun());
+    columns.extend([
+        Column::metric(&metrics::FIRST_TOUCH),
+        Column::metric(&metrics::UNPINNED_FIRST_TOUCH),
+        Column::new("function", "function"),
+        Column::new("module", "module"),
+        Column::new("file", "file").only(Shown::Data),
+    ]);
+    let rows = sorted.into_iter().map(|(name, (counts, touches))| {
+        let mut row = counts::values(&counts, &total);
+        row.extend([
+            Value::Count(touches.pinned),
+            Value::Count(touches.unpinned),
+            Value::Text(name.name),
+            Value::maybe(name.module, Value::Text),
+            Value::maybe(name.file, Value::Text),
+        ]);
+        row
+    });
+    let table = Table { rows: rows.collect(), columns, omitted: 0 };
+    vec![Report::new("functions", "functions", "functions", Shape::Table(table)).doubting(name_doubts(study))]
+}

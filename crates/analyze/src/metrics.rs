@@ -1,0 +1,120 @@
+//! The metrics: each one's name, unit and help text, once. Reports, views and the documentation take them from here.
+
+/// A quantity that reports show.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// The name in JSON, in CSV and after `--sort`.
+    pub name: &'static str,
+    /// The heading over a column.
+    pub title: &'static str,
+    /// What one of it is; `recorded unit` is what the profile says in `meta.unit`.
+    pub unit: &'static str,
+    /// One sentence: what it counts.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $title:literal, $unit:literal, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub static $constant: Metric = Metric { name: $name, title: $title, unit: $unit, help: $help };
+        )*
+
+        /// Every metric, in the order in which the documentation lists them.
+        pub static ALL: &[&Metric] = &[$(&$constant,)*];
+    };
+}
+
+metrics! {
+    ACCESSES = "accesses", "accesses", "recorded unit",
+        "Reads and writes; a read-modify-write is one of each.";
+    READS = "reads", "reads", "recorded unit", "Reads, those of read-modify-writes included.";
+    WRITES = "writes", "writes", "recorded unit", "Writes, those of read-modify-writes included.";
+    SAMPLES = "samples", "samples", "samples", "Samples that the figures beside it come from; 0 when they are exact counts.";
+    SHARE = "share", "share", "% of the accesses", "Part of all accesses of the report.";
+
+    LOCAL = "local", "local", "recorded unit",
+        "Accesses of a pinned thread to a page placed by a pinned thread, on the node of the accessing thread.";
+    REMOTE = "remote", "remote", "recorded unit",
+        "Accesses of a pinned thread to a page placed by a pinned thread, on another node than the accessing thread's.";
+    UNPINNED_PAGE = "unpinned_page", "unpinned page", "recorded unit",
+        "Accesses of a pinned thread to a page placed by an unpinned thread.";
+    UNPINNED_THREAD = "unpinned_thread", "unpinned thread", "recorded unit",
+        "Accesses of an unpinned thread to a page placed by a pinned thread.";
+    UNPINNED_BOTH = "unpinned_both", "unpinned both", "recorded unit",
+        "Accesses of an unpinned thread to a page placed by an unpinned thread.";
+    MEMORY_TIER_LOCAL = "memory_tier_local", "tier local", "recorded unit",
+        "Accesses to a page on a node without CPUs (HBM, CXL, PMEM) when no other such node is nearer to the thread's node.";
+    MEMORY_TIER_REMOTE = "memory_tier_remote", "tier remote", "recorded unit",
+        "Accesses to a page on a node without CPUs when another such node is nearer, or the thread is unpinned.";
+    UNPLACED = "unplaced", "unplaced", "recorded unit",
+        "Accesses to a page without a home when asked: the shared zero page, or gone before it could be asked for.";
+    REMOTE_SHARE = "remote_share", "remote", "% of the accesses",
+        "Classes remote and memory_tier_remote over all accesses of the row.";
+    UNPINNED_SHARE = "unpinned_share", "unpinned", "% of the accesses",
+        "Classes unpinned_page, unpinned_thread and unpinned_both over all accesses of the row.";
+
+    FIRST_TOUCH = "first_touch", "first touch", "pages",
+        "Pages whose first access came from here, by a pinned thread; a huge page on one node is one.";
+    UNPINNED_FIRST_TOUCH = "unpinned_first_touch", "unpinned touch", "pages",
+        "Pages whose first access came from here, by an unpinned thread.";
+    PLACED_UNSEEN = "placed_unseen", "placed unseen", "pages",
+        "Pages that the kernel placed itself: read() into fresh memory, MAP_POPULATE, fault-around of files.";
+    PAGES = "pages", "pages", "pages", "Pages placed; a huge page on one node is one.";
+    BYTES = "bytes", "bytes", "bytes", "Bytes of those pages, or of the object.";
+    COUNT = "count", "count", "objects", "Objects that the row stands for.";
+
+    LOCAL_SHARE = "local_share", "local share", "% of the accesses of pinned threads",
+        "Diagonal of the access matrix over the accesses of pinned threads.";
+    LOCAL_SHARE_ALL = "local_share_all", "local share of all", "% of the accesses",
+        "Diagonal of the access matrix over all accesses.";
+    LOCAL_CLASS_SHARE = "local_class_share", "local class share", "% of the accesses",
+        "Accesses of class local over all accesses.";
+    HOT_REGION = "hot_region", "hot region", "% of the accesses",
+        "The node that receives most accesses from pinned threads of other nodes, and these over all accesses.";
+    NUMA_ACCESS_RATE = "numa_access_rate", "NUMA access rate", "recorded unit * distance / s",
+        "Sum over the access matrix of distance times accesses, of pinned threads, over the run time.";
+    APPLICATION_EXCLUSIVITY = "application_exclusivity", "exclusivity", "%",
+        "Per page the accesses of the node (with CPUs) that uses it most; summed over pages, over the accesses of all nodes.";
+    EXCLUSIVITY = "exclusivity", "exclusivity", "%",
+        "Accesses of the node that uses the page most over the accesses of all nodes; 100 when one node alone uses it.";
+    BALANCE = "balance", "busiest node", "% of the accesses with a home",
+        "Share of accesses, and of placed pages, handled by each node; the busiest node's share.";
+    IMBALANCE = "imbalance", "imbalance", "%",
+        "(max / mean - 1) * 100 of the accesses handled by each node that has memory.";
+    DISTANCE = "distance", "distance", "SLIT", "The machine's distance between the thread's node and the page's home.";
+
+    SWITCHES = "switches", "switches", "switches", "Times the scheduler took the thread off a CPU.";
+    MIGRATIONS = "migrations", "migrations", "migrations", "Times the thread went on on another CPU than before.";
+
+    INSTRUCTIONS = "instructions", "instructions", "instructions; samples with the sample engine",
+        "Instructions executed; the sample engine counts samples taken.";
+    ALLOCATED = "allocated", "allocated", "bytes", "Bytes that were allocated.";
+    UNTOUCHED = "untouched", "untouched", "bytes", "Bytes that were allocated and never had a page.";
+    CALLS = "calls", "calls", "calls", "Allocations.";
+}
+
+/// The metric of a name.
+pub fn named(name: &str) -> Option<&'static Metric> {
+    ALL.iter().copied().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::words::Class;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for metric in ALL {
+            assert!(std::ptr::eq(named(metric.name).unwrap(), *metric), "{} is there twice", metric.name);
+        }
+    }
+
+    #[test]
+    fn every_class_is_a_metric() {
+        for class in Class::ALL {
+            assert!(named(class.word()).is_some(), "{}", class.word());
+        }
+    }
+}

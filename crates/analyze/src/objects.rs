@@ -1,0 +1,183 @@
+//! Section `objects`: accesses by what they went to.
+//!
+//! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line has
+//! one thing to change. Other objects are what their name says, over all processes.
+
+use crate::code::OwnPlace;
+use crate::counts::{self, Counts};
+use crate::lines::via;
+use crate::metrics;
+use crate::placed::{self, FirstTouches};
+use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::study::Study;
+use numalens_profile::ids::{ObjectId, SiteId, StackId};
+use numalens_profile::tables::Object;
+use numalens_profile::words::ObjectKind;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What makes objects one row.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Group {
+    Allocated {
+        stack: Option<StackId>,
+        site: Option<SiteId>,
+        name: String,
+    },
+    Named {
+        kind: ObjectKind,
+        name: String,
+    },
+    /// An object that the table does not have.
+    Lost(ObjectId),
+}
+
+#[derive(Default)]
+struct Row {
+    counts: Counts,
+    touches: FirstTouches,
+    /// Placed bytes by home, accesses by the thread's node.
+    homes: BTreeMap<Option<NodeId>, u64>,
+    users: BTreeMap<Option<NodeId>, u64>,
+    size: u64,
+    count: u64,
+    /// The largest: it lends the row its site, stack, address and thread.
+    example: Option<Object>,
+}
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let mut rows: FxHashMap<Group, Row> = FxHashMap::default();
+    let mut groups: FxHashMap<ObjectId, Group> = FxHashMap::default();
+    for (id, object) in &study.objects {
+        let group = group(object);
+        let row = rows.entry(group.clone()).or_default();
+        row.size += object.size;
+        row.count += object.count;
+        // By id among equals, so that equal profiles give equal reports.
+        if row
+            .example
+            .as_ref()
+            .is_none_or(|example| (example.size, Reverse(example.object)) < (object.size, Reverse(*id)))
+        {
+            row.example = Some(object.clone());
+        }
+        groups.insert(*id, group);
+    }
+    let mut total = Counts::default();
+    for (key, tally) in &study.by_object.sums {
+        let row = rows.entry(groups.get(&key.object).cloned().unwrap_or(Group::Lost(key.object))).or_default();
+        row.counts.add(key.class, *tally);
+        *row.users.entry(key.node).or_default() += tally.accesses();
+        total.add(key.class, *tally);
+    }
+    for page in &study.placed {
+        if let Some(object) = page.object {
+            let row = rows.entry(groups.get(&object).cloned().unwrap_or(Group::Lost(object))).or_default();
+            row.touches.add(page);
+            *row.homes.entry(page.home).or_default() += placed::bytes(page);
+        }
+    }
+    let mut sorted: Vec<(Group, Row)> = rows.into_iter().collect();
+    sorted.sort_by(|(a, x), (b, y)| {
+        (x.counts.weight(), Reverse(x.touches.bytes), Reverse(x.size), a).cmp(&(
+            y.counts.weight(),
+            Reverse(y.touches.bytes),
+            Reverse(y.size),
+            b,
+        ))
+    });
+    let table = Table {
+        rows: sorted.into_iter().map(|(group, row)| values(study, &group, row, &total)).collect(),
+        columns: columns(study.about.count_noun()),
+        omitted: 0,
+    };
+    vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts(study, &total))]
+}
+
+fn group(object: &Object) -> Group {
+    match object.kind {
+        ObjectKind::Heap => Group::Allocated { stack: object.stack, site: object.site, name: object.name.clone() },
+        kind => Group::Named { kind, name: object.name.clone() },
+    }
+}
+
+fn columns(noun: &'static str) -> Vec<Column> {
+    let mut columns = counts::columns(noun);
+    columns.extend([
+        Column::new("size", "size"),
+        Column::metric(&metrics::COUNT).only(Shown::Data),
+        Column::new("homes", "homes"),
+        Column::new("users", "used by"),
+        Column::metric(&metrics::FIRST_TOUCH).only(Shown::Data),
+        Column::metric(&metrics::UNPINNED_FIRST_TOUCH).only(Shown::Data),
+        Column::metric(&metrics::PLACED_UNSEEN).only(Shown::Data),
+        Column::new("kind", "kind"),
+        Column::new("name", "name"),
+        Column::new("site", "allocated at"),
+        Column::new("via", "via").only(Shown::Data),
+        Column::new("stack", "stack").only(Shown::Data),
+        Column::new("thread", "thread").only(Shown::Data),
+        Column::new("node", "node").only(Shown::Data),
+        Column::new("base", "address").only(Shown::Data),
+        Column::new("birth_s", "birth").only(Shown::Data),
+        Column::new("death_s", "death").only(Shown::Data),
+    ]);
+    columns
+}
+
+fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> {
+    let example = row.example.as_ref();
+    let place: Option<OwnPlace> = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
+    let (kind, name) = match group {
+        Group::Allocated { name, .. } => (ObjectKind::Heap, name.clone()),
+        Group::Named { kind, name } => (*kind, name.clone()),
+        Group::Lost(object) => (ObjectKind::Unknown, format!("object {object}")),
+    };
+    let alone = example.filter(|o| row.count == o.count);
+    let mut values = counts::values(&row.counts, total);
+    values.extend([
+        Value::Bytes(row.size),
+        Value::Count(row.count),
+        Value::homes(&metrics::BYTES, row.homes),
+        Value::users(row.users),
+        Value::Count(row.touches.pinned),
+        Value::Count(row.touches.unpinned),
+        Value::Count(row.touches.unseen),
+        Value::Text(kind.word().to_string()),
+        Value::Text(if name.is_empty() && row.count > 1 { format!("{} objects", row.count) } else { name }),
+        Value::maybe(place.clone(), |place| Value::Location(place.location)),
+        via(&place.and_then(|place| place.via).into_iter().collect()),
+        Value::maybe(example.and_then(|o| o.stack), |stack| {
+            Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect())
+        }),
+        Value::maybe(example.and_then(|o| o.thread), |thread| Value::Count(u64::from(thread.0))),
+        Value::maybe(example.and_then(|o| study.pinning.at(o.thread?, o.birth_ns)), Value::Node),
+        Value::maybe(alone, |o| Value::Address(o.base)),
+        Value::maybe(alone, |o| Value::Time(o.birth_ns)),
+        Value::maybe(alone.and_then(|o| o.death_ns), Value::Time),
+    ]);
+    values
+}
+
+fn doubts(study: &Study, total: &Counts) -> Vec<String> {
+    let mut doubts = study.access_doubts();
+    let without_heap: Vec<String> =
+        study.processes.iter().filter(|p| !p.heap_observed).map(|p| p.pid.to_string()).collect();
+    if !without_heap.is_empty() {
+        let names = without_heap.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        let more = if without_heap.len() > 5 { format!(" and {} more", without_heap.len() - 5) } else { String::new() };
+        doubts.push(format!("heap calls of process {names}{more} were not observed: its heap is one object"));
+    }
+    let all = study.total().accesses();
+    if total.accesses() < all {
+        doubts.push(format!(
+            "covers {} of {all} {}: the others were not tried for an object",
+            total.accesses(),
+            study.about.count_noun()
+        ));
+    }
+    doubts
+}

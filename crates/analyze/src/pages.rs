@@ -1,0 +1,142 @@
+//! Section `pages`: the pages with most accesses from other nodes, and who uses them.
+
+use crate::counts::{self, Tally, percent};
+use crate::exclusivity::{self, Users};
+use crate::metrics;
+use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::study::Study;
+use numalens_profile::ids::{Page, ProcessId};
+use numalens_profile::tables::PlacedPages;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// More rows than anyone reads; the facts have them all.
+const MOST: usize = 1000;
+
+/// The last known period of every page.
+struct Homes<'a>(FxHashMap<ProcessId, Vec<&'a PlacedPages>>);
+
+impl<'a> Homes<'a> {
+    fn new(rows: &'a [PlacedPages]) -> Self {
+        let mut processes: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+        for row in rows {
+            processes.entry(row.process).or_default().push(row);
+        }
+        for rows in processes.values_mut() {
+            rows.sort_by_key(|row| (row.page, row.bin_from));
+        }
+        Homes(processes)
+    }
+
+    fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
+        let rows = self.0.get(&process)?;
+        let end = rows.partition_point(|row| row.page <= page);
+        // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.
+        rows[..end]
+            .iter()
+            .rev()
+            .take(LOOK_BACK)
+            .filter(|row| page.0 - row.page.0 < row.count)
+            .max_by_key(|row| row.bin_from)
+            .copied()
+    }
+}
+
+/// Runs that begin between a page and the beginning of its own run are few.
+const LOOK_BACK: usize = 64;
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let homes = Homes::new(&study.pages);
+    let mut pages: Vec<_> = exclusivity::users(study)
+        .into_iter()
+        .map(|((process, page), users)| {
+            let placed = homes.of(process, page);
+            let away = away(&users, placed);
+            (process, page, users, placed, away)
+        })
+        .collect();
+    let sum = |users: &Users| users.values().map(Tally::accesses).sum::<u64>();
+    pages.sort_by_key(|(process, page, users, _, away)| (Reverse(*away), Reverse(sum(users)), *process, *page));
+    let omitted = pages.len().saturating_sub(MOST);
+    let total = study.by_page.sums.values().fold(Tally::default(), |mut total, tally| {
+        total += *tally;
+        total
+    });
+    let rows = pages
+        .into_iter()
+        .take(MOST)
+        .map(|(process, page, users, placed, away)| row(study, (process, page), &users, placed, away, &total))
+        .collect();
+    let table = Table { columns: columns(study), rows, omitted };
+    let doubts =
+        if study.by_page.sums.is_empty() { vec!["no accesses to pages were recorded".to_string()] } else { Vec::new() };
+    vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]
+}
+
+/// Accesses by pinned threads of other nodes.
+fn away(users: &Users, placed: Option<&PlacedPages>) -> u64 {
+    let Some(home) = placed.and_then(|row| row.home) else { return 0 };
+    users.iter().filter(|(node, _)| node.is_some_and(|node| node != home)).map(|(_, tally)| tally.accesses()).sum()
+}
+
+fn columns(study: &Study) -> Vec<Column> {
+    vec![
+        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("address", "page"),
+        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column::metric(&metrics::SHARE),
+        Column::at("away", &metrics::REMOTE),
+        Column::metric(&metrics::READS).only(Shown::Data),
+        Column::metric(&metrics::WRITES).only(Shown::Data),
+        Column::new("home", "home"),
+        Column::new("users", "used by"),
+        Column::metric(&metrics::EXCLUSIVITY),
+        Column::new("page_size", "size"),
+        Column::new("placed", "placed").only(Shown::Data),
+        Column::new("object", "object"),
+        Column::new("first_touch", "first touched at"),
+        Column::new("thread", "thread").only(Shown::Data),
+    ]
+}
+
+fn row(
+    study: &Study,
+    (process, page): (ProcessId, Page),
+    users: &Users,
+    placed: Option<&PlacedPages>,
+    away: u64,
+    total: &Tally,
+) -> Vec<Value> {
+    let mut all = Tally::default();
+    users.values().for_each(|tally| all += *tally);
+    let mut by_node: Vec<_> = users.iter().map(|(node, tally)| (*node, tally.accesses())).collect();
+    by_node.sort();
+    let (max, sum) = exclusivity::of_page(study, users);
+    let object = placed.and_then(|row| study.objects.get(&row.object?));
+    let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));
+    vec![
+        Value::maybe(study.pid(process), |pid| Value::Count(u64::from(pid))),
+        Value::Address(page.address()),
+        counts::estimate(all.accesses(), all.samples),
+        percent(all.accesses(), total.accesses(), total.samples),
+        Value::Count(away),
+        Value::Count(all.reads),
+        Value::Count(all.writes),
+        Value::maybe(placed.and_then(|row| row.home), Value::Node),
+        Value::users(by_node),
+        // Of a few samples the maximum says little: no interval would be honest about its bias.
+        if sum > 0 { Value::Percent(max as f64 * 100.0 / sum as f64, None) } else { Value::Absent },
+        Value::maybe(placed, |row| Value::Bytes(row.page_size)),
+        Value::maybe(placed, |row| Value::Text(row.placed.word().to_string())),
+        Value::maybe(object, |o| {
+            Value::Text(if o.name.is_empty() {
+                o.kind.word().to_string()
+            } else {
+                format!("{} {}", o.kind.word(), o.name)
+            })
+        }),
+        Value::maybe(place, |place| Value::Location(place.location)),
+        Value::maybe(placed.and_then(|row| row.thread), |thread| Value::Count(u64::from(thread.0))),
+    ]
+}

@@ -1,0 +1,79 @@
+//! The pinning log: which node a thread was bound to, when.
+
+use numalens_profile::ids::{Bin, ThreadId};
+use numalens_profile::tables::Placement;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+
+/// Placements by thread, in order of time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PinningLog {
+    threads: FxHashMap<ThreadId, Vec<(u64, Option<NodeId>)>>,
+    bin_ns: u64,
+}
+
+impl PinningLog {
+    /// From the table's rows; `bin_ns` is the width of a time bin.
+    pub fn new(placements: &[Placement], bin_ns: u64) -> Self {
+        let mut threads: FxHashMap<ThreadId, Vec<(u64, Option<NodeId>)>> = FxHashMap::default();
+        for placement in placements {
+            threads.entry(placement.thread).or_default().push((placement.time_ns, placement.node));
+        }
+        for log in threads.values_mut() {
+            log.sort_by_key(|(time, _)| *time);
+        }
+        PinningLog { threads, bin_ns }
+    }
+
+    /// The thread's node at a time; none: unpinned. Before the first entry the first one holds.
+    pub fn at(&self, thread: ThreadId, time_ns: u64) -> Option<NodeId> {
+        let log = self.threads.get(&thread)?;
+        let entry = log.partition_point(|(time, _)| *time <= time_ns).saturating_sub(1);
+        log.get(entry)?.1
+    }
+
+    /// The thread's node when a time bin ends. Threads that pin themselves do so as they start, before they work,
+    /// so the end of a bin tells more about it than its beginning.
+    pub fn at_end_of(&self, thread: ThreadId, bin: Bin) -> Option<NodeId> {
+        self.at(thread, (u64::from(bin.0) + 1).saturating_mul(self.bin_ns).saturating_sub(1))
+    }
+
+    /// The nodes that a thread was bound to, in order of time, repetitions left out.
+    pub fn nodes(&self, thread: ThreadId) -> Vec<Option<NodeId>> {
+        let mut nodes: Vec<_> = self.threads.get(&thread).into_iter().flatten().map(|(_, node)| *node).collect();
+        nodes.dedup();
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::ids::ProcessId;
+
+    fn placement(time_ns: u64, node: Option<u16>) -> Placement {
+        Placement {
+            process: ProcessId(0),
+            thread: ThreadId(3),
+            time_ns,
+            cpus: "0-3".into(),
+            node: node.map(NodeId),
+            policy: "default".into(),
+            cause: "start".into(),
+        }
+    }
+
+    #[test]
+    fn the_entry_in_force_counts() {
+        let log = PinningLog::new(&[placement(1500, Some(1)), placement(100, None), placement(3000, Some(2))], 1000);
+        let at = |time| log.at(ThreadId(3), time);
+        assert_eq!(
+            (at(0), at(100), at(1499), at(1500), at(9000)),
+            (None, None, None, Some(NodeId(1)), Some(NodeId(2)))
+        );
+        assert_eq!(log.at_end_of(ThreadId(3), Bin(0)), None);
+        assert_eq!(log.at_end_of(ThreadId(3), Bin(1)), Some(NodeId(1)));
+        assert_eq!(log.at(ThreadId(4), 100), None);
+        assert_eq!(log.nodes(ThreadId(3)), [None, Some(NodeId(1)), Some(NodeId(2))]);
+    }
+}

@@ -1,0 +1,287 @@
+//! What an analysis returns: a closed set of shapes, so that every view can show every analysis.
+//!
+//! Keys are the names of the JSON output. A dotted key nests (`classes.local`); a [`Value::Location`] under an empty key
+//! puts its fields beside the others. Views decide how a value looks, never what it is.
+
+use crate::intervals::Interval;
+use crate::metrics::{ACCESSES, Metric};
+use numalens_topology::NodeId;
+use std::borrow::Cow;
+
+/// The answer of one analysis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The name after `--section`.
+    pub section: &'static str,
+    /// Where its shape stands in the JSON document: `matrix.access`.
+    pub key: &'static str,
+    /// Heading.
+    pub title: String,
+    /// What a reader must know before believing the figures.
+    pub doubts: Vec<String>,
+    /// The figures.
+    pub shape: Shape,
+    pub shown: Shown,
+}
+
+/// The shapes of answers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Shape {
+    Record(Vec<Field>),
+    Table(Table),
+    Matrix(Matrix),
+    Series(Series),
+}
+
+/// A named value of a record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Field {
+    pub key: Cow<'static, str>,
+    /// What people read.
+    pub title: Cow<'static, str>,
+    pub value: Value,
+    pub shown: Shown,
+}
+
+/// Who sees a field or a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    Everywhere,
+    /// On the terminal only: what the data has in another form.
+    Screen,
+    /// In machine-readable outputs only: there would be no room.
+    Data,
+}
+
+/// A column of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    pub key: &'static str,
+    pub title: &'static str,
+    /// The metric that it shows, when it shows one; makes it a `--sort` key.
+    pub metric: Option<&'static Metric>,
+    pub shown: Shown,
+}
+
+/// Rows of values, as many in each as there are columns.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Value>>,
+    /// Rows left out by [`Report::limit`].
+    pub omitted: usize,
+}
+
+/// Counts between nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Matrix {
+    /// The nodes of the machine: rows are the threads', columns the pages'.
+    pub nodes: Vec<NodeId>,
+    pub rows: Vec<Vec<u64>>,
+    /// By unpinned threads, to each node.
+    pub unpinned: Vec<u64>,
+    /// Beside the columns: what had no home. By threads of each node, and by unpinned ones.
+    pub homeless: Vec<u64>,
+    pub homeless_unpinned: u64,
+    /// What homeless is called here: `unplaced`, `untouched`.
+    pub homeless_name: &'static str,
+    /// What a cell counts.
+    pub metric: &'static Metric,
+}
+
+/// Values over time, one per bin.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// Width of a bin.
+    pub bin_ns: u64,
+    /// Each as long as the others.
+    pub lines: Vec<(&'static Metric, Vec<u64>)>,
+}
+
+/// One figure or word.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// Nothing known, or nothing to say.
+    Absent,
+    Flag(bool),
+    Count(u64),
+    /// A count that comes from samples.
+    Estimate(u64, Interval),
+    /// A real number, and its interval when it is an estimate.
+    Number(f64, Option<Interval>),
+    /// In percent, and its interval when it comes from samples.
+    Percent(f64, Option<Interval>),
+    Bytes(u64),
+    /// Nanoseconds; JSON has seconds.
+    Time(u64),
+    Address(u64),
+    Node(NodeId),
+    Text(String),
+    Location(Location),
+    List(Vec<Value>),
+    Record(Vec<Field>),
+    /// Parts of a whole, in percent: a record that is shown as a bar.
+    Parts(Vec<Field>),
+    /// A count for each node that has one.
+    PerNode(PerNode),
+}
+
+/// Counts by node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PerNode {
+    /// What is counted.
+    pub metric: &'static Metric,
+    /// What no node means here: `unpinned`, `unplaced`.
+    pub none: &'static str,
+    pub counts: Vec<(Option<NodeId>, u64)>,
+}
+
+/// A place in a program, as well as it is known.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Location {
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// The function; where it has no name, `module+0x12ab`.
+    pub function: String,
+    /// File name of the program or library.
+    pub module: Option<String>,
+}
+
+impl Field {
+    /// A field that everyone sees.
+    pub fn new(key: &'static str, title: &'static str, value: Value) -> Self {
+        Field { key: key.into(), title: title.into(), value, shown: Shown::Everywhere }
+    }
+
+    /// A field whose name comes from the profile.
+    pub fn named(name: String, value: Value) -> Self {
+        Field { key: name.clone().into(), title: name.into(), value, shown: Shown::Everywhere }
+    }
+
+    /// A field named after its metric.
+    pub fn metric(metric: &'static Metric, value: Value) -> Self {
+        Field::new(metric.name, metric.title, value)
+    }
+
+    /// The same, for `shown` only.
+    pub fn only(self, shown: Shown) -> Self {
+        Field { shown, ..self }
+    }
+}
+
+impl Column {
+    /// A column without a metric.
+    pub fn new(key: &'static str, title: &'static str) -> Self {
+        Column { key, title, metric: None, shown: Shown::Everywhere }
+    }
+
+    /// A column that shows a metric under the metric's own name.
+    pub fn metric(metric: &'static Metric) -> Self {
+        Column { key: metric.name, title: metric.title, metric: Some(metric), shown: Shown::Everywhere }
+    }
+
+    /// A column that shows a metric under another key: `classes.local`.
+    pub fn at(key: &'static str, metric: &'static Metric) -> Self {
+        Column { key, ..Column::metric(metric) }
+    }
+
+    /// The same, for `shown` only.
+    pub fn only(self, shown: Shown) -> Self {
+        Column { shown, ..self }
+    }
+}
+
+impl Value {
+    /// Bytes or pages by home.
+    pub fn homes(metric: &'static Metric, counts: impl IntoIterator<Item = (Option<NodeId>, u64)>) -> Value {
+        Value::PerNode(PerNode { metric, none: "unplaced", counts: counts.into_iter().collect() })
+    }
+
+    /// Accesses by the threads' nodes.
+    pub fn users(counts: impl IntoIterator<Item = (Option<NodeId>, u64)>) -> Value {
+        Value::PerNode(PerNode { metric: &ACCESSES, none: "unpinned", counts: counts.into_iter().collect() })
+    }
+
+    /// An optional value.
+    pub fn maybe<T>(value: Option<T>, make: impl FnOnce(T) -> Value) -> Value {
+        value.map_or(Value::Absent, make)
+    }
+
+    /// The 95 % confidence interval of an estimate.
+    pub fn interval(&self) -> Option<Interval> {
+        match self {
+            Value::Estimate(_, interval) => Some(*interval),
+            Value::Number(_, interval) | Value::Percent(_, interval) => *interval,
+            _ => None,
+        }
+    }
+
+    /// For sorting: larger is more.
+    fn magnitude(&self) -> f64 {
+        match self {
+            Value::Count(n) | Value::Estimate(n, _) | Value::Bytes(n) | Value::Time(n) | Value::Address(n) => *n as f64,
+            Value::Number(x, _) | Value::Percent(x, _) => *x,
+            Value::PerNode(PerNode { counts, .. }) => counts.iter().map(|(_, n)| *n as f64).sum(),
+            Value::Flag(flag) => f64::from(u8::from(*flag)),
+            _ => f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Report {
+    /// A report that everyone sees and that has nothing to doubt.
+    pub fn new(section: &'static str, key: &'static str, title: impl Into<String>, shape: Shape) -> Self {
+        Report { section, key, title: title.into(), doubts: Vec::new(), shape, shown: Shown::Everywhere }
+    }
+
+    /// The same with doubts.
+    pub fn doubting(self, doubts: Vec<String>) -> Self {
+        Report { doubts, ..self }
+    }
+
+    /// The same, for `shown` only.
+    pub fn only(self, shown: Shown) -> Self {
+        Report { shown, ..self }
+    }
+
+    /// The value of a record's field.
+    pub fn field(&self, key: &str) -> Option<&Value> {
+        match &self.shape {
+            Shape::Record(fields) => fields.iter().find(|field| field.key == key).map(|field| &field.value),
+            _ => None,
+        }
+    }
+
+    /// The value in a row and column of a table.
+    pub fn cell(&self, row: usize, key: &str) -> Option<&Value> {
+        let Shape::Table(table) = &self.shape else { return None };
+        let column = table.columns.iter().position(|column| column.key == key)?;
+        table.rows.get(row)?.get(column)
+    }
+
+    /// Sorts a table by a metric, largest first; equals keep their order. False when it has no such column.
+    pub fn sort(&mut self, metric: &str) -> bool {
+        let Shape::Table(table) = &mut self.shape else { return false };
+        let Some(column) = table.columns.iter().position(|c| c.metric.is_some_and(|m| m.name == metric)) else {
+            return false;
+        };
+        table.rows.sort_by(|a, b| b[column].magnitude().total_cmp(&a[column].magnitude()));
+        true
+    }
+
+    /// Keeps the first `rows` rows of a table, and remembers how many it left out.
+    pub fn limit(&mut self, rows: usize) {
+        if let Shape::Table(table) = &mut self.shape {
+            table.omitted += table.rows.len().saturating_sub(rows);
+            table.rows.truncate(rows);
+        }
+    }
+
+    /// The metrics that [`Report::sort`] takes here.
+    pub fn sort_keys(&self) -> Vec<&'static str> {
+        match &self.shape {
+            Shape::Table(table) => table.columns.iter().filter_map(|c| c.metric).map(|m| m.name).collect(),
+            _ => Vec::new(),
+        }
+    }
+}

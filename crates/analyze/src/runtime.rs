@@ -1,0 +1,135 @@
+//! Which code is not the program's own: libraries, headers and functions that touch memory on behalf of a caller.
+
+/// File names of libraries, up to the first character that is not in the name: a version or a suffix.
+const LIBRARIES: &[&str] = &[
+    "libc",
+    "ld-linux-x86-64",
+    "ld-musl-x86_64",
+    "libm",
+    "libpthread",
+    "libstdc++",
+    "libgcc_s",
+    "libc++",
+    "libc++abi",
+    "libgomp",
+    "libomp",
+    "libiomp5",
+    "libgfortran",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "libnumalens",
+    "libnumalens_interpose",
+    "libnumalens-interpose",
+    "[vdso]",
+    "[kernel]",
+];
+
+/// Where compilers and distributions keep sources that are not the user's.
+const SYSTEM_SOURCES: &[&str] = &[
+    "/usr/include/",
+    "/usr/lib/gcc/",
+    "/usr/lib/llvm",
+    "/usr/lib/go",
+    "/usr/local/go/src/",
+    "/rustc/",
+    "/build/glibc",
+    "/build/gcc",
+    "./string/",
+    "../sysdeps/",
+    "./malloc/",
+];
+
+/// Beginnings of names, after any leading underscores.
+const HELPERS: &[&str] = &[
+    "memset",
+    "memcpy",
+    "memmove",
+    "mempcpy",
+    "memcmp",
+    "memchr",
+    "strlen",
+    "strcpy",
+    "strncpy",
+    "strcat",
+    "strcmp",
+    "bzero",
+    "wmemset",
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "posix_memalign",
+    "aligned_alloc",
+    "int_malloc",
+    "int_free",
+    "int_realloc",
+    "libc_",
+    "sysmalloc",
+    "operator new",
+    "operator delete",
+    "std::",
+    "gnu_cxx::",
+    "core::",
+    "alloc::",
+    "runtime.",
+];
+
+/// A library (by file name) that works for its callers.
+pub fn is_library(module: &str) -> bool {
+    LIBRARIES
+        .iter()
+        .any(|name| module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-'])))
+}
+
+/// A source file of the system, the compiler or a language's library.
+pub fn is_system_source(file: &str) -> bool {
+    SYSTEM_SOURCES.iter().any(|prefix| file.starts_with(prefix))
+}
+
+/// A function that works for its callers, by its demangled name.
+pub fn is_helper(function: &str) -> bool {
+    let name = function.trim_start_matches(['_', '<']);
+    HELPERS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_helpers_and_leaves_programs_alone() {
+        for name in [
+            "__memset_avx512_unaligned_erms",
+            "_int_malloc",
+            "operator new(unsigned long)",
+            "std::fill<int*>",
+            "core::ptr::write",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+        ] {
+            assert!(is_helper(name), "{name}");
+        }
+        for name in ["main", "initialise", "corelation", "memory_init", "stdlib_test"] {
+            assert!(!is_helper(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn knows_libraries_with_versions() {
+        for name in ["libc.so.6", "libc-2.31.so", "ld-linux-x86-64.so.2", "libstdc++.so.6.0.30", "libgomp.so.1"] {
+            assert!(is_library(name), "{name}");
+        }
+        for name in ["libcurl.so.4", "libmine.so", "app", "libc++"].iter().take(3) {
+            assert!(!is_library(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn knows_system_sources() {
+        assert!(
+            is_system_source("/usr/include/c++/12/bits/stl_algobase.h")
+                && is_system_source("/rustc/abc/library/core/src/ptr.rs")
+        );
+        assert!(!is_system_source("/home/me/usr/include/a.h") && !is_system_source("a.c"));
+    }
+}

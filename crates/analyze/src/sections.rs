@@ -1,0 +1,158 @@
+//! The sections of a report: one row each.
+
+use crate::load::{LoadError, Need, Options};
+use crate::report::{Report, Shape, Table};
+use crate::study::Study;
+use crate::{
+    access_matrix, allocation_matrix, code_matrix, first_touch, functions, lines, machine, objects, pages, placements,
+    summary, threads, timeline,
+};
+use numalens_profile::Profile;
+
+/// A section.
+pub struct Section {
+    /// The name after `--section`.
+    pub name: &'static str,
+    /// What it answers.
+    pub help: &'static str,
+    /// Tables to read for it.
+    needs: &'static [Need],
+    run: fn(&Study) -> Vec<Report>,
+    /// Whether a report on the terminal shows it without being asked.
+    pub first_screen: bool,
+}
+
+impl Section {
+    /// Runs the analysis on a study that was loaded with this section among the wanted ones.
+    pub fn run(&self, study: &Study) -> Vec<Report> {
+        (self.run)(study)
+    }
+}
+
+/// Every section, in the order in which reports show them.
+pub static ALL: &[Section] = &[
+    Section {
+        name: "summary",
+        help: "the figures of the whole program",
+        needs: &[Need::Sites, Need::Pages, Need::Placed],
+        run: summary::run,
+        first_screen: true,
+    },
+    Section {
+        name: "matrix",
+        help: "accesses by thread's node and page's home",
+        needs: &[Need::Sites],
+        run: access_matrix::run,
+        first_screen: true,
+    },
+    Section {
+        name: "allocation-matrix",
+        help: "allocated bytes by thread's node and pages' home",
+        needs: &[Need::Allocations, Need::Placed],
+        run: allocation_matrix::run,
+        first_screen: false,
+    },
+    Section {
+        name: "code-matrix",
+        help: "executed code by thread's node and code page's home",
+        needs: &[Need::Fetches, Need::Sites],
+        run: code_matrix::run,
+        first_screen: false,
+    },
+    Section {
+        name: "threads",
+        help: "who accesses what",
+        needs: &[Need::Sites, Need::Placed],
+        run: threads::run,
+        first_screen: false,
+    },
+    Section {
+        name: "functions",
+        help: "accesses by function",
+        needs: &[Need::Sites, Need::Placed, Need::Names],
+        run: functions::run,
+        first_screen: true,
+    },
+    Section {
+        name: "lines",
+        help: "accesses by source line",
+        needs: &[Need::Sites, Need::Placed, Need::Names],
+        run: lines::run,
+        first_screen: true,
+    },
+    Section {
+        name: "objects",
+        help: "accesses by allocation, variable, file, code, stack",
+        needs: &[Need::Sites, Need::Objects, Need::Names],
+        run: objects::run,
+        first_screen: true,
+    },
+    Section {
+        name: "first-touch",
+        help: "which line placed the pages, and where",
+        needs: &[Need::Placed, Need::Names],
+        run: first_touch::run,
+        first_screen: true,
+    },
+    Section {
+        name: "pages",
+        help: "the pages that most remote accesses go to",
+        needs: &[Need::Pages, Need::Names],
+        run: pages::run,
+        first_screen: false,
+    },
+    Section {
+        name: "placements",
+        help: "where threads were allowed to run, and why",
+        needs: &[],
+        run: placements::run,
+        first_screen: false,
+    },
+    Section {
+        name: "timeline",
+        help: "classes of accesses and placed pages over time",
+        needs: &[Need::Sites, Need::Placed],
+        run: timeline::run,
+        first_screen: false,
+    },
+    Section {
+        name: "machine",
+        help: "nodes, CPUs, memory, distances",
+        needs: &[],
+        run: machine::run,
+        first_screen: false,
+    },
+];
+
+/// The section of a name.
+pub fn named(name: &str) -> Option<&'static Section> {
+    ALL.iter().find(|section| section.name == name)
+}
+
+/// Loads what these sections need and runs them. The first report is always `meta`.
+///
+/// # Errors
+/// The profile cannot be read; a process is not in it.
+pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Vec<Report>, LoadError> {
+    let study = load(profile, options, sections)?;
+    let mut reports = vec![study.about.report()];
+    reports.extend(sections.iter().flat_map(|section| section.run(&study)));
+    Ok(reports)
+}
+
+/// Loads what these sections need.
+///
+/// # Errors
+/// As [`run`].
+pub fn load(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Study, LoadError> {
+    let needs: Vec<Need> = sections.iter().flat_map(|section| section.needs).copied().collect();
+    Study::load(profile, options, &needs)
+}
+
+/// Every metric that tables of these reports can be sorted by, in the registry's order.
+pub fn sort_keys(reports: &[Report]) -> Vec<&'static str> {
+    let offered = |name: &str| {
+        reports.iter().any(|report| matches!(&report.shape, Shape::Table(Table { columns, .. }) if columns.iter().any(|c| c.metric.is_some_and(|m| m.name == name))))
+    };
+    crate::metrics::ALL.iter().map(|metric| metric.name).filter(|name| offered(name)).collect()
+}

@@ -1,0 +1,80 @@
+//! A profile as analyses read it: dimensions as rows, facts folded. Read once, shared by all sections of a report.
+
+use crate::about::About;
+use crate::code::Code;
+use crate::counts::Counts;
+use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::pinning::PinningLog;
+use crate::placed::FirstTouches;
+use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
+use numalens_profile::tables::{Allocation, Object, PlacedPages, Placement, Process, Thread};
+use numalens_topology::{Machine, NodeId};
+use rustc_hash::FxHashMap;
+
+/// Everything that analyses read.
+pub struct Study {
+    pub about: About,
+    pub machine: Machine,
+    pub processes: Vec<Process>,
+    pub threads: FxHashMap<ThreadId, Thread>,
+    pub placements: Vec<Placement>,
+    pub pinning: PinningLog,
+    pub code: Code,
+    pub objects: FxHashMap<ObjectId, Object>,
+    /// Every period of every page, for questions about homes.
+    pub pages: Vec<PlacedPages>,
+    /// Those of them that are placements (see `placed`).
+    pub placed: Vec<PlacedPages>,
+    pub sites: SiteFacts,
+    pub by_object: ObjectFacts,
+    pub by_page: PageFacts,
+    pub fetches: CodeFacts,
+    pub allocations: Vec<Allocation>,
+}
+
+impl Study {
+    /// Accesses of everything.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for (key, tally) in &self.sites.sums {
+            total.add(key.class, *tally);
+        }
+        total
+    }
+
+    /// Accesses by thread.
+    pub fn by_thread(&self) -> FxHashMap<ThreadId, Counts> {
+        let mut threads: FxHashMap<ThreadId, Counts> = FxHashMap::default();
+        for (key, tally) in &self.sites.sums {
+            threads.entry(key.thread).or_default().add(key.class, *tally);
+        }
+        threads
+    }
+
+    /// Placed pages of everything.
+    pub fn first_touches(&self) -> FirstTouches {
+        let mut sum = FirstTouches::default();
+        self.placed.iter().for_each(|row| sum.add(row));
+        sum
+    }
+
+    /// The nodes of matrices: the machine's, and whatever else the facts name (a profile of a machine that changed).
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.machine.nodes.iter().map(|node| node.id).collect();
+        nodes.extend(self.sites.sums.keys().flat_map(|key| [key.node, key.home]).flatten());
+        nodes.extend(self.fetches.instructions.keys().flat_map(|key| [key.node, key.home]).flatten());
+        nodes.sort();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Kernel's number of a process.
+    pub fn pid(&self, process: ProcessId) -> Option<u32> {
+        self.processes.iter().find(|p| p.process == process).map(|p| p.pid)
+    }
+
+    /// What the sections of accesses have to say beforehand.
+    pub fn access_doubts(&self) -> Vec<String> {
+        if self.sites.sums.is_empty() { vec!["no accesses were recorded".to_string()] } else { Vec::new() }
+    }
+}

@@ -1,0 +1,96 @@
+//! `numalens export`
+
+use super::input;
+use clap::ValueEnum;
+use miette::{IntoDiagnostic, WrapErr, miette};
+use numalens_analyze::sections::{self, Section};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Write a recording in the form of another program.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  numalens export app-1234.numalens --to csv -o app-csv\n\nThe directory gets one file per table of the report: lines.csv, objects.csv, matrix-access.csv, ...\nThe profile itself is a directory of Parquet tables, which DuckDB, Polars and pandas read as it is."
+)]
+pub struct Args {
+    #[command(flatten)]
+    input: input::Args,
+
+    #[arg(long, value_enum)]
+    to: Form,
+
+    /// The directory to make
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Replace an existing output
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// The form to write.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A directory with a CSV file for each table of the report
+    Csv,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    let Form::Csv = args.to;
+    let replaceable = check_output(&args.output, args.force)?;
+    let loaded = input::load(&args.input)?;
+    let wanted: Vec<&Section> = sections::ALL.iter().collect();
+    let reports = sections::run(&loaded.profile, &args.input.options(), &wanted).into_diagnostic()?;
+    let cannot = || format!("cannot make {}", args.output.display());
+    // Beside the output, so that the rename stays within one file system.
+    let mut aside = args.output.clone().into_os_string();
+    aside.push(format!(".{}", std::process::id()));
+    let aside = PathBuf::from(aside);
+    std::fs::create_dir(&aside).into_diagnostic().wrap_err_with(cannot)?;
+    let written = numalens_view::csv::write_all(&reports, &aside).into_diagnostic().and_then(|files| {
+        if replaceable {
+            std::fs::remove_dir_all(&args.output)
+                .into_diagnostic()
+                .wrap_err_with(|| format!("cannot replace {}", args.output.display()))?;
+        }
+        std::fs::rename(&aside, &args.output).into_diagnostic().wrap_err_with(cannot)?;
+        Ok(files)
+    });
+    let files = written.inspect_err(|_| {
+        // Best effort: the error that matters is the one before.
+        let _ = std::fs::remove_dir_all(&aside);
+    })?;
+    eprintln!("numalens: {} files in {}", files.len(), args.output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is an output to replace: an empty directory, or with `force` one that holds nothing but CSV files.
+fn check_output(output: &Path, force: bool) -> Result<bool, miette::Report> {
+    let entries = match std::fs::read_dir(output) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => {
+            return Err(error)
+                .into_diagnostic()
+                .wrap_err_with(|| format!("cannot use {} as output directory", output.display()));
+        }
+    };
+    for entry in entries {
+        let name = PathBuf::from(entry.into_diagnostic()?.file_name());
+        if !force {
+            return Err(miette!(
+                "{} exists already: choose another output or replace it with --force",
+                output.display()
+            ));
+        }
+        if name.extension().is_none_or(|ending| ending != "csv") {
+            return Err(miette!(
+                "{} holds {}, which is not an export's: choose another output",
+                output.display(),
+                name.display()
+            ));
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,64 @@
+//! What `report` and `export` share: opening a profile, giving it names, choosing processes.
+
+use miette::IntoDiagnostic;
+use numalens_analyze::Options;
+use numalens_analyze::report::Report;
+use numalens_profile::Profile;
+use std::path::PathBuf;
+
+/// The profile and what of it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A .numalens directory, also of a recording that still runs, or a packed file
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+
+    /// Only the process with this pid (may be repeated)
+    #[arg(long = "process", value_name = "PID")]
+    processes: Vec<u32>,
+
+    /// Where binaries and sources went: a path that begins with OLD is looked up under NEW (may be repeated)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = numalens_symbolize::parse_source_map)]
+    source_map: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Args {
+    /// What to read of the profile.
+    pub fn options(&self) -> Options {
+        Options { pids: self.processes.clone() }
+    }
+}
+
+/// An opened profile.
+pub struct Loaded {
+    pub profile: Profile,
+    /// What the search for names found wanting, what concerns most sites first.
+    pub doubts: Vec<String>,
+}
+
+/// Opens the profile; finds names when it has none yet, or when the user says where else to look.
+pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
+    let profile = Profile::open(&args.profile).into_diagnostic()?;
+    let mut doubts = Vec::new();
+    let nameless = profile.count::<numalens_profile::tables::Frame>().into_diagnostic()? == 0;
+    if nameless || !args.source_map.is_empty() {
+        let options = numalens_symbolize::Options { path_map: args.source_map.clone(), ..Default::default() };
+        let mut outcome = numalens_symbolize::symbolize(&profile, &options).into_diagnostic()?;
+        outcome.doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));
+        doubts.extend(outcome.doubts.iter().map(ToString::to_string));
+    }
+    Ok(Loaded { profile, doubts })
+}
+
+/// The most doubts about names that a report shows.
+const MOST_DOUBTS: usize = 5;
+
+/// Puts doubts about names where names are shown.
+pub fn add_doubts(reports: &mut [Report], doubts: &[String]) {
+    for report in reports.iter_mut().filter(|report| report.section == "lines") {
+        report.doubts.extend(doubts.iter().take(MOST_DOUBTS).cloned());
+        if doubts.len() > MOST_DOUBTS {
+            report.doubts.push(format!("and {} more like these", doubts.len() - MOST_DOUBTS));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! `numalens record`
+
+use clap::ValueEnum;
+use numalens_analyze::sections;
+use numalens_collect::doctor;
+use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
+use numalens_collect::sample::launch::LaunchError;
+use numalens_collect::sample::perf::Scope;
+use numalens_collect::sample::session::SessionOptions;
+use numalens_profile::{Meta, Profile};
+use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
+use numalens_view::text::{self, Look};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, SystemTime};
+
+/// numalens itself failed; the numbers are those of env, nohup and timeout.
+const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Run a program, or watch a running one, and record where its memory accesses go.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  numalens record -- ./app --size 1000\n  numalens record -o run.numalens --machine 4x8 -- ./app\n  numalens record --pid 1234 --duration 10\n\nThe program's output, input, exit status and fatal signal stay its own. numalens' own failures exit with 125, a command that cannot be executed with 126, one that is not found with 127."
+)]
+pub struct Args {
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required_unless_present_any = ["pid", "all"], conflicts_with_all = ["pid", "all"])]
+    command: Vec<OsString>,
+
+    /// Where the profile goes; %p is replaced by the pid, %r by the MPI rank, %h by the host [default: COMMAND-PID.numalens]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+
+    /// How the program is watched
+    #[arg(long, value_enum, default_value_t = Engine::Sample)]
+    engine: Engine,
+
+    /// real, NxC, a preset (`numalens machine list`) or an hwloc XML file [default: real when the host has several
+    /// nodes with memory, else a virtual machine of 4 nodes]
+    #[arg(long, value_name = "MACHINE", default_value = "default", hide_default_value = true)]
+    machine: String,
+
+    /// Threads on a virtual machine: spread (thread i on node i mod N), compact, none (all unpinned)
+    #[arg(long, value_name = "PLACEMENT", default_value = "spread")]
+    placement: ThreadPlacement,
+
+    /// Pages on a virtual machine: first-touch, interleave, bind:NODE, random:SEED
+    #[arg(long, value_name = "POLICY", default_value = "first-touch")]
+    policy: PagePolicy,
+
+    /// Samples per second and CPU
+    #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    frequency: u64,
+
+    /// Watch a running process
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+
+    /// Watch the whole system
+    #[arg(short, long, conflicts_with = "pid")]
+    all: bool,
+
+    /// Stop recording after so many seconds; the program goes on
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
+
+    /// Count accesses relative to the stack pointer too
+    #[arg(long)]
+    stack: bool,
+
+    /// Do not record the children of the program
+    #[arg(long)]
+    no_follow: bool,
+
+    /// Time bins of the profile at most
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    time_bins: u32,
+
+    /// Nothing of numalens on standard error but errors
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Replace an existing profile (otherwise a number is appended)
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// The engines.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// Page faults exactly, accesses by sampling: a few percent of cost
+    Sample,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(|| "not a time in the future".to_owned())
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    let Engine::Sample = args.engine;
+    let (options, target) = match prepare(&args) {
+        Ok(prepared) => prepared,
+        Err(message) => {
+            eprintln!("numalens: {message}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if !args.quiet {
+        eprintln!("numalens: {}", introduction(&args, &options));
+    }
+    let name = |pid| output_path(&args, pid);
+    let mut progress = |progress: Progress<'_>| report_progress(args.quiet, &progress);
+    match engine::record(&target, options, name, &mut progress) {
+        Ok(outcome) => {
+            name_everything(&outcome.profile);
+            if !args.quiet {
+                summarise(&outcome.profile);
+            }
+            Ok(outcome.status.map_or(ExitCode::SUCCESS, end_like))
+        }
+        Err(error) => Ok(failed(&error, &target)),
+    }
+}
+
+fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
+    let host = Machine::host().map_err(|error| error.to_string())?;
+    let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
+    args.policy.check(&machine).map_err(|error| error.to_string())?;
+    let target = match args.pid {
+        Some(pid) => Target::Pid(pid),
+        None if args.all => Target::All,
+        None => Target::Launch(args.command.clone()),
+    };
+    let meta = Meta {
+        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
+        host: host_name(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: "sample".to_owned(),
+        machine_name: machine.name.clone(),
+        machine_virtual: machine.is_virtual,
+        placement: if machine.is_virtual { args.placement.to_string() } else { String::new() },
+        policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
+        start_time: rfc3339(SystemTime::now()),
+        frequency: Some(args.frequency as f64),
+        environment: std::env::vars().filter(|(name, _)| matters_to_placement(name)).collect(),
+        ..Meta::default()
+    };
+    let session = SessionOptions {
+        machine,
+        placement: args.placement,
+        policy: args.policy,
+        time_bins: args.time_bins,
+        stack: args.stack,
+        period: 1,
+        follow: !args.no_follow,
+    };
+    let options = RecordOptions { session, frequency: args.frequency, duration: args.duration, force: args.force, meta };
+    Ok((options, target))
+}
+
+fn matters_to_placement(name: &str) -> bool {
+    ["OMP_", "GOMP_", "KMP_", "SLURM_", "GOMAXPROCS", "GHCRTS", "MALLOC_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn introduction(args: &Args, options: &RecordOptions) -> String {
+    let machine = &options.session.machine;
+    let what = if machine.is_virtual {
+        format!(
+            "simulating placement on the virtual machine {} ({} nodes; the program does not see it), threads {}, pages {}",
+            machine.name,
+            machine.nodes.len(),
+            args.placement,
+            args.policy
+        )
+    } else {
+        format!("on this machine's {} nodes", machine.nodes.len())
+    };
+    format!("sampling at {} Hz, {what}", args.frequency)
+}
+
+/// The profile's path: what the user asked for with its placeholders filled, or COMMAND-PID.numalens; numbered when it
+/// exists and may not be replaced.
+fn output_path(args: &Args, pid: Option<i32>) -> PathBuf {
+    let pid = pid.map_or_else(|| "all".to_owned(), |pid| pid.to_string());
+    let wanted = match &args.output {
+        Some(path) => {
+            let text = path.to_string_lossy();
+            PathBuf::from(text.replace("%p", &pid).replace("%r", &rank()).replace("%h", &host_name()))
+        }
+        None => {
+            let program = args.command.first().and_then(|program| Path::new(program).file_name());
+            let program = program.map_or_else(|| "system".to_owned(), |name| name.to_string_lossy().into_owned());
+            PathBuf::from(if args.all { "system.numalens".to_owned() } else { format!("{program}-{pid}.numalens") })
+        }
+    };
+    if args.force {
+        return wanted;
+    }
+    let taken = |path: &Path| path.exists() || with_suffix(path, ".partial").exists();
+    let stem = wanted.with_extension("");
+    let extension = wanted.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
+    std::iter::once(wanted.clone())
+        .chain((2u32..).map(|number| with_suffix(&stem, &format!("-{number}{extension}"))))
+        .find(|path| !taken(path))
+        .unwrap_or(wanted)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// The MPI rank, from the variables of the usual launchers; 0 without one.
+fn rank() -> String {
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .unwrap_or_else(|| "0".to_owned())
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+fn report_progress(quiet: bool, progress: &Progress<'_>) {
+    match progress {
+        Progress::WriteFailed(error) => {
+            eprintln!("numalens: the profile could not be brought up to date ({error}); recording goes on, and it will be tried again");
+        }
+        Progress::Grown(bytes) if !quiet => eprintln!("numalens: the profile has grown to {} MiB", bytes >> 20),
+        Progress::Limited(what) if !quiet => eprintln!("numalens: {what}"),
+        _ => {}
+    }
+}
+
+/// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
+fn name_everything(path: &Path) {
+    let named = Profile::open(path)
+        .map_err(|error| error.to_string())
+        .and_then(|profile| numalens_symbolize::symbolize(&profile, &Default::default()).map_err(|error| error.to_string()));
+    if let Err(error) = named {
+        eprintln!("numalens: functions and lines could not be found: {error}");
+    }
+}
+
+fn summarise(path: &Path) {
+    let wanted: Vec<_> = sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
+    let reports = Profile::open(path)
+        .map_err(|error| error.to_string())
+        .and_then(|profile| sections::run(&profile, &Default::default(), &wanted).map_err(|error| error.to_string()));
+    match reports {
+        Ok(reports) => {
+            let color = std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+            eprint!("{}", text::closing_summary(&reports, path, Look { color, width: None }));
+        }
+        Err(error) => eprintln!("numalens: the profile {} cannot be summarised: {error}", path.display()),
+    }
+}
+
+/// Ends as the program ended: its exit status, or its fatal signal.
+fn end_like(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal() {
+        // SAFETY: plain calls with valid arguments; the process is about to end. No core dump: it would be numalens'.
+        unsafe {
+            let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &no_core);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0)));
+    }
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
+}
+
+fn failed(error: &RecordError, target: &Target) -> ExitCode {
+    eprintln!("numalens: {error}");
+    match error {
+        RecordError::Launch(LaunchError::NotFound(_)) => ExitCode::from(NOT_FOUND),
+        RecordError::Launch(LaunchError::NotExecutable(..)) => ExitCode::from(NOT_EXECUTABLE),
+        RecordError::Open(open) => {
+            let scope = match target {
+                Target::All => Scope::Everything,
+                Target::Pid(pid) => Scope::Running(*pid),
+                Target::Launch(_) => Scope::FromExec(0),
+            };
+            let paranoid = doctor::perf_event_paranoid();
+            eprintln!("numalens: {}", doctor::explain_perf_open_failure(open.error.raw_os_error().unwrap_or(0), paranoid, scope));
+            ExitCode::from(FAILED)
+        }
+        _ => ExitCode::from(FAILED),
+    }
+}
+
+/// A time as RFC 3339 in UTC, to the second.
+fn rfc3339(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()) as libc::time_t;
+    // SAFETY: an all-zero tm is valid; gmtime_r only fills it.
+    let parts = unsafe {
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&seconds, &mut parts);
+        parts
+    };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        parts.tm_year + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec
+    )
+}

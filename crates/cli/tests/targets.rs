@@ -1,0 +1,114 @@
+//! The planted fault of every target is found on a virtual machine: `record`, `report`, and targets/expectations.toml.
+//!
+//! Class shares are compared with the CPU time that each thread of the target itself spent in its loops, so that a busy
+//! host does not matter. Needs perf events; where the kernel refuses them `record` fails, and so do these tests.
+
+use numalens_lab::expectation::{self, compare_shares};
+use numalens_lab::machine::Machine;
+use numalens_lab::truth::Truth;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Nodes of the virtual machine, one CPU each.
+const NODES: u16 = 4;
+
+fn targets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets").canonicalize().unwrap()
+}
+
+/// Builds all targets, once.
+fn build() {
+    static BUILT: OnceLock<bool> = OnceLock::new();
+    let built = BUILT.get_or_init(|| Command::new("make").args(["-s", "-C"]).arg(targets()).status().unwrap().success());
+    assert!(built, "the targets do not build");
+}
+
+/// Records a target, on its own, and compares.
+fn finds_the_fault(name: &str) {
+    // One at a time: two targets at once would halve each other's samples per second of test.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    build();
+    let program = targets().join("build").join(name);
+    if !program.exists() {
+        eprintln!("{name} was not built here: its compiler is missing");
+        return;
+    }
+    let expectation = expectation::of(&targets(), name).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (profile, truth) = (directory.path().join("p.numalens"), directory.path().join("truth.json"));
+    let native = Command::new(&program).args(["--size", "16"]).output().unwrap();
+    let recorded = numalens()
+        .args(["record", "--engine", "sample", "-q", "--machine", &format!("{NODES}x1"), "-o"])
+        .arg(&profile)
+        .args(&expectation.record)
+        .arg("--")
+        .arg(&program)
+        .args(["--size", "16", "--truth"])
+        .arg(&truth)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&recorded.stderr);
+    assert!(recorded.status.success(), "record: {}: {errors}", recorded.status);
+    assert_eq!(recorded.stdout, native.stdout, "a recorded program prints what it prints alone");
+    assert_eq!(recorded.stderr, native.stderr, "-q keeps numalens silent");
+    let checked = numalens().arg("check").arg(&profile).output().unwrap();
+    assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
+
+    let report = numalens().arg("report").arg(&profile).args(["--format", "json"]).output().unwrap();
+    assert!(report.status.success(), "report: {}", String::from_utf8_lossy(&report.stderr));
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let mut doubts = expectation.doubts(&report, &targets()).unwrap();
+    if let (Some(tag), false) = (&expectation.line, expectation.classes.is_empty()) {
+        doubts.extend(shares(&report, directory.path(), tag, expectation.record.is_empty()));
+    }
+    assert!(doubts.is_empty(), "{name}:\n  {}", doubts.join("\n  "));
+}
+
+fn numalens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_numalens"))
+}
+
+/// The classes of the top line against those of the truth, placed as the virtual machine places.
+fn shares(report: &Value, directory: &Path, tag: &str, spread: bool) -> Vec<String> {
+    let mut truths = Truth::read_all(directory, "truth.json").unwrap();
+    truths.iter_mut().for_each(|truth| truth.place(NODES, spread));
+    let four = Machine::find("dist4").unwrap();
+    let classes = report["lines"][0]["classes"].as_object().cloned().unwrap_or_default();
+    let counted: BTreeMap<String, u64> =
+        classes.iter().filter_map(|(class, count)| Some((class.clone(), count.as_f64()? as u64))).collect();
+    compare_shares(&Truth::shares(&truths, tag, four), &counted)
+}
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { finds_the_fault(stringify!($name)) })*
+
+        /// No target that can be judged on a virtual machine is left out.
+        #[test]
+        fn every_target_is_here() {
+            let here = [$(stringify!($name)),*];
+            for (name, expectation) in expectation::all(&targets()).unwrap() {
+                assert_eq!(here.contains(&name.as_str()), expectation.r#virtual, "{name}");
+            }
+        }
+    };
+}
+
+targets! {
+    serial_init_pthreads
+    serial_init_omp
+    serial_init_fortran
+    serial_init_rust
+    serial_init_haskell
+    unpinned
+    read_mostly_table
+    shared_read_write
+    main_allocates_private
+    false_sharing
+    fork_share_within
+    remote_code
+}

@@ -1,0 +1,396 @@
+//! The sample engine's loop: start or find the target, watch it, take in what comes, write it down.
+
+use super::hardware;
+use super::heap::{HeapChannel, HeapOptions};
+use super::launch::{Child, LaunchError, Waiting};
+use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
+use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions};
+use super::signals;
+use numalens_profile::{Meta, Writer};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A command, from its first instruction on.
+    Launch(Vec<OsString>),
+    /// A running process.
+    Pid(i32),
+    /// All that runs on this machine.
+    All,
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    pub session: SessionOptions,
+    /// Samples per second and CPU.
+    pub frequency: u64,
+    /// Stop after so long.
+    pub duration: Option<Duration>,
+    /// Replace an existing profile.
+    pub force: bool,
+    /// What is known about the recording beforehand.
+    pub meta: Meta,
+}
+
+/// What became of a recording.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The profile.
+    pub profile: PathBuf,
+    /// How the launched command ended.
+    pub status: Option<ExitStatus>,
+}
+
+/// Why a recording failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("process {0} does not exist")]
+    NoProcess(i32),
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// The target ran, but its profile could not be finished; what was written before is at `partial`.
+    #[error("the profile could not be written: {error}. What was collected until the last checkpoint is in {}", partial.display())]
+    Output { error: OutputError, partial: PathBuf, status: Option<ExitStatus> },
+    #[error(transparent)]
+    Create(OutputError),
+}
+
+/// What the caller may want to tell its user while a recording runs.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The profile has grown to so many bytes.
+    Grown(u64),
+    /// A checkpoint could not be written; it will be tried again.
+    WriteFailed(&'a OutputError),
+    /// Something that limits what will be seen.
+    Limited(&'a str),
+}
+
+/// The rings are looked at this often, more often while much comes in.
+const SLOWEST_LOOK: Duration = Duration::from_millis(40);
+const FASTEST_LOOK: Duration = Duration::from_millis(2);
+/// Records in a look that make the next one come sooner, and later.
+const MANY: usize = 2000;
+const FEW: usize = 300;
+/// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may allow
+/// less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
+const RINGS_BYTES: usize = 64 << 20;
+const RING_BYTES: usize = 32 << 20;
+/// How long a process that is about to end waits for its pages to be looked up.
+const HANDSHAKE: Duration = Duration::from_millis(500);
+/// The first announcement of the profile's size.
+const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
+
+/// Records `target` into the profile that `path` names once the target's pid is known.
+///
+/// # Errors
+/// See [`RecordError`]; nothing has run when the error is one of `Launch`, `Open` or `Create`.
+pub fn record(
+    target: &Target,
+    mut options: RecordOptions,
+    path: impl FnOnce(Option<i32>) -> PathBuf,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Outcome, RecordError> {
+    let cpus: Vec<u32> = online_cpus();
+    let channel = match target {
+        Target::Launch(_) => open_channel(progress),
+        _ => None,
+    };
+    let waiting = match target {
+        Target::Launch(command) => {
+            let theirs = std::env::var_os("LD_PRELOAD");
+            let extra = channel.as_ref().map(|channel| channel.environment(theirs.as_deref())).unwrap_or_default();
+            Some(Waiting::start(command, &extra)?)
+        }
+        _ => None,
+    };
+    raise_descriptor_limit();
+    let scope = match (&waiting, target) {
+        (Some(waiting), _) => Scope::FromExec(waiting.pid()),
+        (None, Target::Pid(pid)) => Scope::Running(*pid),
+        _ => Scope::Everything,
+    };
+    let path = path(waiting.as_ref().map(Waiting::pid).or(if let Target::Pid(pid) = target { Some(*pid) } else { None }));
+    let (mut perf, plans) = open_events(scope, &cpus, &mut options, progress).map_err(|error| match scope {
+        Scope::Running(pid) if error.gone => RecordError::NoProcess(pid),
+        _ => RecordError::Open(error),
+    })?;
+    if let Target::Pid(pid) = target {
+        watch_other_threads(&mut perf, *pid, &plans, &cpus);
+    }
+    let writer = Writer::create(&path, options.force).map_err(RecordError::Create)?;
+    let partial = writer.partial().to_owned();
+    let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    let mut recorder = Recorder {
+        perf,
+        channel,
+        session,
+        meta: options.meta.clone(),
+        later: HeapNotes::default(),
+        announced: FIRST_ANNOUNCEMENT,
+        last_checkpoint: Instant::now(),
+        checkpoint_cost: Duration::ZERO,
+        last_reread: Instant::now(),
+        heap_lost: 0,
+        began: Instant::now(),
+    };
+    signals::catch();
+    match target {
+        Target::Pid(pid) => {
+            recorder.session.adopt(*pid, "observed");
+            recorder.perf.enable();
+        }
+        Target::All => recorder.perf.enable(),
+        Target::Launch(_) => {
+            if let Some(waiting) = &waiting {
+                recorder.session.adopt(waiting.pid(), "start");
+            }
+        }
+    }
+    let child = waiting.map(Waiting::release).transpose()?;
+    let status = recorder.watch(target, child.as_ref(), options.duration, progress);
+    let status = recorder.wind_up(child.as_ref(), status);
+    let mut meta = recorder.meta;
+    meta.exit_status = status.map_or_else(|| "unknown".to_owned(), describe);
+    let profile = recorder.session.finish(&mut meta).map_err(|error| RecordError::Output { error, partial, status })?;
+    Ok(Outcome { profile, status })
+}
+
+/// Opens the events: hardware samples of memory accesses where there are any, else the clock.
+fn open_events(
+    scope: Scope,
+    cpus: &[u32],
+    options: &mut RecordOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<(PerfEvents, Vec<EventPlan>), OpenError> {
+    let always = [EventPlan::side(), EventPlan::faults()];
+    let ring_bytes = (RINGS_BYTES / cpus.len().max(1)).clamp(1 << 19, RING_BYTES);
+    let ring_pages = (ring_bytes / 4096 + 1).next_power_of_two() / 2;
+    let frequency = options.frequency.max(1);
+    if let Some(hardware) = hardware::detect(Path::new("/sys")) {
+        let sampled = hardware.events.iter().map(|event| EventPlan::hardware(event, frequency));
+        let plans: Vec<_> = always.iter().cloned().chain(sampled).collect();
+        match PerfEvents::open(scope, &plans, cpus, ring_pages) {
+            Ok(perf) => {
+                options.session.period = 1;
+                options.meta.period = 1;
+                options.meta.unit = "estimated accesses".to_owned();
+                options.meta.unit_note = "accesses sampled by the processor, each counted as many as it stands for".to_owned();
+                return Ok((perf, plans));
+            }
+            Err(error) => progress(Progress::Limited(&format!("{error}; the CPU clock is used instead"))),
+        }
+    }
+    let period = 1_000_000_000 / frequency;
+    options.session.period = period;
+    options.meta.period = period;
+    options.meta.unit = "time at memory instructions".to_owned();
+    options.meta.unit_note =
+        "clock samples weigh time: slow accesses count more than fast ones; they do not count accesses".to_owned();
+    let plans: Vec<_> = always.into_iter().chain([EventPlan::clock(period)]).collect();
+    Ok((PerfEvents::open(scope, &plans, cpus, ring_pages)?, plans))
+}
+
+fn open_channel(progress: &mut dyn FnMut(Progress<'_>)) -> Option<HeapChannel> {
+    let options = HeapOptions { handshake: Some(HANDSHAKE), ..HeapOptions::default() };
+    match HeapChannel::create(&options) {
+        Ok(channel) => Some(channel),
+        Err(error) => {
+            progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
+            None
+        }
+    }
+}
+
+/// A running process has threads already; each must be watched by itself.
+fn watch_other_threads(perf: &mut PerfEvents, pid: i32, plans: &[EventPlan], cpus: &[u32]) {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    let tids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
+    for tid in tids.filter(|&tid| tid != pid) {
+        // A thread that ends meanwhile is no error.
+        let _ = perf.add(Scope::Running(tid), plans, cpus);
+    }
+}
+
+struct Recorder {
+    perf: PerfEvents,
+    channel: Option<HeapChannel>,
+    session: Session,
+    meta: Meta,
+    later: HeapNotes,
+    announced: u64,
+    last_checkpoint: Instant,
+    checkpoint_cost: Duration,
+    last_reread: Instant,
+    heap_lost: u64,
+    began: Instant,
+}
+
+impl Recorder {
+    /// Takes in what comes until the target has ended, the time is over or the user has had enough.
+    fn watch(&mut self, target: &Target, child: Option<&Child>, limit: Option<Duration>, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
+        let mut pause = FASTEST_LOOK;
+        loop {
+            self.pause(pause);
+            let records = self.look(false);
+            pause = match records {
+                MANY.. => (pause / 2).max(FASTEST_LOOK),
+                0..=FEW => (pause * 2).min(SLOWEST_LOOK),
+                _ => pause,
+            };
+            self.now_and_then(progress);
+            if let Some(child) = child {
+                signals::pass_on(child);
+                if let Some(status) = child.try_wait() {
+                    return Some(status);
+                }
+            } else if signals::wanted_to_stop() {
+                return None;
+            }
+            if limit.is_some_and(|limit| self.began.elapsed() >= limit) {
+                return None;
+            }
+            if let Target::Pid(pid) = target
+                && !Path::new(&format!("/proc/{pid}")).exists()
+            {
+                return None;
+            }
+        }
+    }
+
+    fn pause(&mut self, time: Duration) {
+        match &mut self.channel {
+            Some(channel) => {
+                channel.wait(time);
+            }
+            None => std::thread::sleep(time),
+        }
+    }
+
+    /// Takes in what the rings hold; returns how many records.
+    fn look(&mut self, all: bool) -> usize {
+        let mut notes = std::mem::take(&mut self.later);
+        if let Some(channel) = &mut self.channel {
+            let summary = channel.drain(&mut |event| notes.push(event));
+            self.heap_lost += summary.lost;
+        }
+        // A process that waits to end is quiet: all that it did is in the rings.
+        let waiting = std::mem::take(&mut notes.waiting);
+        let batch = self.perf.drain(all || !waiting.is_empty());
+        self.later = notes.hold_back_after(batch.horizon);
+        let mut records = batch.records.iter().peekable();
+        for note in notes.iter() {
+            while let Some(record) = records.next_if(|record| record.time <= note.time) {
+                self.session.handle(&batch, record);
+            }
+            self.session.handle_heap(&notes, note);
+        }
+        records.for_each(|record| self.session.handle(&batch, record));
+        self.session.settle();
+        for pid in waiting {
+            self.session.observe_placements(true);
+            self.session.reconcile(pid as i32);
+            if let Some(channel) = &mut self.channel {
+                channel.acknowledge(pid);
+            }
+        }
+        batch.records.len()
+    }
+
+    /// What need not be done at every look.
+    fn now_and_then(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
+        let reread_due = self.last_reread.elapsed() > Duration::from_millis(500);
+        self.session.observe_placements(reread_due);
+        if reread_due {
+            self.last_reread = Instant::now();
+            self.session.reread_homes();
+        }
+        // Checkpoints may cost a twentieth of the time.
+        let interval = (self.checkpoint_cost * 20).max(Duration::from_secs(2));
+        if self.last_checkpoint.elapsed() > interval {
+            let begun = Instant::now();
+            self.session.live_pids().into_iter().for_each(|pid| self.session.reconcile(pid));
+            self.note_losses();
+            if let Err(error) = self.session.checkpoint(&mut self.meta) {
+                progress(Progress::WriteFailed(&error));
+            }
+            self.checkpoint_cost = begun.elapsed();
+            self.last_checkpoint = Instant::now();
+        }
+        if self.session.bytes_written() >= self.announced {
+            progress(Progress::Grown(self.session.bytes_written()));
+            self.announced *= 2;
+        }
+    }
+
+    fn note_losses(&mut self) {
+        if self.heap_lost > 0 {
+            self.meta.losses.insert("heap records".to_owned(), self.heap_lost);
+        }
+        if self.perf.unreadable > 0 {
+            self.meta.losses.insert("unreadable perf records".to_owned(), self.perf.unreadable);
+        }
+    }
+
+    /// The end: what is still in the rings, and the status of a command that outlives its recording.
+    fn wind_up(&mut self, child: Option<&Child>, status: Option<ExitStatus>) -> Option<ExitStatus> {
+        if status.is_none() {
+            self.session.live_pids().into_iter().for_each(|pid| self.session.reconcile(pid));
+        }
+        self.perf.disable();
+        self.look(true);
+        self.note_losses();
+        let still_running = self.session.live_pids();
+        if let (Some(child), Some(status)) = (child, status) {
+            self.session.ended(child.pid, describe(status));
+        }
+        let left = still_running.iter().filter(|&&pid| child.is_none_or(|child| child.pid != pid)).count();
+        if child.is_some() && left > 0 {
+            self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
+        }
+        // The channel closes with the recorder: nobody may wait for it any more.
+        self.channel = None;
+        match (child, status) {
+            (Some(child), None) => loop {
+                signals::pass_on(child);
+                if let Some(status) = child.try_wait() {
+                    return Some(status);
+                }
+                std::thread::sleep(SLOWEST_LOOK);
+            },
+            (_, status) => status,
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn online_cpus() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    numalens_topology::CpuSet::parse(text.trim()).map(|cpus| cpus.iter().collect()).unwrap_or_else(|_| vec![0])
+}
+
+/// Every event of every CPU is a descriptor. The child has been forked already: its limit stays what it was.
+fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

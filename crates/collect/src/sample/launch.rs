@@ -1,0 +1,167 @@
+//! Starting the target so that nothing of it escapes: it waits before its exec until it is watched.
+
+use std::ffi::{CString, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// Why a command cannot be run, before anything ran.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("`{0}`: command not found")]
+    NotFound(String),
+    #[error("`{0}` cannot be run: {1}")]
+    NotExecutable(String, String),
+    #[error("cannot start the command: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A child that waits to be released.
+pub struct Waiting {
+    pid: i32,
+    release: std::fs::File,
+    outcome: std::fs::File,
+    name: String,
+}
+
+/// A child that runs.
+pub struct Child {
+    pub pid: i32,
+}
+
+impl Waiting {
+    /// Forks a child that will run `command` with `extra` variables in its environment, once released.
+    ///
+    /// # Errors
+    /// The command does not exist, is a directory, or may not be executed: found out before anything runs.
+    pub fn start(command: &[OsString], extra: &[(OsString, OsString)]) -> Result<Self, LaunchError> {
+        let program = command.first().ok_or_else(|| LaunchError::NotFound(String::new()))?;
+        let name = program.to_string_lossy().into_owned();
+        let path = find(program.as_ref(), &name)?;
+        let c = |text: &std::ffi::OsStr| CString::new(text.as_bytes()).map_err(|_| LaunchError::NotExecutable(name.clone(), "its name or an argument holds a NUL byte".into()));
+        let path = c(path.as_os_str())?;
+        let arguments = command.iter().map(|word| c(word)).collect::<Result<Vec<_>, _>>()?;
+        let kept = std::env::vars_os().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));
+        let variables = kept.chain(extra.iter().cloned()).map(|(name, value)| {
+            let mut pair = name.into_vec();
+            pair.push(b'=');
+            pair.extend_from_slice(value.as_bytes());
+            CString::new(pair).map_err(io::Error::from)
+        });
+        let variables = variables.collect::<Result<Vec<_>, _>>()?;
+        let (go, release) = pipe()?;
+        let (outcome, failed) = pipe()?;
+        let pointers = |words: &[CString]| -> Vec<*const libc::c_char> {
+            words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        // SAFETY: the child calls only async-signal-safe functions (close, read, signal, execve, write, _exit) on memory
+        // prepared before the fork.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => Err(io::Error::last_os_error().into()),
+            0 => {
+                // SAFETY: as above; all pointers are to live, NUL-terminated arrays of this copy of the memory.
+                unsafe {
+                    let mut byte = 0u8;
+                    libc::close(release.as_raw_fd());
+                    // End of file instead of a byte: the collector died or gave up, so nothing must run unwatched.
+                    if libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
+                        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                        libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+                        let errno = *libc::__errno_location();
+                        libc::write(failed.as_raw_fd(), (&raw const errno).cast(), 4);
+                    }
+                    libc::_exit(127)
+                }
+            }
+            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name }),
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Lets the child exec.
+    ///
+    /// # Errors
+    /// The exec itself failed.
+    pub fn release(mut self) -> Result<Child, LaunchError> {
+        self.release.write_all(&[1])?;
+        drop(self.release);
+        let mut errno = [0u8; 4];
+        match self.outcome.read_exact(&mut errno) {
+            Ok(()) => {
+                let _ = (Child { pid: self.pid }).wait();
+                let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+                Err(LaunchError::NotExecutable(self.name, explain(&error)))
+            }
+            // The pipe closed at the exec.
+            Err(_) => Ok(Child { pid: self.pid }),
+        }
+    }
+}
+
+impl Child {
+    /// How it ended, if it has.
+    pub fn try_wait(&self) -> Option<ExitStatus> {
+        self.wait_with(libc::WNOHANG)
+    }
+
+    fn wait(&self) -> Option<ExitStatus> {
+        self.wait_with(0)
+    }
+
+    fn wait_with(&self, flags: i32) -> Option<ExitStatus> {
+        let mut status = 0;
+        // SAFETY: a word for the status; waits for our own child.
+        let pid = unsafe { libc::waitpid(self.pid, &mut status, flags) };
+        (pid == self.pid).then(|| ExitStatus::from_raw(status))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: our own child that has not been waited for: the pid cannot have been reused.
+        unsafe { libc::kill(self.pid, signal) };
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(io::Error::from)
+}
+
+fn find(program: &Path, name: &str) -> Result<PathBuf, LaunchError> {
+    let found = if name.contains('/') {
+        program.to_owned()
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let candidates: Vec<PathBuf> =
+            std::env::split_paths(&path).map(|folder| folder.join(program)).filter(|file| file.is_file()).collect();
+        let executable = candidates.iter().find(|file| may_execute(file));
+        executable.or(candidates.first()).cloned().ok_or_else(|| LaunchError::NotFound(name.to_owned()))?
+    };
+    let refused = |why: &str| LaunchError::NotExecutable(name.to_owned(), why.to_owned());
+    match found.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LaunchError::NotFound(name.to_owned())),
+        Err(error) => Err(refused(&explain(&error))),
+        Ok(meta) if meta.is_dir() => Err(refused("it is a directory")),
+        Ok(_) if !may_execute(&found) => Err(refused("permission denied (is it executable? chmod +x)")),
+        Ok(_) => Ok(found),
+    }
+}
+
+fn may_execute(file: &Path) -> bool {
+    nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok()
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOEXEC) => "not a program: neither an ELF file nor a script that begins with #!".to_owned(),
+        Some(libc::ENOENT) => "its interpreter (the loader, or what #! names) does not exist".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,284 @@
+//! The fact tables under construction, and the time bins they share.
+
+use numalens_aggregate::{Counts, Facts, TimeBins};
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use numalens_profile::words::{Access, Class};
+use numalens_topology::NodeId;
+
+/// Facts held before bins are widened to make room: about 100 MB.
+const MOST_FACTS: usize = 500_000;
+/// Bins start this wide.
+const FIRST_BIN_NS: u64 = 10_000_000;
+/// Below this many bins, pages are merged into regions instead.
+const FEWEST_BINS: u32 = 8;
+/// Pages of a region, where pages had to be merged.
+const REGION: u64 = 512;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct PageKey {
+    process: ProcessId,
+    bin: Bin,
+    thread: ThreadId,
+    page: Page,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct SiteKey {
+    process: ProcessId,
+    bin: Bin,
+    thread: ThreadId,
+    node: Option<NodeId>,
+    site: SiteId,
+    home: Option<NodeId>,
+    class: Class,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ObjectKey {
+    site: SiteKey,
+    object: ObjectId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct CodeKey {
+    process: ProcessId,
+    bin: Bin,
+    thread: ThreadId,
+    node: Option<NodeId>,
+    page: Page,
+    module: Option<ModuleId>,
+    home: Option<NodeId>,
+}
+
+/// One access, attributed in every dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributed {
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    pub bin: Bin,
+    pub node: Option<NodeId>,
+    pub site: SiteId,
+    pub page: Page,
+    pub object: ObjectId,
+    pub home: Option<NodeId>,
+    pub class: Class,
+    pub access: Access,
+    /// What it counts: 1 for a clock sample, the number of accesses that a hardware sample stands for.
+    pub weight: u64,
+}
+
+/// The facts of a recording.
+pub struct FactTables {
+    bins: TimeBins,
+    bin_limit: u32,
+    pages: Facts<PageKey>,
+    sites: Facts<SiteKey>,
+    objects: Facts<ObjectKey>,
+    code: Facts<CodeKey>,
+    /// Pages stand for regions of [`REGION`] pages.
+    regions: bool,
+    /// What was given up to stay within memory, for `meta`.
+    pub coarsened: Vec<String>,
+}
+
+impl FactTables {
+    /// Tables with at most `bin_limit` time bins.
+    pub fn new(bin_limit: u32) -> Self {
+        FactTables {
+            bins: TimeBins::new(FIRST_BIN_NS, bin_limit),
+            bin_limit,
+            pages: Facts::default(),
+            sites: Facts::default(),
+            objects: Facts::default(),
+            code: Facts::default(),
+            regions: false,
+            coarsened: Vec::new(),
+        }
+    }
+
+    /// The bin of a time, and by how many halvings older bins have just become wider; the facts here have followed.
+    pub fn bin(&mut self, time_ns: u64) -> (Bin, u32) {
+        let (bin, halvings) = self.bins.bin(time_ns);
+        self.halve(halvings);
+        (Bin(bin), halvings)
+    }
+
+    pub fn bin_width_ns(&self) -> u64 {
+        self.bins.width_ns()
+    }
+
+    pub fn bin_count(&self, duration_ns: u64) -> u32 {
+        self.bins.count(duration_ns)
+    }
+
+    fn halve(&mut self, halvings: u32) {
+        if halvings == 0 {
+            return;
+        }
+        let bin = |bin: Bin| Bin(bin.0.checked_shr(halvings).unwrap_or(0));
+        self.pages.rekey(|key| PageKey { bin: bin(key.bin), ..key });
+        self.sites.rekey(|key| SiteKey { bin: bin(key.bin), ..key });
+        self.objects.rekey(|key| ObjectKey { site: SiteKey { bin: bin(key.site.bin), ..key.site }, ..key });
+        self.code.rekey(|key| CodeKey { bin: bin(key.bin), ..key });
+    }
+
+    /// Counts one sampled access. A read-modify-write is a read and a write.
+    pub fn add_access(&mut self, access: Attributed) {
+        let Attributed { process, thread, bin, node, site, page, object, home, class, access, weight } = access;
+        let counts = Counts {
+            reads: if access == Access::Write { 0 } else { weight },
+            writes: if access == Access::Read { 0 } else { weight },
+            samples: 1,
+        };
+        let page = if self.regions { Page(page.0 / REGION * REGION) } else { page };
+        let key = SiteKey { process, bin, thread, node, site, home, class };
+        self.pages.add(PageKey { process, bin, thread, page }, counts);
+        self.sites.add(key, counts);
+        self.objects.add(ObjectKey { site: key, object }, counts);
+    }
+
+    /// Counts one sample of the instruction pointer.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn add_code(
+        &mut self,
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        page: Page,
+        module: Option<ModuleId>,
+        home: Option<NodeId>,
+    ) {
+        let key = CodeKey { process, bin, thread, node, page, module, home };
+        self.code.add(key, Counts { reads: 1, writes: 0, samples: 1 });
+    }
+
+    /// Number of facts held.
+    pub fn len(&self) -> usize {
+        self.pages.len() + self.sites.len() + self.objects.len() + self.code.len()
+    }
+
+    /// Makes room when there are too many facts. Returns by how many halvings bins became wider.
+    pub fn keep_within_limits(&mut self, now_ns: u64) -> u32 {
+        if self.len() < MOST_FACTS {
+            return 0;
+        }
+        if self.bin_count(now_ns) > FEWEST_BINS.min(self.bin_limit) {
+            self.bins.coarsen();
+            self.halve(1);
+            let note = "time bins were widened to hold the facts in memory".to_owned();
+            if !self.coarsened.contains(&note) {
+                self.coarsened.push(note);
+            }
+            return 1;
+        }
+        if !self.regions {
+            self.regions = true;
+            self.pages.rekey(|key| PageKey { page: Page(key.page.0 / REGION * REGION), ..key });
+            self.coarsened.push("page_accesses: pages were merged into regions of 2 MiB".to_owned());
+        }
+        0
+    }
+
+    pub fn page_rows(&self, period: u64) -> impl Iterator<Item = tables::PageAccess> {
+        self.pages.sorted().into_iter().map(move |(key, counts)| tables::PageAccess {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            page: key.page,
+            reads: counts.reads,
+            writes: counts.writes,
+            samples: counts.samples,
+            period,
+        })
+    }
+
+    pub fn site_rows(&self, period: u64) -> impl Iterator<Item = tables::SiteAccess> {
+        self.sites.sorted().into_iter().map(move |(key, counts)| tables::SiteAccess {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            node: key.node,
+            site: key.site,
+            home: key.home,
+            class: key.class,
+            reads: counts.reads,
+            writes: counts.writes,
+            samples: counts.samples,
+            period,
+        })
+    }
+
+    pub fn object_rows(&self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> {
+        self.objects.sorted().into_iter().map(move |(ObjectKey { site: key, object }, counts)| {
+            tables::ObjectAccess {
+                process: key.process,
+                bin: key.bin,
+                thread: key.thread,
+                node: key.node,
+                site: key.site,
+                object,
+                home: key.home,
+                class: key.class,
+                reads: counts.reads,
+                writes: counts.writes,
+                samples: counts.samples,
+                period,
+            }
+        })
+    }
+
+    pub fn code_rows(&self, period: u64) -> impl Iterator<Item = tables::CodeFetch> {
+        self.code.sorted().into_iter().map(move |(key, counts)| tables::CodeFetch {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            node: key.node,
+            page: key.page,
+            module: key.module,
+            home: key.home,
+            instructions: counts.reads,
+            period,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(page: u64, bin: Bin) -> Attributed {
+        Attributed {
+            process: ProcessId(0),
+            thread: ThreadId(0),
+            bin,
+            node: None,
+            site: SiteId(0),
+            page: Page(page),
+            object: ObjectId(0),
+            home: None,
+            class: Class::Unplaced,
+            access: Access::ReadWrite,
+            weight: 1,
+        }
+    }
+
+    #[test]
+    fn memory_stays_bounded_and_nothing_is_lost() {
+        let mut facts = FactTables::new(200);
+        let total = 900_000u64;
+        for n in 0..total {
+            let time = n * 40_000;
+            let (bin, _) = facts.bin(time);
+            facts.add_access(access(n * 7, bin));
+            facts.keep_within_limits(time);
+        }
+        assert!(facts.len() <= MOST_FACTS);
+        assert!(!facts.coarsened.is_empty());
+        let sum = |reads: u64, row: u64| reads + row;
+        assert_eq!(facts.page_rows(1).map(|row| row.reads).fold(0, sum), total);
+        assert_eq!(facts.site_rows(1).map(|row| row.writes).fold(0, sum), total);
+        assert_eq!(facts.object_rows(1).map(|row| u64::from(row.samples)).fold(0, sum), total);
+    }
+}

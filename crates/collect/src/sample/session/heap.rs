@@ -1,0 +1,261 @@
+//! What the interposer in the target tells: heap blocks, memory that came and went, threads that were bound.
+//!
+//! Its events must be seen in order with the kernel's: a block is allocated, then touched, then freed. So they are
+//! copied out of the channel first ([`HeapNotes`]) and merged by time with the records of the same batch.
+
+use super::objects::NewBlock;
+use super::process::{Caller, LiveProcess};
+use super::{Session, bound};
+use crate::sample::heap::{Call, HeapEvent};
+use numalens_profile::ids::Page;
+use numalens_profile::tables;
+use numalens_profile::words;
+use numalens_topology::CpuSet;
+use std::ops::Range;
+use std::path::Path;
+
+/// An event, copied.
+#[derive(Clone, Debug)]
+pub struct HeapNote {
+    /// `CLOCK_MONOTONIC`.
+    pub time: u64,
+    pid: i32,
+    tid: u32,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Alloc { call: Call, address: u64, size: u64, weight: u64, ip: u64, sp: u64, bp: u64, stack: Range<usize>, map: Option<(u32, u32, u64)> },
+    Free { address: u64 },
+    Unmapped { address: u64, size: u64 },
+    Moved { old: u64, old_size: u64, new: u64, new_size: u64 },
+    Placed { tid: u32, cpus: Option<CpuSet> },
+    PolicyChanged { thread: Option<u32> },
+    PagesMoved { target: i32 },
+    Began,
+    Leaves,
+}
+
+/// The events of one drain, by time.
+#[derive(Default)]
+pub struct HeapNotes {
+    notes: Vec<HeapNote>,
+    stacks: Vec<u8>,
+    /// Processes that wait to be let go.
+    pub waiting: Vec<u32>,
+}
+
+impl HeapNotes {
+    /// Copies an event.
+    pub fn push(&mut self, event: HeapEvent<'_>) {
+        let (time, pid, tid, what) = match event {
+            HeapEvent::Alloc { time_ns, pid, tid, call, address, size, weight, ip, sp, bp, stack, protection, flags, offset, .. } => {
+                let start = self.stacks.len();
+                self.stacks.extend_from_slice(stack);
+                let map = (call == Call::Mmap).then_some((protection, flags, offset));
+                let stack = start..self.stacks.len();
+                (time_ns, pid, tid, What::Alloc { call, address, size, weight, ip, sp, bp, stack, map })
+            }
+            HeapEvent::Free { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Free { address }),
+            HeapEvent::Munmap { time_ns, pid, tid, address, size } => (time_ns, pid, tid, What::Unmapped { address, size }),
+            HeapEvent::Mremap { time_ns, pid, tid, old, old_size, new, new_size } => {
+                (time_ns, pid, tid, What::Moved { old, old_size, new, new_size })
+            }
+            HeapEvent::ThreadPlaced { time_ns, pid, tid, placed, cpus, ask } => {
+                let cpus = (!ask).then(|| cpu_set(cpus));
+                (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
+            }
+            HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged { thread: Some(tid) }),
+            HeapEvent::Mbind { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged { thread: None }),
+            HeapEvent::MigratePages { time_ns, pid, tid, target } | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
+                (time_ns, pid, tid, What::PagesMoved { target: if target == 0 { pid as i32 } else { target as i32 } })
+            }
+            HeapEvent::ProcessStart { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::Began),
+            HeapEvent::Exec { time_ns, pid, tid, waits } | HeapEvent::ProcessExit { time_ns, pid, tid, waits, .. } => {
+                if waits {
+                    self.waiting.push(pid);
+                }
+                (time_ns, pid, tid, What::Leaves)
+            }
+            HeapEvent::ThreadStart { .. } | HeapEvent::ForkChild { .. } | HeapEvent::ExecFailed { .. } => return,
+        };
+        self.notes.push(HeapNote { time, pid: pid as i32, tid, what });
+    }
+
+    /// The events, by time after [`HeapNotes::hold_back_after`].
+    pub fn iter(&self) -> impl Iterator<Item = &HeapNote> {
+        self.notes.iter()
+    }
+
+    /// Keeps what happened until `horizon`, in order of time, and returns the rest.
+    pub fn hold_back_after(&mut self, horizon: u64) -> HeapNotes {
+        self.notes.sort_by_key(|note| note.time);
+        let ready = self.notes.partition_point(|note| note.time <= horizon);
+        let mut rest = HeapNotes::default();
+        for mut note in self.notes.split_off(ready) {
+            if let What::Alloc { stack, .. } = &mut note.what {
+                let start = rest.stacks.len();
+                rest.stacks.extend_from_slice(self.stacks.get(stack.clone()).unwrap_or(&[]));
+                *stack = start..rest.stacks.len();
+            }
+            rest.notes.push(note);
+        }
+        rest
+    }
+
+    fn stack(&self, range: &Range<usize>) -> &[u8] {
+        self.stacks.get(range.clone()).unwrap_or(&[])
+    }
+}
+
+fn cpu_set(words: &[u64]) -> CpuSet {
+    (0..).zip(words).flat_map(|(index, &word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit)).collect()
+}
+
+fn call(call: Call) -> words::Call {
+    match call {
+        Call::Malloc => words::Call::Malloc,
+        Call::Calloc => words::Call::Calloc,
+        Call::Realloc => words::Call::Realloc,
+        Call::Aligned => words::Call::Aligned,
+        Call::New => words::Call::New,
+        Call::Mmap => words::Call::Mmap,
+    }
+}
+
+impl Session {
+    /// Takes in one event of the interposer.
+    pub fn handle_heap(&mut self, notes: &HeapNotes, note: &HeapNote) {
+        let time_ns = self.since_start(note.time);
+        self.now_ns = self.now_ns.max(time_ns);
+        let pid = note.pid;
+        if !self.live.contains_key(&pid) {
+            // Its fork has not been seen yet, or it is not ours: the channel's memory is the target's to write.
+            return;
+        }
+        match &note.what {
+            What::Alloc { call: how, address, size, weight, ip, sp, bp, stack, map } => {
+                let bytes = notes.stack(stack);
+                if let Some(map) = map {
+                    self.mapped(pid, *address, *size, *map);
+                }
+                self.allocated(note, time_ns, *how, *address, *size, *weight, (*ip, *sp, *bp), bytes);
+            }
+            What::Free { address } => {
+                let Some(live) = self.live.get_mut(&pid) else { return };
+                let released = self.objects.release(&mut live.blocks, *address, time_ns);
+                self.log_release(note, time_ns, words::Call::Free, *address, released);
+            }
+            What::Unmapped { address, size } => self.unmapped(note, time_ns, *address, *size),
+            What::Moved { old, old_size, new, new_size } => {
+                let moved = self.live.get(&pid).and_then(|live| live.vmas.find(*old).cloned());
+                if old != new || new_size < old_size {
+                    self.unmapped(note, time_ns, *old, *old_size);
+                }
+                if let (Some(mut vma), Some(live)) = (moved, self.live.get_mut(&pid)) {
+                    (vma.start, vma.end) = (*new, new.saturating_add(*new_size));
+                    live.map(&mut self.images, vma);
+                }
+            }
+            What::Placed { tid, cpus } => {
+                if self.options.machine.is_virtual {
+                    return;
+                }
+                let asked = || crate::homes::thread_affinity(*tid as i32).ok();
+                let Some(cpus) = cpus.clone().filter(|cpus| !cpus.is_empty()).or_else(asked) else { return };
+                let Some(thread) = self.threads.get(*tid) else { return };
+                let bound = bound(&self.options.machine, cpus, thread.bound.policy.clone());
+                self.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
+            }
+            What::PolicyChanged { thread } => {
+                if thread.is_some() {
+                    self.observe_placements(true);
+                }
+            }
+            What::PagesMoved { target } => {
+                if let Some(live) = self.live.get_mut(target) {
+                    live.reread_from = Page(0);
+                }
+            }
+            What::Began => {
+                let Some(live) = self.live.get(&pid) else { return };
+                self.processes[live.id.0 as usize].heap_observed = true;
+            }
+            What::Leaves => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what an allocation is")]
+    fn allocated(&mut self, note: &HeapNote, time_ns: u64, how: Call, address: u64, size: u64, weight: u64, (ip, sp, bp): (u64, u64, u64), bytes: &[u8]) {
+        let Some(thread) = self.threads.get(note.tid).map(|thread| thread.id) else { return };
+        let Some(live) = self.live.get_mut(&note.pid) else { return };
+        // The frame of the caller is entered at its call: one byte before the return address.
+        let at_call = ip.wrapping_sub(1);
+        let caller = Caller { ip: at_call, sp, bp, registers: None };
+        let stack = live.stack(&mut self.images, &caller, bytes, &[]);
+        let site = Some(self.images.code.site(live.place(at_call)));
+        let new = NewBlock { process: live.id, thread, time_ns, address, size, weight, site, stack };
+        let object = self.objects.allocate(&mut live.blocks, &new);
+        let process = live.id;
+        self.output.add_allocation(tables::Allocation {
+            process,
+            time_ns,
+            thread,
+            object: Some(object),
+            call: call(how),
+            address,
+            bytes: size,
+            weight: weight.max(size),
+        });
+    }
+
+    fn log_release(&mut self, note: &HeapNote, time_ns: u64, how: words::Call, address: u64, released: Option<(numalens_profile::ids::ObjectId, u64)>) {
+        let (Some((object, size)), Some(thread), Some(live)) =
+            (released, self.threads.get(note.tid).map(|thread| thread.id), self.live.get(&note.pid))
+        else {
+            return;
+        };
+        self.output.add_allocation(tables::Allocation {
+            process: live.id,
+            time_ns,
+            thread,
+            object: Some(object),
+            call: how,
+            address,
+            bytes: size,
+            weight: size,
+        });
+    }
+
+    fn mapped(&mut self, pid: i32, address: u64, size: u64, (protection, flags, offset): (u32, u32, u64)) {
+        const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
+        if flags & ANONYMOUS == 0 {
+            // A file's mapping comes from the kernel, with its name.
+            return;
+        }
+        let shared = flags & libc::MAP_SHARED as u32 != 0;
+        let vma = LiveProcess::vma_of(address, address.saturating_add(size), offset, protection, shared, 0, Path::new(""));
+        if let Some(live) = self.live.get_mut(&pid)
+            && live.vmas.find(address).is_none()
+        {
+            live.map(&mut self.images, vma);
+        }
+    }
+
+    fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) {
+        let bin = self.bin(time_ns);
+        // Faults of this batch came before: their pages must be known before they are forgotten.
+        self.settle();
+        let Some(live) = self.live.get_mut(&note.pid) else { return };
+        let id = live.id;
+        let end = address.saturating_add(size);
+        let whole = live.blocks.find(address).filter(|(start, block)| *start == address && block.end <= end);
+        let released = whole.map(|(_, block)| (block.object, block.end - address));
+        self.objects.release_range(&mut live.blocks, address..end, time_ns);
+        live.unmap(address, end);
+        let gone = live.pages.forget(Page::of(address), Page::of(end.saturating_add(4095)));
+        self.close_runs(id, &gone, Some(bin));
+        self.log_release(note, time_ns, words::Call::Munmap, address, released);
+    }
+}

@@ -1,0 +1,104 @@
+//! Interned dimensions: modules, sites, call stacks. Each gets a dense id at first sight.
+
+use numalens_profile::ids::{ModuleId, SiteId, StackId};
+use numalens_profile::tables;
+use rustc_hash::FxHashMap;
+
+/// Nodes that the stack tree may have. A program with more distinct call paths keeps the innermost frame of the rest.
+const MOST_STACK_NODES: usize = 1 << 20;
+
+/// The modules, sites and stacks met so far.
+#[derive(Default)]
+pub struct Code {
+    modules: Vec<(String, String)>,
+    module_ids: FxHashMap<(String, String), ModuleId>,
+    sites: Vec<Place>,
+    site_ids: FxHashMap<Place, SiteId>,
+    stacks: Vec<(Option<StackId>, SiteId)>,
+    stack_ids: FxHashMap<(Option<StackId>, SiteId), StackId>,
+    /// Stacks that were cut to one frame because the tree was full.
+    pub cut_stacks: u64,
+}
+
+/// An instruction: module and stated address in it, or an absolute address outside any module.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    pub module: Option<ModuleId>,
+    pub address: u64,
+}
+
+impl Code {
+    /// The id of the file at `path` with `build_id` (hexadecimal, empty when it has none).
+    pub fn module(&mut self, path: &str, build_id: &str) -> ModuleId {
+        let key = (path.to_owned(), build_id.to_owned());
+        *self.module_ids.entry(key).or_insert_with_key(|key| {
+            self.modules.push(key.clone());
+            ModuleId(self.modules.len() as u32 - 1)
+        })
+    }
+
+    /// The id of an instruction.
+    pub fn site(&mut self, place: Place) -> SiteId {
+        *self.site_ids.entry(place).or_insert_with(|| {
+            self.sites.push(place);
+            SiteId(self.sites.len() as u32 - 1)
+        })
+    }
+
+    /// The id of a call stack given innermost first; `None` for an empty one.
+    pub fn stack(&mut self, innermost_first: &[Place]) -> Option<StackId> {
+        let mut parent = None;
+        let full = self.stacks.len() >= MOST_STACK_NODES;
+        let frames = if full { &innermost_first[..innermost_first.len().min(1)] } else { innermost_first };
+        self.cut_stacks += u64::from(full);
+        for &place in frames.iter().rev() {
+            let node = (parent, self.site(place));
+            parent = Some(*self.stack_ids.entry(node).or_insert_with(|| {
+                self.stacks.push(node);
+                StackId(self.stacks.len() as u32 - 1)
+            }));
+        }
+        parent
+    }
+
+    pub fn module_rows(&self) -> impl Iterator<Item = tables::Module> + '_ {
+        self.modules.iter().zip(0..).map(|((path, build_id), id)| tables::Module {
+            module: ModuleId(id),
+            path: path.clone(),
+            build_id: build_id.clone(),
+        })
+    }
+
+    pub fn site_rows(&self) -> impl Iterator<Item = tables::Site> + '_ {
+        self.sites.iter().zip(0..).map(|(place, id)| tables::Site {
+            site: SiteId(id),
+            module: place.module,
+            address: place.address,
+        })
+    }
+
+    pub fn stack_rows(&self) -> impl Iterator<Item = tables::Stack> + '_ {
+        self.stacks
+            .iter()
+            .zip(0..)
+            .map(|(&(parent, site), id)| tables::Stack { stack: StackId(id), parent, site })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_share_their_callers() {
+        let mut code = Code::default();
+        let at = |address| Place { module: None, address };
+        let one = code.stack(&[at(3), at(2), at(1)]);
+        let two = code.stack(&[at(4), at(2), at(1)]);
+        assert_ne!(one, two);
+        assert_eq!(code.stack(&[at(3), at(2), at(1)]), one);
+        assert_eq!(code.stack_rows().count(), 4);
+        assert!(code.stack_rows().all(|row| row.parent < Some(row.stack)));
+        assert_eq!(code.stack(&[]), None);
+    }
+}

@@ -1,0 +1,644 @@
+//! From records to facts: who did what to which page, and where that page lived at the time.
+//!
+//! Records come in order of time, in batches. Some questions can only be put to the kernel, and cost a system call:
+//! where a page lives, how large it is. They are gathered while a batch is read and asked once at its end:
+//!
+//! ```text
+//!   batch --handle--> faults, accesses ----.
+//!     (threads, maps, stacks follow)       |  settle
+//!                                          '--------> homes asked in one go --> facts added
+//! ```
+//!
+//! Between the touch of a page and the question the page may have gone. Its home then follows from the CPU that
+//! touched it and is marked as inferred.
+
+mod facts;
+mod heap;
+mod intern;
+mod objects;
+mod output;
+mod pages;
+mod process;
+mod settle;
+mod threads;
+mod vmas;
+
+use super::perf::{Batch, EventKind, Payload, Record, Sampled};
+use crate::homes::{thread_affinity, thread_policy};
+use facts::FactTables;
+use numalens_isa as isa;
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use numalens_profile::words::{Access, Fault, Found, Source};
+use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
+use objects::Objects;
+pub use heap::HeapNotes;
+pub use output::{Output, OutputError};
+use pages::{Run, Touches};
+use process::{Caller, Images, LiveProcess};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use threads::{Bound, Threads};
+
+/// How a recording is to be interpreted.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    pub machine: Machine,
+    pub placement: ThreadPlacement,
+    pub policy: PagePolicy,
+    pub time_bins: u32,
+    /// Count accesses relative to the stack pointer too.
+    pub stack: bool,
+    /// Nanoseconds (clock) or accesses (hardware) that one sample stands for.
+    pub period: u64,
+    /// Record the children of the first process too.
+    pub follow: bool,
+}
+
+/// What was seen of samples and pages, for `meta`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Clock samples in user mode.
+    pub samples: u64,
+    /// Those given to an access.
+    pub resolved: u64,
+    /// Of the rest: at accesses relative to the stack pointer, left out unless asked for.
+    pub stack: u64,
+    /// Of the rest: no memory access found near the instruction.
+    pub no_access: u64,
+    /// Samples and faults in the interposer's own code: left out.
+    pub own: u64,
+    /// Page faults seen.
+    pub faults: u64,
+    /// Pages whose home was inferred because they were gone before it could be asked for.
+    pub inferred_homes: u64,
+    /// Pages that the kernel moved to another node while we watched.
+    pub migrated_pages: u64,
+    /// Records that the kernel had to drop.
+    pub lost: u64,
+}
+
+/// A fault waiting for the kernel's word on its page.
+struct PendingFault {
+    pid: i32,
+    page: Page,
+    cpu: u32,
+    touch: pages::Touch,
+    node: Option<NodeId>,
+    policy: String,
+    /// The faulting instruction only read.
+    read_only: bool,
+    may_be_huge: bool,
+}
+
+/// An access waiting for the home of its page.
+struct PendingAccess {
+    pid: i32,
+    process: ProcessId,
+    thread: ThreadId,
+    time_ns: u64,
+    cpu: u32,
+    node: Option<NodeId>,
+    site: SiteId,
+    stack: Option<StackId>,
+    object: ObjectId,
+    address: u64,
+    found: Found,
+    access: Access,
+    latency: Option<u32>,
+    source: Option<Source>,
+    period: u64,
+}
+
+/// A sample of the instruction pointer waiting for the home of its code page.
+struct PendingFetch {
+    pid: i32,
+    process: ProcessId,
+    thread: ThreadId,
+    time_ns: u64,
+    node: Option<NodeId>,
+    page: Page,
+    module: Option<ModuleId>,
+}
+
+/// The state of a recording.
+pub struct Session {
+    options: SessionOptions,
+    start_ns: u64,
+    now_ns: u64,
+    images: Images,
+    touches: Touches,
+    live: BTreeMap<i32, LiveProcess>,
+    processes: Vec<tables::Process>,
+    threads: Threads,
+    objects: Objects,
+    facts: FactTables,
+    pending_faults: Vec<PendingFault>,
+    pending_accesses: Vec<PendingAccess>,
+    pending_fetches: Vec<PendingFetch>,
+    closed_pages: output::ClosedPages,
+    output: Output,
+    pub tally: Tally,
+    first_pid: Option<i32>,
+}
+
+impl Session {
+    /// A session that writes to `output`. `start_ns` is now, on the clock of the records.
+    pub fn new(options: SessionOptions, output: Output, start_ns: u64) -> Self {
+        Session {
+            facts: FactTables::new(options.time_bins),
+            options,
+            start_ns,
+            now_ns: 0,
+            images: Images::default(),
+            touches: Touches::default(),
+            live: BTreeMap::new(),
+            processes: Vec::new(),
+            threads: Threads::default(),
+            objects: Objects::default(),
+            pending_faults: Vec::new(),
+            pending_accesses: Vec::new(),
+            pending_fetches: Vec::new(),
+            closed_pages: output::ClosedPages::default(),
+            output,
+            tally: Tally::default(),
+            first_pid: None,
+        }
+    }
+
+    /// Nanoseconds since the start of the recording.
+    fn since_start(&self, time: u64) -> u64 {
+        time.saturating_sub(self.start_ns)
+    }
+
+    /// The time bin of a moment; everything that holds bins follows when they become wider.
+    fn bin(&mut self, time_ns: u64) -> Bin {
+        let (bin, halvings) = self.facts.bin(time_ns);
+        self.widen(halvings);
+        bin
+    }
+
+    fn widen(&mut self, halvings: u32) {
+        if halvings > 0 {
+            self.touches.coarsen(halvings);
+            self.closed_pages.coarsen(halvings);
+        }
+    }
+
+    /// Adds a process that exists already, with its threads, as /proc shows it.
+    pub fn adopt(&mut self, pid: i32, cause: &str) -> ProcessId {
+        let now = self.now_ns;
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+        let command = words.join(" ").trim_end().to_owned();
+        let command = if command.is_empty() { comm(pid, pid) } else { command };
+        let id = self.begin_process(pid, None, command, now);
+        for tid in task_ids(pid) {
+            let name = comm(pid, tid);
+            self.begin_thread(id, pid, tid, &name, now, cause);
+        }
+        if let Some(process) = self.live.get_mut(&pid) {
+            process.read_maps(&mut self.images);
+        }
+        id
+    }
+
+    fn begin_process(&mut self, pid: i32, parent: Option<ProcessId>, command: String, time_ns: u64) -> ProcessId {
+        self.first_pid.get_or_insert(pid);
+        let id = ProcessId(self.processes.len() as u32);
+        self.processes.push(tables::Process {
+            process: id,
+            pid: pid as u32,
+            parent,
+            rank: None,
+            host: host_name(),
+            command,
+            start_ns: time_ns,
+            end_ns: None,
+            end: "running".to_owned(),
+            heap_observed: false,
+        });
+        let process = match parent.and_then(|_| self.parent_of(id)) {
+            Some(parent) => parent.fork(id, pid),
+            None => LiveProcess::new(id, pid),
+        };
+        self.live.insert(pid, process);
+        id
+    }
+
+    fn parent_of(&self, id: ProcessId) -> Option<&LiveProcess> {
+        let parent = self.processes.get(id.0 as usize)?.parent?;
+        self.live.values().find(|process| process.id == parent)
+    }
+
+    fn begin_thread(&mut self, process: ProcessId, pid: i32, tid: i32, name: &str, time_ns: u64, cause: &str) {
+        let bound = self.bound_of(pid, tid, self.threads.count());
+        let cause = if self.options.machine.is_virtual { "virtual machine" } else { cause };
+        self.threads.begin(process, tid as u32, name, time_ns, bound, cause);
+    }
+
+    /// Where a thread may run: simulated on a virtual machine (`index`: its place in the order of creation), asked for
+    /// on the real one.
+    fn bound_of(&self, pid: i32, tid: i32, index: usize) -> Bound {
+        let machine = &self.options.machine;
+        if machine.is_virtual {
+            let node = self.options.placement.node_of(machine, index);
+            let cpus = match node.and_then(|node| machine.node(node)) {
+                Some(node) => node.cpus.clone(),
+                None => machine.cpus(),
+            };
+            return Bound { cpus, node, policy: self.options.policy.to_string() };
+        }
+        let cpus = thread_affinity(tid).unwrap_or_else(|_| machine.cpus());
+        let policy = thread_policy(pid, tid).unwrap_or_else(|_| "default".to_owned());
+        bound(machine, cpus, policy)
+    }
+
+    /// Asks where every thread may run now (real machine only): changes nobody told us of.
+    pub fn observe_placements(&mut self, with_policies: bool) {
+        if self.options.machine.is_virtual {
+            return;
+        }
+        let tids: Vec<u32> = self.threads.tids().collect();
+        for tid in tids {
+            let Some(thread) = self.threads.get(tid) else { continue };
+            let Some(pid) = self.processes.get(thread.process.0 as usize).map(|row| row.pid as i32) else { continue };
+            let Ok(cpus) = thread_affinity(tid as i32) else { continue };
+            let policy = match with_policies.then(|| thread_policy(pid, tid as i32)) {
+                Some(Ok(policy)) => policy,
+                _ => thread.bound.policy.clone(),
+            };
+            let bound = bound(&self.options.machine, cpus, policy);
+            let now = self.now_ns;
+            self.threads.bind(tid, bound, now, "observed");
+        }
+    }
+
+    /// Takes in one record.
+    pub fn handle(&mut self, batch: &Batch, record: &Record) {
+        let time_ns = self.since_start(record.time);
+        self.now_ns = self.now_ns.max(time_ns);
+        let (pid, tid) = (record.pid as i32, record.tid as i32);
+        if let Payload::Lost { count } = record.payload {
+            self.tally.lost += count;
+            return;
+        }
+        if pid <= 0 {
+            return;
+        }
+        match &record.payload {
+            Payload::Forked { parent_pid, parent_tid: _ } => self.forked(pid, tid, *parent_pid as i32, time_ns),
+            Payload::Exited => self.exited(pid, tid, time_ns),
+            Payload::Named { name, exec } => self.named(pid, tid, name, *exec, time_ns),
+            Payload::Mapped { start, end, offset, prot, shared, inode, path } => {
+                self.known(pid);
+                let path = Path::new(std::ffi::OsStr::from_bytes(path));
+                let vma = LiveProcess::vma_of(*start, *end, *offset, *prot, *shared, *inode, path);
+                if let Some(process) = self.live.get_mut(&pid) {
+                    process.map(&mut self.images, vma);
+                }
+            }
+            Payload::SwitchedOut => self.threads.switched(record.tid, record.cpu, false),
+            Payload::SwitchedIn => self.threads.switched(record.tid, record.cpu, true),
+            Payload::Sampled(sampled) => self.sampled(batch, record, sampled, time_ns),
+            Payload::Lost { .. } => {}
+        }
+    }
+
+    /// Makes sure that the process is known; one that runs since before the recording is adopted.
+    fn known(&mut self, pid: i32) {
+        if !self.live.contains_key(&pid) {
+            self.adopt(pid, "observed");
+        }
+    }
+
+    fn forked(&mut self, pid: i32, tid: i32, parent_pid: i32, time_ns: u64) {
+        if pid == parent_pid {
+            self.known(pid);
+            let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
+            if self.threads.get(tid as u32).is_none() {
+                let name = comm(pid, tid);
+                self.begin_thread(process, pid, tid, &name, time_ns, "start");
+            }
+            return;
+        }
+        self.known(parent_pid);
+        let parent = self.live.get(&parent_pid).map(|process| process.id);
+        let command = parent
+            .and_then(|parent| self.processes.get(parent.0 as usize))
+            .map(|row| row.command.clone())
+            .unwrap_or_default();
+        let process = self.begin_process(pid, parent, command, time_ns);
+        let name = comm(pid, tid);
+        self.begin_thread(process, pid, tid, &name, time_ns, "start");
+    }
+
+    fn named(&mut self, pid: i32, tid: i32, name: &[u8], exec: bool, time_ns: u64) {
+        self.known(pid);
+        let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+        if exec {
+            self.settle();
+            self.close_memory(pid, time_ns);
+            if let Some(process) = self.live.get_mut(&pid) {
+                process.exec();
+                let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+                let row = &mut self.processes[process.id.0 as usize];
+                row.command = Some(words.join(" ").trim_end().to_owned()).filter(|c| !c.is_empty()).unwrap_or(name.clone());
+                row.heap_observed = false;
+                let id = process.id;
+                if self.threads.get(tid as u32).is_none() {
+                    self.begin_thread(id, pid, tid, &name, time_ns, "start");
+                }
+                // The other threads did not survive the exec.
+                let others: Vec<u32> = self.threads.tids().filter(|&other| {
+                    other != tid as u32 && self.threads.get(other).is_some_and(|thread| thread.process == id)
+                }).collect();
+                others.into_iter().for_each(|other| self.threads.end(other, time_ns));
+            }
+        }
+        self.threads.rename(tid as u32, &name);
+    }
+
+    fn exited(&mut self, pid: i32, tid: i32, time_ns: u64) {
+        let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
+        self.threads.end(tid as u32, time_ns);
+        if self.threads.of_process(process).next().is_none() {
+            self.settle();
+            self.close_memory(pid, time_ns);
+            self.live.remove(&pid);
+            let row = &mut self.processes[process.0 as usize];
+            row.end_ns = Some(time_ns);
+            if row.end == "running" {
+                row.end = "unknown".to_owned();
+            }
+        }
+    }
+
+    /// Says how the process that was launched ended.
+    pub fn ended(&mut self, pid: i32, end: String) {
+        if let Some(row) = self.processes.iter_mut().rev().find(|row| row.pid == pid as u32) {
+            row.end = end;
+        }
+    }
+
+    /// A process's memory is no more: what its pages and blocks were goes into the profile.
+    fn close_memory(&mut self, pid: i32, time_ns: u64) {
+        let bin = self.bin(time_ns);
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        process.ended = true;
+        self.objects.release_all(&mut process.blocks, time_ns);
+        let runs = std::mem::take(&mut process.pages).runs();
+        let id = process.id;
+        self.close_runs(id, &runs, Some(bin));
+    }
+
+    fn close_runs(&mut self, process: ProcessId, runs: &[Run], end: Option<Bin>) {
+        for run in runs {
+            let touch = self.touches.get(run.state.touch);
+            // What a forked child inherited was placed by its parent, and stands in the parent's rows.
+            if touch.process == process {
+                let row = self.page_row(run, touch, end);
+                self.closed_pages.add(row);
+            }
+        }
+    }
+
+    fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
+        let (pid, tid) = (record.pid as i32, record.tid as i32);
+        if !self.options.follow && self.first_pid.is_some_and(|first| first != pid) {
+            return;
+        }
+        self.known(pid);
+        let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
+        if self.threads.get(record.tid).is_none() {
+            let name = comm(pid, tid);
+            self.begin_thread(process, pid, tid, &name, time_ns, "observed");
+        }
+        let Some(gpr) = sampled.registers else { return };
+        let (sp, bp) = (gpr[4], gpr[5]);
+        let Some(thread) = self.threads.get_mut(record.tid) else { return };
+        thread.sp = sp;
+        let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
+        let registers = isa::Registers { gpr, ip: sampled.ip, fs_base: None, gs_base: None };
+        let Some(live) = self.live.get_mut(&pid) else { return };
+        if live.is_own_code(sampled.ip) {
+            self.tally.own += 1;
+            return;
+        }
+        let caller = Caller { ip: sampled.ip, sp, bp, registers: Some(&gpr) };
+        let stack = live.stack(&mut self.images, &caller, batch.stack(sampled), batch.chain(sampled));
+        match sampled.kind {
+            EventKind::Fault => {
+                let site = self.images.code.site(live.place(sampled.ip));
+                let fault = Touched { thread, node, policy, site, stack };
+                self.faulted(pid, record.cpu, &registers, sampled.address, fault, time_ns);
+            }
+            EventKind::Clock => {
+                self.tally.samples += 1;
+                let place = live.place(sampled.ip);
+                let fetch = PendingFetch { pid, process, thread, time_ns, node, page: Page::of(sampled.ip), module: place.module };
+                let access = live.recover(&mut self.images, &registers);
+                self.pending_fetches.push(fetch);
+                let Some(access) = access else {
+                    self.tally.no_access += 1;
+                    return;
+                };
+                if access.stack && !self.options.stack {
+                    self.tally.stack += 1;
+                    return;
+                }
+                self.accessed(record, time_ns, thread, node, stack, &access, sampled.period);
+            }
+            EventKind::Hardware => self.hardware_sampled(record, sampled, time_ns, thread, node, stack),
+            EventKind::Side => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the dimensions of an access")]
+    fn accessed(
+        &mut self,
+        record: &Record,
+        time_ns: u64,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        stack: Option<StackId>,
+        access: &isa::RecoveredAccess,
+        period: u64,
+    ) {
+        let pid = record.pid as i32;
+        let Some(live) = self.live.get(&pid) else { return };
+        let site = self.images.code.site(live.place(access.ip));
+        let process = live.id;
+        let Some(object) = self.object_at(pid, record.tid, access.address, time_ns) else {
+            // Not an address of this process: the registers had changed after all.
+            self.tally.no_access += 1;
+            return;
+        };
+        self.tally.resolved += 1;
+        self.pending_accesses.push(PendingAccess {
+            pid,
+            process,
+            thread,
+            time_ns,
+            cpu: record.cpu,
+            node,
+            site,
+            stack,
+            object,
+            address: access.address,
+            found: match access.found {
+                isa::Found::Before => Found::Before,
+                isa::Found::At => Found::At,
+                isa::Found::After => Found::After,
+            },
+            access: word(access.kind),
+            latency: None,
+            source: None,
+            period,
+        });
+    }
+
+    fn hardware_sampled(
+        &mut self,
+        record: &Record,
+        sampled: &Sampled,
+        time_ns: u64,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        stack: Option<StackId>,
+    ) {
+        let pid = record.pid as i32;
+        self.tally.samples += 1;
+        let Some(seen) = sampled.access else { return };
+        // The operation that was picked need not be one on memory.
+        let Some(access) = seen.access else { return };
+        let address = seen.address.unwrap_or(sampled.address);
+        let Some(live) = self.live.get(&pid) else { return };
+        let (process, site) = (live.id, self.images.code.site(live.place(sampled.ip)));
+        let Some(object) = self.object_at(pid, record.tid, address, time_ns) else {
+            self.tally.no_access += 1;
+            return;
+        };
+        self.tally.resolved += 1;
+        self.pending_accesses.push(PendingAccess {
+            pid,
+            process,
+            thread,
+            time_ns,
+            cpu: record.cpu,
+            node,
+            site,
+            stack,
+            object,
+            address,
+            found: Found::Hardware,
+            access,
+            latency: seen.latency_cycles,
+            source: Some(seen.source),
+            period: sampled.period,
+        });
+    }
+
+    /// The object that holds `address`; `None` when nothing is mapped there.
+    fn object_at(&mut self, pid: i32, tid: u32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let live = self.live.get_mut(&pid)?;
+        if let Some((_, block)) = live.blocks.find(address) {
+            return Some(block.object);
+        }
+        let process = live.id;
+        if let Some((module, image, bias)) = live.data_of(address)
+            && let Some(object) = self.objects.global(process, module, image, bias, address, time_ns)
+        {
+            return Some(object);
+        }
+        let vma = live.vma(&mut self.images, address)?;
+        let own_stack = self.threads.get(tid).filter(|thread| vma.start <= thread.sp && thread.sp < vma.end);
+        let owner = own_stack.map(|thread| (thread.id, tid)).or_else(|| {
+            (!vma.is_file() && vma.permissions.write)
+                .then(|| self.threads.of_process(process).find(|thread| vma.start <= thread.sp && thread.sp < vma.end))
+                .flatten()
+                .map(|thread| (thread.id, self.threads.rows()[thread.id.0 as usize].tid))
+        });
+        if let Some((thread, tid)) = owner.filter(|_| vma.path.as_os_str() != "[heap]") {
+            return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
+        }
+        Some(self.objects.of_mapping(process, &vma, time_ns))
+    }
+
+    fn faulted(&mut self, pid: i32, cpu: u32, registers: &isa::Registers, address: u64, by: Touched, time_ns: u64) {
+        self.tally.faults += 1;
+        let Some(live) = self.live.get_mut(&pid) else { return };
+        let page = Page::of(address);
+        let kind = live.fault_kind(&mut self.images, registers, address);
+        let read_only = kind == Some(isa::Kind::Read);
+        let Some(vma) = live.vma(&mut self.images, address) else { return };
+        let process = live.id;
+        let known = live.pages.get(page);
+        let object = live.blocks.find(address).map(|(_, block)| block.object);
+        let private_write = !read_only && !vma.is_shared();
+        let fault = match known {
+            // A page of a file that is not written to belongs to the file.
+            _ if vma.is_file() && !private_write => Fault::File,
+            _ if vma.is_shared() => Fault::File,
+            _ if vma.is_file() => Fault::CopyOnWrite,
+            Some(state) if self.touches.get(state.touch).process != process => Fault::CopyOnWrite,
+            Some(state) if self.touches.get(state.touch).fault == Fault::ZeroPage => Fault::CopyOnWrite,
+            _ => Fault::Anonymous,
+        };
+        let bin = self.bin(time_ns);
+        let pinned = by.node.is_some();
+        let touch = pages::Touch::first(process, by.thread, by.site, by.stack, bin, pinned, fault, object);
+        let block = address & !(pages::CHUNK * 4096 - 1);
+        let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
+        self.pending_faults.push(PendingFault {
+            pid,
+            page,
+            cpu,
+            touch,
+            node: by.node,
+            policy: by.policy,
+            read_only,
+            may_be_huge,
+        });
+    }
+}
+
+/// Who touched a page.
+struct Touched {
+    thread: ThreadId,
+    node: Option<NodeId>,
+    policy: String,
+    site: SiteId,
+    stack: Option<StackId>,
+}
+
+fn word(kind: isa::Kind) -> Access {
+    match kind {
+        isa::Kind::Read => Access::Read,
+        isa::Kind::Write => Access::Write,
+        isa::Kind::ReadWrite => Access::ReadWrite,
+    }
+}
+
+/// The placement that CPUs and a memory policy make: a policy that binds to one node wins.
+fn bound(machine: &Machine, cpus: CpuSet, policy: String) -> Bound {
+    let by_policy = policy.strip_prefix("bind:").and_then(|nodes| nodes.parse().ok()).map(NodeId);
+    let node = by_policy.or_else(|| machine.single_node(&cpus));
+    Bound { cpus, node, policy }
+}
+
+fn comm(pid: i32, tid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+fn task_ids(pid: i32) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn host_name() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

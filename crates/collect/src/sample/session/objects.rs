@@ -1,0 +1,210 @@
+//! Objects of the five kinds: which of them holds an address.
+
+use super::vmas::Vma;
+use crate::globals::DataSymbols;
+use crate::unwind::Module;
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use numalens_profile::words::ObjectKind;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Heap blocks from this size on are objects of their own; smaller ones share one per allocation stack.
+const OWN_OBJECT_BYTES: u64 = 64 << 10;
+/// Objects of their own that one allocation stack may have; later ones share.
+const MOST_PER_STACK: u32 = 64;
+
+/// What identifies an object that is not a heap block.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Global(ProcessId, ModuleId, u64),
+    Code(ProcessId, ModuleId),
+    File(ProcessId, String),
+    Stack(ThreadId),
+    SmallHeap(ProcessId),
+    Anonymous(ProcessId),
+    Blocks(ProcessId, Option<StackId>),
+}
+
+/// A heap block while it lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    pub end: u64,
+    pub object: ObjectId,
+    /// The object is this block alone.
+    own: bool,
+}
+
+/// The live heap blocks of a process, by address.
+#[derive(Clone, Default)]
+pub struct Blocks {
+    by_start: BTreeMap<u64, Block>,
+}
+
+impl Blocks {
+    /// The block that holds `address`, with its start.
+    pub fn find(&self, address: u64) -> Option<(u64, Block)> {
+        let (&start, &block) = self.by_start.range(..=address).next_back()?;
+        (address < block.end).then_some((start, block))
+    }
+
+    /// Blocks that begin in `range`.
+    fn starts_in(&self, range: Range<u64>) -> Vec<u64> {
+        self.by_start.range(range).map(|(&start, _)| start).collect()
+    }
+}
+
+/// An allocation as the interposer reports it.
+pub struct NewBlock {
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    pub time_ns: u64,
+    pub address: u64,
+    pub size: u64,
+    /// Bytes that this allocation stands for.
+    pub weight: u64,
+    pub site: Option<SiteId>,
+    pub stack: Option<StackId>,
+}
+
+/// All objects of a recording.
+#[derive(Default)]
+pub struct Objects {
+    rows: Vec<tables::Object>,
+    ids: FxHashMap<Key, ObjectId>,
+    own_per_stack: FxHashMap<(ProcessId, Option<StackId>), u32>,
+    symbols: FxHashMap<ModuleId, Arc<DataSymbols>>,
+}
+
+impl Objects {
+    pub fn rows(&self) -> &[tables::Object] {
+        &self.rows
+    }
+
+    /// Registers a heap block.
+    pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
+        self.release_range(blocks, new.address..new.address.saturating_add(new.size.max(1)), new.time_ns);
+        let of_stack = self.own_per_stack.entry((new.process, new.stack)).or_default();
+        let own = new.size >= OWN_OBJECT_BYTES && *of_stack < MOST_PER_STACK;
+        *of_stack += u32::from(own);
+        let count = (new.weight / new.size.max(1)).max(1);
+        let row = |id| tables::Object {
+            process: new.process,
+            object: id,
+            kind: ObjectKind::Heap,
+            name: String::new(),
+            base: new.address,
+            size: 0,
+            count: 0,
+            site: new.site,
+            stack: new.stack,
+            thread: Some(new.thread),
+            birth_ns: new.time_ns,
+            death_ns: None,
+        };
+        let id = if own { self.push(row) } else { self.keyed(Key::Blocks(new.process, new.stack), row) };
+        let object = &mut self.rows[id.0 as usize];
+        object.size = object.size.saturating_add(new.weight.max(new.size));
+        object.count = object.count.saturating_add(count);
+        let end = new.address.saturating_add(new.size.max(1));
+        blocks.by_start.insert(new.address, Block { end, object: id, own });
+        id
+    }
+
+    /// A block was freed; returns its object and size.
+    pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
+        let block = blocks.by_start.remove(&address)?;
+        if block.own {
+            self.rows[block.object.0 as usize].death_ns = Some(time_ns);
+        }
+        Some((block.object, block.end - address))
+    }
+
+    /// Memory was unmapped: the blocks in it are gone.
+    pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
+        if let Some((start, _)) = blocks.find(range.start) {
+            self.release(blocks, start, time_ns);
+        }
+        for start in blocks.starts_in(range) {
+            self.release(blocks, start, time_ns);
+        }
+    }
+
+    /// A process has ended or become another program: what its blocks were is over.
+    pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
+        for (_, block) in std::mem::take(&mut blocks.by_start) {
+            if block.own {
+                self.rows[block.object.0 as usize].death_ns = Some(time_ns);
+            }
+        }
+    }
+
+    /// A variable of a module's data, or a stretch of one of its sections.
+    pub fn global(&mut self, process: ProcessId, module: ModuleId, image: &Module, bias: u64, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let symbols =
+            self.symbols.entry(module).or_insert_with(|| Arc::new(DataSymbols::load(image))).clone();
+        let symbol = symbols.lookup(address.wrapping_sub(bias))?;
+        let name = if symbol.named {
+            symbol.name.to_owned()
+        } else {
+            format!("{} of {}", symbol.name, file_name(image))
+        };
+        Some(self.keyed(Key::Global(process, module, symbol.start), |id| {
+            plain(process, id, ObjectKind::Global, name, symbol.start.wrapping_add(bias), symbol.size, time_ns)
+        }))
+    }
+
+    /// The object that a mapping is, when nothing finer is known.
+    pub fn of_mapping(&mut self, process: ProcessId, vma: &Vma, time_ns: u64) -> ObjectId {
+        let path = vma.path.to_string_lossy();
+        let size = vma.end - vma.start;
+        if vma.permissions.execute
+            && let Some((module, _, _)) = &vma.image
+        {
+            let name = path.into_owned();
+            return self.keyed(Key::Code(process, *module), |id| plain(process, id, ObjectKind::Code, name, vma.start, size, time_ns));
+        }
+        let (key, kind, name) = match path.as_ref() {
+            "[heap]" => (Key::SmallHeap(process), ObjectKind::Heap, "heap blocks that were not sampled".to_owned()),
+            _ if vma.is_file() => (Key::File(process, path.to_string()), ObjectKind::File, path.into_owned()),
+            _ if vma.permissions.execute => (Key::File(process, path.to_string()), ObjectKind::Code, format!("generated code {path}").trim_end().to_owned()),
+            _ if vma.is_shared() => (Key::File(process, format!("{path}:{}", vma.inode)), ObjectKind::File, format!("shared memory {path}").trim_end().to_owned()),
+            _ => (Key::Anonymous(process), ObjectKind::Heap, "anonymous memory whose allocation was not observed".to_owned()),
+        };
+        self.keyed(key, |id| plain(process, id, kind, name, vma.start, size, time_ns))
+    }
+
+    /// A thread's stack.
+    pub fn stack_of(&mut self, process: ProcessId, thread: ThreadId, tid: u32, range: Range<u64>, time_ns: u64) -> ObjectId {
+        self.keyed(Key::Stack(thread), |id| {
+            let mut row = plain(process, id, ObjectKind::Stack, format!("stack of thread {tid}"), range.start, range.end - range.start, time_ns);
+            row.thread = Some(thread);
+            row
+        })
+    }
+
+    fn keyed(&mut self, key: Key, row: impl FnOnce(ObjectId) -> tables::Object) -> ObjectId {
+        if let Some(&id) = self.ids.get(&key) {
+            return id;
+        }
+        let id = self.push(row);
+        self.ids.insert(key, id);
+        id
+    }
+
+    fn push(&mut self, row: impl FnOnce(ObjectId) -> tables::Object) -> ObjectId {
+        let id = ObjectId(self.rows.len() as u32);
+        self.rows.push(row(id));
+        id
+    }
+}
+
+fn plain(process: ProcessId, object: ObjectId, kind: ObjectKind, name: String, base: u64, size: u64, birth_ns: u64) -> tables::Object {
+    tables::Object { process, object, kind, name, base, size, count: 1, site: None, stack: None, thread: None, birth_ns, death_ns: None }
+}
+
+fn file_name(image: &Module) -> String {
+    image.path().file_name().map_or_else(|| image.path().display().to_string(), |name| name.to_string_lossy().into_owned())
+}

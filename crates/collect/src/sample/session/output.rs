@@ -1,0 +1,275 @@
+//! What goes into the profile, and when: samples in a stream, the rest at each checkpoint.
+
+use super::pages::{Run, Touch};
+use super::{Bin, Session};
+use numalens_profile::tables;
+use numalens_profile::words::Fault;
+use numalens_profile::{Error, Meta, Writer};
+use std::path::PathBuf;
+
+/// Why the profile could not be written.
+pub type OutputError = Error;
+
+/// Samples gathered before they are handed to the writer.
+const SAMPLES_AT_ONCE: usize = 1 << 14;
+/// Samples kept before every second one is left out.
+const SAMPLES_PER_STRIDE: u64 = 8 << 20;
+/// Ended page periods kept one by one.
+const MOST_CLOSED: usize = 400_000;
+/// Allocations written one by one.
+const MOST_ALLOCATIONS: u64 = 4 << 20;
+
+/// The writer, and what waits for it.
+pub struct Output {
+    writer: Writer,
+    samples: Vec<tables::Sample>,
+    allocations: Vec<tables::Allocation>,
+    written_samples: u64,
+    written_allocations: u64,
+    /// Every how many samples one is kept in the table (the facts count all).
+    stride: u64,
+    seen: u64,
+    dropped_samples: u64,
+    dropped_allocations: u64,
+    failed: Option<Error>,
+}
+
+impl Output {
+    pub fn new(writer: Writer) -> Self {
+        Output {
+            writer,
+            samples: Vec::new(),
+            allocations: Vec::new(),
+            written_samples: 0,
+            written_allocations: 0,
+            stride: 1,
+            seen: 0,
+            dropped_samples: 0,
+            dropped_allocations: 0,
+            failed: None,
+        }
+    }
+
+    /// Keeps a sample for the `samples` table. Of a very long recording only every second, fourth, ... is kept.
+    pub fn add_sample(&mut self, sample: tables::Sample) {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(self.stride) {
+            self.dropped_samples += 1;
+            return;
+        }
+        self.samples.push(sample);
+        self.written_samples += 1;
+        if self.written_samples.is_multiple_of(SAMPLES_PER_STRIDE) {
+            self.stride *= 2;
+        }
+        if self.samples.len() >= SAMPLES_AT_ONCE {
+            self.flush();
+        }
+    }
+
+    /// Keeps an allocation for the `allocations` table.
+    pub fn add_allocation(&mut self, allocation: tables::Allocation) {
+        if self.written_allocations >= MOST_ALLOCATIONS {
+            self.dropped_allocations += 1;
+            return;
+        }
+        self.written_allocations += 1;
+        self.allocations.push(allocation);
+        if self.allocations.len() >= SAMPLES_AT_ONCE {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let samples = std::mem::take(&mut self.samples);
+        let allocations = std::mem::take(&mut self.allocations);
+        let done = self.writer.append(samples).and_then(|()| self.writer.append(allocations));
+        if let Err(error) = done {
+            // A full disk must not end the recording: the next checkpoint says what is missing.
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.writer.bytes_written()
+    }
+}
+
+/// Periods of pages that have ended.
+#[derive(Default)]
+pub struct ClosedPages {
+    rows: Vec<tables::PlacedPages>,
+    /// Pages whose periods were counted but not kept.
+    dropped: u64,
+}
+
+impl ClosedPages {
+    pub fn add(&mut self, row: tables::PlacedPages) {
+        if self.rows.len() < MOST_CLOSED {
+            self.rows.push(row);
+        } else {
+            self.dropped += row.count;
+        }
+    }
+
+    pub fn coarsen(&mut self, halvings: u32) {
+        let halve = |bin: Bin| Bin(bin.0.checked_shr(halvings).unwrap_or(0));
+        for row in &mut self.rows {
+            row.bin_from = halve(row.bin_from);
+            row.bin_to = row.bin_to.map(halve);
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn page_row(&self, run: &Run, touch: Touch, end: Option<Bin>) -> tables::PlacedPages {
+        let machine = &self.options.machine;
+        tables::PlacedPages {
+            process: touch.process,
+            page: run.page,
+            count: run.count,
+            bin_from: touch.bin,
+            // Exclusive: a page that came and went within a bin has an empty range.
+            bin_to: end,
+            home: run.state.home.and_then(|index| machine.nodes.get(usize::from(index))).map(|node| node.id),
+            page_size: if run.state.huge { 2 << 20 } else { 4 << 10 },
+            placed: touch.placed,
+            fault: touch.fault,
+            thread: touch.thread,
+            site: touch.site,
+            stack: touch.stack,
+            object: touch.object,
+            inferred: run.state.inferred,
+        }
+    }
+
+    fn page_rows(&self) -> Vec<tables::PlacedPages> {
+        let mut rows = self.closed_pages.rows.clone();
+        for process in self.live.values() {
+            for run in process.pages.runs() {
+                let touch = self.touches.get(run.state.touch);
+                if touch.process == process.id {
+                    rows.push(self.page_row(&run, touch, None));
+                }
+            }
+        }
+        rows.retain(|row| row.fault != Fault::ZeroPage || row.bin_to.is_none());
+        rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
+        rows
+    }
+
+    fn write_tables(&mut self) -> Result<(), Error> {
+        self.output.flush();
+        if let Some(error) = self.output.failed.take() {
+            return Err(error);
+        }
+        let period = self.options.period;
+        let pages = self.page_rows();
+        let mut mappings = Vec::new();
+        for process in self.live.values_mut() {
+            for vma in process.new_mappings.drain(..) {
+                mappings.push(tables::Mapping {
+                    process: process.id,
+                    time_ns: self.now_ns,
+                    start: vma.start,
+                    end: vma.end,
+                    offset: vma.offset,
+                    perms: permissions(vma.permissions),
+                    module: vma.image.as_ref().map(|(module, ..)| *module),
+                    name: vma.path.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        let writer = &mut self.output.writer;
+        writer.append(mappings)?;
+        writer.replace(tables::MachineNode::of(&self.options.machine))?;
+        writer.replace(self.processes.iter().cloned())?;
+        writer.replace(self.threads.rows().iter().cloned())?;
+        writer.replace(self.threads.placement_rows().iter().cloned())?;
+        writer.replace(self.images.code.module_rows())?;
+        writer.replace(self.images.code.site_rows())?;
+        writer.replace(self.images.code.stack_rows())?;
+        writer.replace(self.objects.rows().iter().cloned())?;
+        writer.replace(pages)?;
+        writer.replace(self.facts.page_rows(period))?;
+        writer.replace(self.facts.site_rows(period))?;
+        writer.replace(self.facts.object_rows(period))?;
+        writer.replace(self.facts.code_rows(period))
+    }
+
+    fn complete_meta(&self, meta: &mut Meta) {
+        meta.duration_ns = self.now_ns;
+        meta.bin_ns = self.facts.bin_width_ns();
+        meta.bins = self.facts.bin_count(self.now_ns);
+        meta.coarsened.clone_from(&self.facts.coarsened);
+        let mut coarsened = |what: &str, count: u64| {
+            if count > 0 {
+                meta.coarsened.push(format!("{what}: {count}"));
+            }
+        };
+        coarsened("samples: rows left out of the table (the facts count them)", self.output.dropped_samples);
+        coarsened("allocations: rows left out of the table", self.output.dropped_allocations);
+        coarsened("pages: ended periods left out", self.closed_pages.dropped);
+        coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
+        let tally = self.tally;
+        if tally.lost > 0 {
+            meta.losses.insert("perf records".to_owned(), tally.lost);
+        }
+        meta.extra.insert(
+            "sampling".to_owned(),
+            serde_json::json!({
+                "samples": tally.samples,
+                "resolved": tally.resolved,
+                "stack_accesses_left_out": tally.stack,
+                "without_memory_access": tally.no_access,
+                "in_the_interposer": tally.own,
+                "page_faults": tally.faults,
+                "inferred_homes": tally.inferred_homes,
+                "migrated_pages": tally.migrated_pages,
+            }),
+        );
+    }
+
+    /// Makes what was seen so far readable on disk.
+    pub fn checkpoint(&mut self, meta: &mut Meta) -> Result<(), Error> {
+        self.write_tables()?;
+        self.complete_meta(meta);
+        self.output.writer.checkpoint(meta)
+    }
+
+    /// Writes everything and gives the profile its final name.
+    pub fn finish(mut self, meta: &mut Meta) -> Result<PathBuf, Error> {
+        self.settle();
+        self.write_tables()?;
+        self.complete_meta(meta);
+        self.output.writer.finish(meta)
+    }
+
+    /// Bytes written to disk so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.output.bytes()
+    }
+
+    /// Time of the last record, since the start.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Ids of the processes that live.
+    pub fn live_pids(&self) -> Vec<i32> {
+        self.live.keys().copied().collect()
+    }
+}
+
+fn permissions(permissions: crate::homes::Permissions) -> String {
+    let flag = |on: bool, letter: char| if on { letter } else { '-' };
+    [
+        flag(permissions.read, 'r'),
+        flag(permissions.write, 'w'),
+        flag(permissions.execute, 'x'),
+        if permissions.shared { 's' } else { 'p' },
+    ]
+    .into_iter()
+    .collect()
+}

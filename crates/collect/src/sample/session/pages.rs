@@ -1,0 +1,346 @@
+//! Where every known page of a process lives, and who placed it.
+//!
+//! A 24 GB program has six million pages, so a page costs six bytes here: the index of its home node, a reference to the
+//! interned description of its first touch, and its share of a bit map. Pages stand in chunks of 512 (2 MiB); chunks are
+//! shared between a process and its forked child until one of them changes, as the kernel does it with the pages.
+//!
+//! ```text
+//!   chunk number --> Chunk { home: [u8; 512], touch: [u32; 512], inferred: bits, size }
+//!                                                    '--> Touch { thread, site, stack, bin, placed, fault }
+//! ```
+
+use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
+use numalens_profile::words::{Fault, Placed};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Pages of a chunk.
+pub const CHUNK: u64 = 512;
+const NO_HOME: u8 = u8::MAX;
+const NO_TOUCH: u32 = u32::MAX;
+
+/// How a page was placed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Touch {
+    /// The process whose fault it was: a forked child's copy still names its parent.
+    pub process: ProcessId,
+    pub thread: Option<ThreadId>,
+    pub site: Option<SiteId>,
+    pub stack: Option<StackId>,
+    pub object: Option<ObjectId>,
+    pub bin: Bin,
+    pub placed: Placed,
+    pub fault: Fault,
+    /// The page counts as placed by a pinned thread.
+    pub pinned: bool,
+}
+
+impl Touch {
+    /// A first touch that was seen.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn first(
+        process: ProcessId,
+        thread: ThreadId,
+        site: SiteId,
+        stack: Option<StackId>,
+        bin: Bin,
+        pinned: bool,
+        fault: Fault,
+        object: Option<ObjectId>,
+    ) -> Self {
+        let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
+        Touch { process, thread: Some(thread), site: Some(site), stack, object, bin, placed, fault, pinned }
+    }
+
+    /// A page that the kernel placed without a fault of the program.
+    pub fn unseen(process: ProcessId, bin: Bin, pinned: bool) -> Self {
+        Touch {
+            process,
+            thread: None,
+            site: None,
+            stack: None,
+            object: None,
+            bin,
+            placed: Placed::Unseen,
+            fault: Fault::None,
+            pinned,
+        }
+    }
+}
+
+/// An interned [`Touch`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TouchId(u32);
+
+/// All touches of a recording.
+#[derive(Default)]
+pub struct Touches {
+    all: Vec<Touch>,
+    ids: FxHashMap<Touch, TouchId>,
+}
+
+impl Touches {
+    pub fn intern(&mut self, touch: Touch) -> TouchId {
+        *self.ids.entry(touch).or_insert_with(|| {
+            self.all.push(touch);
+            TouchId(self.all.len() as u32 - 1)
+        })
+    }
+
+    pub fn get(&self, id: TouchId) -> Touch {
+        self.all[id.0 as usize]
+    }
+
+    /// Bins became wider by 2 to the power of `halvings`.
+    pub fn coarsen(&mut self, halvings: u32) {
+        for touch in &mut self.all {
+            touch.bin.0 = touch.bin.0.checked_shr(halvings).unwrap_or(0);
+        }
+        self.ids = self.all.iter().zip(0..).map(|(&touch, id)| (touch, TouchId(id))).collect();
+    }
+}
+
+#[derive(Clone)]
+struct Chunk {
+    home: [u8; CHUNK as usize],
+    touch: [u32; CHUNK as usize],
+    inferred: [u64; CHUNK as usize / 64],
+    /// The kernel maps the chunk as one 2 MiB page.
+    huge: bool,
+    /// Whether that has been asked since the chunk's first page was placed.
+    size_known: bool,
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageState {
+    /// Index of the home in the machine's nodes.
+    pub home: Option<u8>,
+    pub touch: TouchId,
+    pub inferred: bool,
+    pub huge: bool,
+}
+
+/// The placed pages of one process.
+#[derive(Clone, Default)]
+pub struct PageMap {
+    chunks: BTreeMap<u64, Rc<Chunk>>,
+}
+
+impl PageMap {
+    fn chunk(&mut self, page: Page) -> &mut Chunk {
+        let chunk = self.chunks.entry(page.0 / CHUNK).or_insert_with(|| {
+            Rc::new(Chunk {
+                home: [NO_HOME; CHUNK as usize],
+                touch: [NO_TOUCH; CHUNK as usize],
+                inferred: [0; CHUNK as usize / 64],
+                huge: false,
+                size_known: false,
+            })
+        });
+        Rc::make_mut(chunk)
+    }
+
+    /// What is known of `page`; `None` if it was not placed, as far as we know.
+    pub fn get(&self, page: Page) -> Option<PageState> {
+        let chunk = self.chunks.get(&(page.0 / CHUNK))?;
+        chunk.state((page.0 % CHUNK) as usize)
+    }
+
+    /// Records that `page` was placed.
+    pub fn place(&mut self, page: Page, touch: TouchId, home: Option<u8>, inferred: bool) {
+        let chunk = self.chunk(page);
+        let at = (page.0 % CHUNK) as usize;
+        chunk.touch[at] = touch.0;
+        chunk.home[at] = home.unwrap_or(NO_HOME);
+        chunk.mark_inferred(at, inferred);
+    }
+
+    /// Records that all of the 2 MiB around `page` was placed by one touch.
+    pub fn place_huge(&mut self, page: Page, touch: TouchId, home: Option<u8>, inferred: bool) {
+        let chunk = self.chunk(page);
+        chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
+        chunk.touch = [touch.0; CHUNK as usize];
+        chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
+        chunk.huge = true;
+        chunk.size_known = true;
+    }
+
+    /// Sets the home of a page that was placed before; of all its 2 MiB if they are one page.
+    pub fn set_home(&mut self, page: Page, home: Option<u8>, inferred: bool) {
+        let chunk = self.chunk(page);
+        let at = (page.0 % CHUNK) as usize;
+        if chunk.huge {
+            chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
+            chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
+        } else {
+            chunk.home[at] = home.unwrap_or(NO_HOME);
+            chunk.mark_inferred(at, inferred);
+        }
+    }
+
+    /// Whether the page size around `page` still has to be asked for.
+    pub fn size_unknown(&self, page: Page) -> bool {
+        self.chunks.get(&(page.0 / CHUNK)).is_none_or(|chunk| !chunk.size_known)
+    }
+
+    /// Notes that the chunk around `page` consists of small pages.
+    pub fn is_small(&mut self, page: Page) {
+        self.chunk(page).size_known = true;
+    }
+
+    /// Forgets the pages in `first..end` and returns them as runs.
+    pub fn forget(&mut self, first: Page, end: Page) -> Vec<Run> {
+        let mut gone = Runs::default();
+        let chunks: Vec<u64> =
+            self.chunks.range(first.0 / CHUNK..=end.0.saturating_sub(1) / CHUNK).map(|(&number, _)| number).collect();
+        for number in chunks {
+            let Some(chunk) = self.chunks.get_mut(&number) else { continue };
+            let base = number * CHUNK;
+            let from = first.0.max(base) - base;
+            let to = (end.0.min(base + CHUNK)).saturating_sub(base);
+            for at in from..to {
+                if let Some(state) = chunk.state(at as usize) {
+                    gone.add(Page(base + at), state);
+                }
+            }
+            if (from, to) == (0, CHUNK) {
+                self.chunks.remove(&number);
+            } else if to > from {
+                let chunk = Rc::make_mut(chunk);
+                chunk.touch[from as usize..to as usize].fill(NO_TOUCH);
+                chunk.home[from as usize..to as usize].fill(NO_HOME);
+                chunk.size_known = false;
+                chunk.huge = false;
+            }
+        }
+        gone.runs
+    }
+
+    /// All placed pages as runs of equal neighbours, by address.
+    pub fn runs(&self) -> Vec<Run> {
+        let mut runs = Runs::default();
+        for (&number, chunk) in &self.chunks {
+            for at in 0..CHUNK {
+                if let Some(state) = chunk.state(at as usize) {
+                    runs.add(Page(number * CHUNK + at), state);
+                }
+            }
+        }
+        runs.runs
+    }
+
+    /// The placed pages from `start` on, at most `limit`, and where to go on (`None`: reached the end).
+    pub fn some_pages(&self, start: Page, limit: usize) -> (Vec<Page>, Option<Page>) {
+        let mut pages = Vec::new();
+        for (&number, chunk) in self.chunks.range(start.0 / CHUNK..) {
+            if pages.len() >= limit {
+                return (pages, Some(Page(number * CHUNK)));
+            }
+            let step = if chunk.huge { CHUNK } else { 1 };
+            pages.extend(
+                (0..CHUNK).step_by(step as usize).filter(|&at| chunk.touch[at as usize] != NO_TOUCH).map(|at| Page(number * CHUNK + at)),
+            );
+        }
+        (pages, None)
+    }
+}
+
+impl Chunk {
+    fn state(&self, at: usize) -> Option<PageState> {
+        (self.touch[at] != NO_TOUCH).then(|| PageState {
+            home: (self.home[at] != NO_HOME).then_some(self.home[at]),
+            touch: TouchId(self.touch[at]),
+            inferred: self.inferred[at / 64] >> (at % 64) & 1 != 0,
+            huge: self.huge,
+        })
+    }
+
+    fn mark_inferred(&mut self, at: usize, inferred: bool) {
+        let bit = 1 << (at % 64);
+        if inferred {
+            self.inferred[at / 64] |= bit;
+        } else {
+            self.inferred[at / 64] &= !bit;
+        }
+    }
+}
+
+/// Neighbouring pages in the same state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    pub page: Page,
+    pub count: u64,
+    pub state: PageState,
+}
+
+#[derive(Default)]
+struct Runs {
+    runs: Vec<Run>,
+}
+
+impl Runs {
+    fn add(&mut self, page: Page, state: PageState) {
+        match self.runs.last_mut() {
+            Some(run) if run.page.0 + run.count == page.0 && run.state == state => run.count += 1,
+            _ => self.runs.push(Run { page, count: 1, state }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(touches: &mut Touches, thread: u32) -> TouchId {
+        let fault = Fault::Anonymous;
+        touches.intern(Touch::first(ProcessId(0), ThreadId(thread), SiteId(0), None, Bin(5), true, fault, None))
+    }
+
+    #[test]
+    fn neighbours_placed_alike_are_one_run_across_chunks() {
+        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
+        let one = touch(&mut touches, 1);
+        for page in 500..530 {
+            pages.place(Page(page), one, Some(2), false);
+        }
+        let runs = pages.runs();
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].page, runs[0].count), (Page(500), 30));
+    }
+
+    #[test]
+    fn a_forked_copy_keeps_its_pages_when_the_parent_forgets_them() {
+        let (mut touches, mut parent) = (Touches::default(), PageMap::default());
+        let one = touch(&mut touches, 1);
+        parent.place(Page(1), one, Some(0), false);
+        let child = parent.clone();
+        let gone = parent.forget(Page(0), Page(CHUNK));
+        assert_eq!(gone.len(), 1);
+        assert_eq!(parent.get(Page(1)), None);
+        assert_eq!(child.get(Page(1)).map(|state| state.home), Some(Some(0)));
+    }
+
+    #[test]
+    fn a_huge_page_moves_as_a_whole() {
+        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
+        let one = touch(&mut touches, 1);
+        pages.place_huge(Page(CHUNK + 7), one, Some(0), false);
+        pages.set_home(Page(CHUNK), Some(1), false);
+        let runs = pages.runs();
+        assert_eq!((runs.len(), runs[0].count, runs[0].state.home), (1, CHUNK, Some(1)));
+        assert_eq!(pages.some_pages(Page(0), 10).0.len(), 1);
+    }
+
+    #[test]
+    fn partly_forgotten_chunks_keep_the_rest() {
+        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
+        let one = touch(&mut touches, 1);
+        for page in 0..10 {
+            pages.place(Page(page), one, None, true);
+        }
+        assert_eq!(pages.forget(Page(3), Page(5)).iter().map(|run| run.count).sum::<u64>(), 2);
+        assert_eq!(pages.runs().iter().map(|run| run.count).collect::<Vec<_>>(), [3, 5]);
+    }
+}

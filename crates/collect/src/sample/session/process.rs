@@ -1,0 +1,293 @@
+//! A process while it lives: its memory map, its code, its pages, its heap blocks.
+
+use super::intern::{Code, Place};
+use super::objects::Blocks;
+use super::pages::PageMap;
+use super::vmas::{Vma, Vmas};
+use crate::globals::{DataRange, data_ranges};
+use crate::homes::{Permissions, read_maps};
+use crate::sample::code_bytes::CodeBytes;
+use crate::unwind::{AddressSpace, Module, ModuleCache, combine};
+use numalens_isa as isa;
+use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How the kernel names the interposer's file.
+const INTERPOSER: &[u8] = b"/memfd:numalens-interpose";
+/// Frames of a call stack at most.
+const MOST_FRAMES: usize = 128;
+/// Remembered stacks, instructions and plans before they are forgotten.
+const MOST_REMEMBERED: usize = 1 << 14;
+/// Code around an instruction that is decoded.
+const BEFORE: usize = 192;
+const AFTER: usize = 160;
+
+/// A process.
+pub struct LiveProcess {
+    pub id: ProcessId,
+    pub pid: i32,
+    pub vmas: Vmas,
+    pub space: AddressSpace,
+    pub pages: PageMap,
+    pub blocks: Blocks,
+    /// Data of its modules, .bss included, by address.
+    data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
+    remembered_stacks: FxHashMap<u64, Option<StackId>>,
+    plans: FxHashMap<u64, Option<Arc<isa::Plan>>>,
+    fault_kinds: FxHashMap<u64, Option<isa::Kind>>,
+    /// Code of the interposer: not the program's.
+    own_code: Range<u64>,
+    /// /proc/PID/maps was read since the last address that it did not explain.
+    pub maps_fresh: bool,
+    /// Its memory is gone.
+    pub ended: bool,
+    /// Mappings worth a row in the profile.
+    pub new_mappings: Vec<Vma>,
+    /// Where the slow walk over all pages for migrations goes on.
+    pub reread_from: Page,
+}
+
+/// Where a thread was when it was sampled.
+pub struct Caller<'a> {
+    pub ip: u64,
+    pub sp: u64,
+    pub bp: u64,
+    /// All general registers, in the order of the encoding, where they are known.
+    pub registers: Option<&'a [u64; 16]>,
+}
+
+/// What is shared by all processes when code is looked at.
+#[derive(Default)]
+pub struct Images {
+    pub modules: ModuleCache,
+    pub bytes: CodeBytes,
+    pub code: Code,
+}
+
+impl LiveProcess {
+    pub fn new(id: ProcessId, pid: i32) -> Self {
+        LiveProcess {
+            id,
+            pid,
+            vmas: Vmas::default(),
+            space: AddressSpace::of_process(pid),
+            pages: PageMap::default(),
+            blocks: Blocks::default(),
+            data: Vec::new(),
+            remembered_stacks: FxHashMap::default(),
+            plans: FxHashMap::default(),
+            fault_kinds: FxHashMap::default(),
+            own_code: 0..0,
+            maps_fresh: false,
+            ended: false,
+            new_mappings: Vec::new(),
+            reread_from: Page(0),
+        }
+    }
+
+    /// The child of a fork: the same memory, shared until someone writes.
+    pub fn fork(&self, id: ProcessId, pid: i32) -> Self {
+        let mut space = self.space.fork();
+        space.set_pid(pid);
+        LiveProcess {
+            vmas: self.vmas.clone(),
+            space,
+            pages: self.pages.clone(),
+            blocks: self.blocks.clone(),
+            data: self.data.clone(),
+            own_code: self.own_code.clone(),
+            ..LiveProcess::new(id, pid)
+        }
+    }
+
+    /// Another program has taken the process over.
+    pub fn exec(&mut self) {
+        *self = LiveProcess::new(self.id, self.pid);
+    }
+
+    /// Adds a mapping to all that follow the memory map.
+    pub fn map(&mut self, images: &mut Images, mut vma: Vma) {
+        let named = vma.path.as_os_str().len() > 0 && !vma.path.as_os_str().as_encoded_bytes().starts_with(b"//anon");
+        if vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]" {
+            self.attach_image(images, &mut vma);
+        }
+        if vma.permissions.execute {
+            self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);
+            self.forget_code();
+            if vma.path.as_os_str().as_encoded_bytes().starts_with(INTERPOSER) {
+                self.own_code = vma.start..vma.end;
+            }
+        }
+        if named {
+            self.new_mappings.push(vma.clone());
+        }
+        self.vmas.insert(vma);
+    }
+
+    fn attach_image(&mut self, images: &mut Images, vma: &mut Vma) {
+        let Some(image) = images.modules.open(Some(self.pid), vma.start, vma.end, &vma.path) else { return };
+        let Some(bias) = image.bias(vma.start, vma.offset, vma.permissions.execute) else { return };
+        let build_id: String = image.build_id().unwrap_or(&[]).iter().map(|byte| format!("{byte:02x}")).collect();
+        let module = images.code.module(&vma.path.to_string_lossy(), &build_id);
+        if vma.permissions.execute {
+            for range in data_ranges(&image, bias) {
+                if !self.data.iter().any(|(known, ..)| known.addresses == range.addresses) {
+                    self.data.push((range, module, image.clone(), bias));
+                }
+            }
+        }
+        vma.image = Some((module, image, bias));
+    }
+
+    /// Memory was unmapped.
+    pub fn unmap(&mut self, start: u64, end: u64) {
+        self.vmas.remove(start, end);
+        self.space.remove(start, end);
+        self.data.retain(|(range, ..)| range.addresses.end <= start || range.addresses.start >= end);
+        self.forget_code();
+    }
+
+    fn forget_code(&mut self) {
+        self.remembered_stacks.clear();
+        self.plans.clear();
+        self.fault_kinds.clear();
+    }
+
+    /// Reads the memory map from the kernel. `false` when the process is gone.
+    pub fn read_maps(&mut self, images: &mut Images) -> bool {
+        let Ok(mappings) = read_maps(self.pid) else { return false };
+        self.maps_fresh = true;
+        let mut fresh = Vmas::default();
+        for mapping in &mappings {
+            let vma = Vma::from(mapping);
+            let known = self.vmas.find(vma.start).filter(|known| {
+                (known.start, known.end, &known.path, known.permissions.execute)
+                    == (vma.start, vma.end, &vma.path, vma.permissions.execute)
+            });
+            match known {
+                Some(known) => fresh.insert(known.clone()),
+                None => {
+                    self.map(images, vma.clone());
+                    if let Some(mapped) = self.vmas.find(vma.start) {
+                        fresh.insert(mapped.clone());
+                    }
+                }
+            }
+        }
+        self.vmas = fresh;
+        true
+    }
+
+    /// The mapping of `address`, after another look at the kernel's map if it is not known.
+    pub fn vma(&mut self, images: &mut Images, address: u64) -> Option<Vma> {
+        if self.vmas.find(address).is_none() && !self.maps_fresh && !self.ended {
+            self.read_maps(images);
+        }
+        self.vmas.find(address).cloned()
+    }
+
+    /// The module whose data (variables, constants) `address` belongs to.
+    pub fn data_of(&self, address: u64) -> Option<(ModuleId, &Module, u64)> {
+        self.data
+            .iter()
+            .find(|(range, ..)| range.addresses.contains(&address))
+            .map(|(_, module, image, bias)| (*module, &**image, *bias))
+    }
+
+    /// Whether an instruction is the interposer's.
+    pub fn is_own_code(&self, address: u64) -> bool {
+        self.own_code.contains(&address)
+    }
+
+    /// The instruction at `address` in terms of its module.
+    pub fn place(&self, address: u64) -> Place {
+        match self.vmas.find(address).and_then(|vma| vma.image.as_ref()) {
+            Some((module, _, bias)) => Place { module: Some(*module), address: address.wrapping_sub(*bias) },
+            None => Place { module: None, address },
+        }
+    }
+
+    /// The call stack of a sample. Stacks that look alike from outside (`ip`, `sp`, first words, the kernel's chain)
+    /// are taken to be the same: a loop that touches a million pages is unwound once.
+    pub fn stack(&mut self, images: &mut Images, caller: &Caller<'_>, bytes: &[u8], chain: &[u64]) -> Option<StackId> {
+        let &Caller { ip, sp, bp, registers } = caller;
+        let mut hasher = FxHasher::default();
+        (ip, sp, bp, chain, bytes.get(..8)).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(&known) = self.remembered_stacks.get(&key) {
+            return known;
+        }
+        let stack = match registers {
+            Some(registers) => self.space.unwind_registers(ip, registers, bytes, MOST_FRAMES),
+            None => self.space.unwind(ip, sp, bp, bytes, MOST_FRAMES),
+        };
+        let frames = combine(stack, chain);
+        let own = self.own_code.clone();
+        let theirs = frames.iter().filter(|&&frame| !own.contains(&frame));
+        let places: Vec<Place> = theirs.map(|&frame| self.place(frame)).collect();
+        let stack = images.code.stack(&places);
+        if self.remembered_stacks.len() >= MOST_REMEMBERED {
+            self.remembered_stacks.clear();
+        }
+        self.remembered_stacks.insert(key, stack);
+        stack
+    }
+
+    /// The access that a clock sample stands for.
+    pub fn recover(&mut self, images: &mut Images, registers: &isa::Registers) -> Option<isa::RecoveredAccess> {
+        let ip = registers.ip;
+        if self.plans.len() >= MOST_REMEMBERED {
+            self.plans.clear();
+        }
+        let known = self.plans.get(&ip).cloned();
+        let plan = known.unwrap_or_else(|| {
+            let plan = images.bytes.around(self.pid, &self.space, ip, BEFORE, AFTER).map(|window| {
+                Arc::new(isa::plan(&window.bytes, window.start, window.boundary, ip))
+            });
+            self.plans.insert(ip, plan.clone());
+            plan
+        });
+        plan?.resolve(registers)
+    }
+
+    /// What the instruction at the registers' `ip` did at `address` when it faulted: read, write, both, or unknown.
+    pub fn fault_kind(&mut self, images: &mut Images, registers: &isa::Registers, address: u64) -> Option<isa::Kind> {
+        if let Some(&known) = self.fault_kinds.get(&registers.ip) {
+            return known;
+        }
+        let window = images.bytes.around(self.pid, &self.space, registers.ip, 0, 16)?;
+        let access = isa::access_at(&window.bytes, window.start, registers, address);
+        let kind = access.map(|access| access.kind);
+        // An instruction with two memory operands can be one or the other each time.
+        if access.is_none_or(|access| access.also.is_none()) {
+            if self.fault_kinds.len() >= MOST_REMEMBERED {
+                self.fault_kinds.clear();
+            }
+            self.fault_kinds.insert(registers.ip, kind);
+        }
+        kind
+    }
+
+    /// A mapping as perf or the interposer tells it.
+    pub fn vma_of(start: u64, end: u64, offset: u64, prot: u32, shared: bool, inode: u64, path: &Path) -> Vma {
+        let has = |bit: i32| prot & bit as u32 != 0;
+        Vma {
+            start,
+            end,
+            permissions: Permissions {
+                read: has(libc::PROT_READ),
+                write: has(libc::PROT_WRITE),
+                execute: has(libc::PROT_EXEC),
+                shared,
+            },
+            offset,
+            inode,
+            path: if path.as_os_str() == "//anon" { PathBuf::new() } else { path.to_owned() },
+            image: None,
+        }
+    }
+}

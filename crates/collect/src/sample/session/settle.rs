@@ -1,0 +1,332 @@
+//! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
+
+use super::pages::{CHUNK, Touch};
+use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
+use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
+use crate::sample::session::facts::Attributed;
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use numalens_profile::words::{Class, Fault, Found};
+use numalens_topology::{Locality, NodeId};
+use rustc_hash::FxHashMap;
+
+/// Pages whose homes are re-read at a time, so that no walk holds the collector up.
+const REREAD_AT_ONCE: usize = 1 << 16;
+
+/// What the kernel said about the pages of one process; empty when the process was gone.
+type Answers = FxHashMap<Page, PageHome>;
+
+impl Session {
+    /// Answers what is pending and turns it into facts.
+    pub fn settle(&mut self) {
+        let faults = std::mem::take(&mut self.pending_faults);
+        let accesses = std::mem::take(&mut self.pending_accesses);
+        let fetches = std::mem::take(&mut self.pending_fetches);
+        if faults.is_empty() && accesses.is_empty() && fetches.is_empty() {
+            return;
+        }
+        let answers = self.ask(&faults, &accesses, &fetches);
+        for fault in &faults {
+            self.settle_fault(fault, answers.get(&fault.pid));
+        }
+        for access in &accesses {
+            self.settle_access(access, answers.get(&access.pid));
+        }
+        for fetch in &fetches {
+            self.settle_fetch(fetch, answers.get(&fetch.pid));
+        }
+        for process in self.live.values_mut() {
+            process.maps_fresh = false;
+        }
+        let halvings = self.facts.keep_within_limits(self.now_ns);
+        self.widen(halvings);
+    }
+
+    /// Asks the kernel for the homes of all pages in question, one call for each process.
+    fn ask(&self, faults: &[PendingFault], accesses: &[PendingAccess], fetches: &[PendingFetch]) -> FxHashMap<i32, Answers> {
+        let virtual_machine = self.options.machine.is_virtual;
+        let mut questions: FxHashMap<i32, Vec<Page>> = FxHashMap::default();
+        for fault in faults {
+            // On a virtual machine only one thing is unknown: whether a read found the shared zero page.
+            if !virtual_machine || fault.read_only {
+                questions.entry(fault.pid).or_default().push(fault.page);
+            }
+        }
+        let used = accesses.iter().map(|access| (access.pid, Page::of(access.address)));
+        for (pid, page) in used.chain(fetches.iter().map(|fetch| (fetch.pid, fetch.page))) {
+            let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
+            if known.is_none_or(|state| !virtual_machine && state.home.is_none()) {
+                questions.entry(pid).or_default().push(page);
+            }
+        }
+        let mut answers = FxHashMap::default();
+        for (pid, mut pages) in questions {
+            let alive = self.live.get(&pid).is_some_and(|process| !process.ended);
+            pages.sort_unstable();
+            pages.dedup();
+            let mut homes = Vec::new();
+            if alive && query_homes(pid, &pages, &mut homes).is_ok() {
+                answers.insert(pid, pages.into_iter().zip(homes).collect());
+            }
+        }
+        answers
+    }
+
+    fn settle_fault(&mut self, fault: &PendingFault, answers: Option<&Answers>) {
+        let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
+        let mut touch = fault.touch;
+        let zero_page = fault.read_only && touch.fault == Fault::Anonymous && !matches!(answer, Some(PageHome::Node(_)));
+        let (home, inferred) = if zero_page {
+            touch.fault = Fault::ZeroPage;
+            (None, false)
+        } else if self.options.machine.is_virtual {
+            (self.virtual_home(fault.page, fault.node, fault.cpu), false)
+        } else {
+            match answer {
+                Some(PageHome::Node(node)) => (self.options.machine.index_of(node), false),
+                _ => (self.home_by_policy(fault), true),
+            }
+        };
+        self.tally.inferred_homes += u64::from(inferred && home.is_some());
+        let home = home.and_then(|index| u8::try_from(index).ok());
+        let alive = answers.is_some() || self.options.machine.is_virtual;
+        let Some(process) = self.live.get_mut(&fault.pid) else { return };
+        let was = process.pages.get(fault.page);
+        if let Some(was) = was {
+            let again = self.touches.get(was.touch);
+            // A second fault on a page that is still the same: a file page mapped anew, a hint of NUMA balancing, the
+            // first write to a shared file page.
+            let same_page = touch.fault == Fault::File && again.process == touch.process && again.fault == Fault::File;
+            if same_page {
+                process.pages.set_home(fault.page, home, inferred);
+                return;
+            }
+            let gone = process.pages.forget(fault.page, Page(fault.page.0 + 1));
+            if again.fault != Fault::ZeroPage {
+                let id = process.id;
+                self.close_runs(id, &gone, Some(touch.bin));
+            }
+        }
+        let touch = self.touches.intern(touch);
+        let Some(process) = self.live.get_mut(&fault.pid) else { return };
+        if fault.may_be_huge && alive && !process.ended && process.pages.size_unknown(fault.page) {
+            if is_huge(process, fault.page) {
+                process.pages.place_huge(fault.page, touch, home, inferred);
+                return;
+            }
+            process.pages.is_small(fault.page);
+        }
+        process.pages.place(fault.page, touch, home, inferred);
+    }
+
+    /// Where a page lands on the virtual machine when a thread on `node` (`None`: unpinned, running on `cpu` of the
+    /// host) touches it first.
+    fn virtual_home(&self, page: Page, node: Option<NodeId>, cpu: u32) -> Option<usize> {
+        let machine = &self.options.machine;
+        let node = node.or_else(|| {
+            // An unpinned thread runs anywhere: the host's CPUs stand for the nodes in turn.
+            let nodes = machine.nodes_with_cpus().count().max(1);
+            machine.nodes_with_cpus().nth(cpu as usize % nodes).map(|node| node.id)
+        })?;
+        machine.index_of(self.options.policy.home(machine, page.0, node))
+    }
+
+    /// Where the kernel's policy put a page that is gone: on the toucher's node, or where the policy binds it.
+    fn home_by_policy(&self, fault: &PendingFault) -> Option<usize> {
+        let machine = &self.options.machine;
+        if matches!(fault.touch.fault, Fault::File) {
+            return None;
+        }
+        match fault.policy.split_once(':') {
+            None if matches!(fault.policy.as_str(), "default" | "local") => {
+                machine.node_of_cpu(fault.cpu).and_then(|node| machine.index_of(node))
+            }
+            Some(("bind", nodes)) => nodes.parse().ok().and_then(|node| machine.index_of(NodeId(node))),
+            _ => None,
+        }
+    }
+
+    /// What is known of a page that is used; one that nobody was seen to touch first is asked for and noted.
+    fn home_of(&mut self, pid: i32, page: Page, node: Option<NodeId>, cpu: u32, time_ns: u64, answers: Option<&Answers>) -> (Option<NodeId>, bool) {
+        let answer = answers.and_then(|answers| answers.get(&page)).copied();
+        let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
+        let machine = &self.options.machine;
+        if let Some(state) = known {
+            let pinned = self.touches.get(state.touch).pinned;
+            let mut home = state.home;
+            if home.is_none() && let Some(PageHome::Node(found)) = answer {
+                home = machine.index_of(found).and_then(|index| u8::try_from(index).ok());
+                if let Some(process) = self.live.get_mut(&pid) {
+                    process.pages.set_home(page, home, false);
+                }
+            }
+            let machine = &self.options.machine;
+            return (home.map(|index| machine.nodes[usize::from(index)].id), pinned);
+        }
+        let home = match answer {
+            Some(PageHome::Node(_)) if machine.is_virtual => self.virtual_home(page, node, cpu),
+            Some(PageHome::Node(found)) => machine.index_of(found),
+            _ => None,
+        };
+        let Some(home) = home else { return (None, false) };
+        let pinned = self.place_unseen(pid, page, 1, home, false, time_ns);
+        (Some(self.options.machine.nodes[home].id), pinned)
+    }
+
+    /// Notes pages that the kernel placed unseen. They count as placed by a pinned thread when all threads of the
+    /// process are pinned: whichever made the system call, it was one.
+    fn place_unseen(&mut self, pid: i32, page: Page, count: u64, home: usize, huge: bool, time_ns: u64) -> bool {
+        let bin = self.bin(time_ns);
+        let Some(process) = self.live.get(&pid) else { return false };
+        let id = process.id;
+        let pinned = self.threads.of_process(id).all(|thread| thread.bound.node.is_some());
+        let mut touch = Touch::unseen(id, bin, pinned);
+        touch.object = process.blocks.find(page.address()).map(|(_, block)| block.object);
+        let touch = self.touches.intern(touch);
+        let home = u8::try_from(home).ok();
+        let Some(process) = self.live.get_mut(&pid) else { return pinned };
+        if huge {
+            for chunk in (page.0..page.0 + count).step_by(CHUNK as usize) {
+                process.pages.place_huge(Page(chunk), touch, home, false);
+            }
+        } else {
+            for page in page.0..page.0 + count {
+                process.pages.place(Page(page), touch, home, false);
+            }
+        }
+        pinned
+    }
+
+    fn settle_access(&mut self, access: &PendingAccess, answers: Option<&Answers>) {
+        let page = Page::of(access.address);
+        let (home, pinned) = self.home_of(access.pid, page, access.node, access.cpu, access.time_ns, answers);
+        let class = class(self.options.machine.locality(access.node, home, pinned));
+        let bin = self.bin(access.time_ns);
+        self.facts.add_access(Attributed {
+            process: access.process,
+            thread: access.thread,
+            bin,
+            node: access.node,
+            site: access.site,
+            page,
+            object: access.object,
+            home,
+            class,
+            access: access.access,
+            weight: if access.found == Found::Hardware { access.period.max(1) } else { 1 },
+        });
+        self.output.add_sample(tables::Sample {
+            process: access.process,
+            time_ns: access.time_ns,
+            thread: access.thread,
+            cpu: access.cpu,
+            site: access.site,
+            stack: access.stack,
+            address: access.address,
+            found: access.found,
+            access: access.access,
+            object: Some(access.object),
+            node: access.node,
+            home,
+            class,
+            latency: access.latency,
+            source: access.source,
+            period: access.period,
+        });
+    }
+
+    fn settle_fetch(&mut self, fetch: &PendingFetch, answers: Option<&Answers>) {
+        let (home, _) = self.home_of(fetch.pid, fetch.page, fetch.node, 0, fetch.time_ns, answers);
+        let bin = self.bin(fetch.time_ns);
+        self.facts.add_code(fetch.process, bin, fetch.thread, fetch.node, fetch.page, fetch.module, home);
+    }
+
+    /// Finds the pages of a process that the kernel placed without a fault: compares what is there with what was seen.
+    pub fn reconcile(&mut self, pid: i32) {
+        let Some(process) = self.live.get(&pid).filter(|process| !process.ended) else { return };
+        let Ok(mappings) = crate::homes::read_maps(pid) else { return };
+        let pages = &process.pages;
+        let Ok(runs) = unseen_pages(pid, &mappings, |page| pages.get(page).is_some()) else { return };
+        let first = self.threads.of_process(process.id).map(|thread| (thread.id, thread.bound.node)).min();
+        let node = first.and_then(|(_, node)| node);
+        let time_ns = self.now_ns;
+        for run in runs {
+            let home = if self.options.machine.is_virtual {
+                self.virtual_home(run.start, node, 0)
+            } else {
+                self.options.machine.index_of(run.home)
+            };
+            if let Some(home) = home {
+                self.place_unseen(pid, run.start, run.count, home, run.huge, time_ns);
+            }
+        }
+    }
+
+    /// Looks again where pages live, a piece of each process at a time, so that migrations appear.
+    pub fn reread_homes(&mut self) {
+        if self.options.machine.is_virtual {
+            return;
+        }
+        let pids: Vec<i32> = self.live.keys().copied().collect();
+        for pid in pids {
+            self.reread(pid);
+        }
+    }
+
+    fn reread(&mut self, pid: i32) {
+        let bin = self.bin(self.now_ns);
+        let Some(process) = self.live.get_mut(&pid).filter(|process| !process.ended) else { return };
+        let (pages, next) = process.pages.some_pages(process.reread_from, REREAD_AT_ONCE);
+        process.reread_from = next.unwrap_or(Page(0));
+        let mut homes = Vec::new();
+        if query_homes(pid, &pages, &mut homes).is_err() {
+            return;
+        }
+        let id = process.id;
+        for (&page, home) in pages.iter().zip(homes) {
+            let PageHome::Node(node) = home else { continue };
+            let index = self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok());
+            let Some(process) = self.live.get_mut(&pid) else { return };
+            let Some(state) = process.pages.get(page) else { continue };
+            if index.is_none() || state.home == index {
+                continue;
+            }
+            if state.home.is_none() {
+                process.pages.set_home(page, index, false);
+                continue;
+            }
+            self.tally.migrated_pages += if state.huge { CHUNK } else { 1 };
+            let count = if state.huge { CHUNK } else { 1 };
+            let gone = process.pages.forget(page, Page(page.0 + count));
+            self.close_runs(id, &gone, Some(bin));
+            let touch = Touch { bin, ..self.touches.get(state.touch) };
+            let touch = self.touches.intern(touch);
+            let Some(process) = self.live.get_mut(&pid) else { return };
+            if state.huge {
+                process.pages.place_huge(page, touch, index, false);
+            } else {
+                process.pages.place(page, touch, index, false);
+            }
+        }
+    }
+}
+
+/// Whether the kernel maps the 2 MiB around `page` as one page.
+fn is_huge(process: &LiveProcess, page: Page) -> bool {
+    let start = page.0 / CHUNK * CHUNK;
+    page_map(process.pid, Page(start).address(), Page(start + CHUNK).address())
+        .is_ok_and(|runs| runs.iter().any(|run| run.huge))
+}
+
+fn class(locality: Locality) -> Class {
+    match locality {
+        Locality::Local => Class::Local,
+        Locality::Remote => Class::Remote,
+        Locality::UnpinnedPage => Class::UnpinnedPage,
+        Locality::UnpinnedThread => Class::UnpinnedThread,
+        Locality::UnpinnedBoth => Class::UnpinnedBoth,
+        Locality::MemoryTierLocal => Class::MemoryTierLocal,
+        Locality::MemoryTierRemote => Class::MemoryTierRemote,
+        Locality::Unplaced => Class::Unplaced,
+    }
+}

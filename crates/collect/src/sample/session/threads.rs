@@ -1,0 +1,134 @@
+//! The threads of a recording, their placement, and what became of them.
+
+use numalens_profile::ids::{ProcessId, ThreadId};
+use numalens_profile::tables;
+use numalens_topology::{CpuSet, NodeId};
+use rustc_hash::FxHashMap;
+
+/// Where a thread may run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bound {
+    pub cpus: CpuSet,
+    /// The node that it is bound to, by its CPUs or its memory policy; `None`: unpinned.
+    pub node: Option<NodeId>,
+    /// The kernel's word for its memory policy.
+    pub policy: String,
+}
+
+/// A thread while it lives.
+pub struct LiveThread {
+    pub id: ThreadId,
+    pub process: ProcessId,
+    pub bound: Bound,
+    pub last_cpu: u32,
+    /// The stack pointer of its latest sample: says which mapping is its stack.
+    pub sp: u64,
+}
+
+/// All threads.
+#[derive(Default)]
+pub struct Threads {
+    live: FxHashMap<u32, LiveThread>,
+    rows: Vec<tables::Thread>,
+    placements: Vec<tables::Placement>,
+}
+
+impl Threads {
+    /// Registers a thread that has begun. A live thread with the same tid has ended unnoticed.
+    pub fn begin(&mut self, process: ProcessId, tid: u32, name: &str, time_ns: u64, bound: Bound, cause: &str) -> ThreadId {
+        self.end(tid, time_ns);
+        let id = ThreadId(self.rows.len() as u32);
+        self.rows.push(tables::Thread {
+            process,
+            thread: id,
+            tid,
+            name: name.to_owned(),
+            start_ns: time_ns,
+            end_ns: None,
+            switches: 0,
+            migrations: 0,
+        });
+        self.log(process, id, &bound, time_ns, cause);
+        self.live.insert(tid, LiveThread { id, process, bound, last_cpu: u32::MAX, sp: 0 });
+        id
+    }
+
+    /// Number of threads so far: the index of the next one.
+    pub fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn get(&self, tid: u32) -> Option<&LiveThread> {
+        self.live.get(&tid)
+    }
+
+    pub fn get_mut(&mut self, tid: u32) -> Option<&mut LiveThread> {
+        self.live.get_mut(&tid)
+    }
+
+    /// Tids of the threads that live.
+    pub fn tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.live.keys().copied()
+    }
+
+    /// Threads of `process` that live.
+    pub fn of_process(&self, process: ProcessId) -> impl Iterator<Item = &LiveThread> {
+        self.live.values().filter(move |thread| thread.process == process)
+    }
+
+    pub fn end(&mut self, tid: u32, time_ns: u64) {
+        if let Some(thread) = self.live.remove(&tid) {
+            self.rows[thread.id.0 as usize].end_ns = Some(time_ns);
+        }
+    }
+
+    pub fn rename(&mut self, tid: u32, name: &str) {
+        if let Some(thread) = self.live.get(&tid) {
+            name.clone_into(&mut self.rows[thread.id.0 as usize].name);
+        }
+    }
+
+    /// A context switch: `into` a CPU, or off it.
+    pub fn switched(&mut self, tid: u32, cpu: u32, into: bool) {
+        let Some(thread) = self.live.get_mut(&tid) else { return };
+        let row = &mut self.rows[thread.id.0 as usize];
+        if into {
+            row.migrations += u64::from(thread.last_cpu != u32::MAX && thread.last_cpu != cpu);
+            thread.last_cpu = cpu;
+        } else {
+            row.switches += 1;
+            thread.last_cpu = cpu;
+        }
+    }
+
+    /// Notes where a thread may run now; an entry of the pinning log if that is news.
+    pub fn bind(&mut self, tid: u32, bound: Bound, time_ns: u64, cause: &str) {
+        let Some(thread) = self.live.get_mut(&tid) else { return };
+        if thread.bound == bound {
+            return;
+        }
+        thread.bound = bound.clone();
+        let (process, id) = (thread.process, thread.id);
+        self.log(process, id, &bound, time_ns, cause);
+    }
+
+    fn log(&mut self, process: ProcessId, thread: ThreadId, bound: &Bound, time_ns: u64, cause: &str) {
+        self.placements.push(tables::Placement {
+            process,
+            thread,
+            time_ns,
+            cpus: bound.cpus.to_string(),
+            node: bound.node,
+            policy: bound.policy.clone(),
+            cause: cause.to_owned(),
+        });
+    }
+
+    pub fn rows(&self) -> &[tables::Thread] {
+        &self.rows
+    }
+
+    pub fn placement_rows(&self) -> &[tables::Placement] {
+        &self.placements
+    }
+}

@@ -1,0 +1,47 @@
+//! Signals to the collector while a target runs.
+//!
+//! Ctrl-C on a terminal reaches the whole process group: the target gets its own, so the collector only takes note.
+//! A signal that somebody sends to the collector alone (`kill`) is meant for the run, and is passed on.
+
+use super::launch::Child;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
+/// One bit for each signal that came from a process.
+static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    STOP.store(true, Ordering::Relaxed);
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo_t.
+    let from_terminal = unsafe { (*info).si_code } > 0;
+    if !from_terminal {
+        TO_PASS_ON.fetch_or(1 << signal, Ordering::Relaxed);
+    }
+}
+
+/// Installs the handlers. Call after the target has been forked, so that it keeps the user's.
+pub fn catch() {
+    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = note;
+    for signal in SIGNALS {
+        // SAFETY: a zeroed sigaction is a valid one; the handler only touches atomics, so it is async-signal-safe.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Sends the child what was sent to the collector alone.
+pub fn pass_on(child: &Child) {
+    let pending = TO_PASS_ON.swap(0, Ordering::Relaxed);
+    SIGNALS.into_iter().filter(|&signal| pending >> signal & 1 != 0).for_each(|signal| child.signal(signal));
+}
+
+/// Whether the user asked for an end (of a recording without a child).
+pub fn wanted_to_stop() -> bool {
+    STOP.load(Ordering::Relaxed)
+}

@@ -1,0 +1,99 @@
+//! Reports on a terminal, or piped: [`render`] for `report`, [`closing_summary`] for the end of `record`.
+
+mod closing;
+mod heat;
+mod record;
+mod spark;
+mod table;
+mod value;
+
+pub use closing::{SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
+
+use anstyle::{AnsiColor, Style};
+use numalens_analyze::report::{Report, Shape, Shown, Value};
+use std::fmt::Display;
+
+/// How to draw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Whether escape sequences may be written.
+    pub color: bool,
+    /// Columns of the terminal; none: no limit, as in a pipe.
+    pub width: Option<u16>,
+}
+
+impl Look {
+    /// For files, pipes and tests.
+    pub const PLAIN: Look = Look { color: false, width: None };
+
+    /// Columns of the terminal on standard output; none when it is not one.
+    pub fn terminal_width() -> Option<u16> {
+        comfy_table::Table::new().width()
+    }
+
+    fn paint(self, style: Style, text: impl Display) -> String {
+        if self.color { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_string() }
+    }
+
+    fn bold(self, text: impl Display) -> String {
+        self.paint(Style::new().bold(), text)
+    }
+
+    fn dim(self, text: impl Display) -> String {
+        self.paint(Style::new().dimmed(), text)
+    }
+
+    fn warn(self, text: impl Display) -> String {
+        self.paint(AnsiColor::Yellow.on_default(), text)
+    }
+}
+
+/// The reports, one after the other; the first lines say what was recorded and what limits the figures.
+pub fn render(reports: &[Report], look: Look) -> String {
+    let mut out = String::new();
+    for report in reports.iter().filter(|report| report.shown != Shown::Data) {
+        if report.section == "meta" {
+            out += &header(report, look);
+        } else {
+            out += &format!("\n{}\n", look.bold(&report.title));
+        }
+        for doubt in &report.doubts {
+            out += &format!("{}\n", look.warn(format_args!("! {doubt}")));
+        }
+        out += &match &report.shape {
+            Shape::Record(_) if report.section == "meta" => String::new(),
+            Shape::Record(fields) => record::draw(fields, look),
+            Shape::Table(table) => table::draw(table, look),
+            Shape::Matrix(matrix) => heat::draw(matrix, look),
+            Shape::Series(series) => spark::draw(series, look),
+        };
+    }
+    out
+}
+
+/// Two lines: what ran; on which machine, observed how.
+fn header(meta: &Report, look: Look) -> String {
+    let text = |key: &str| meta.field(key).map(value::plain).unwrap_or_default();
+    let mut ran = vec![look.bold(command(meta))];
+    ran.extend([text("duration_s"), text("exit_status")].into_iter().filter(|part| !part.is_empty()));
+    format!("{}\n{}\n", ran.join(", "), look.dim(how(meta)))
+}
+
+/// `sample engine on virtual machine 4x2 (threads spread, pages first-touch); unit: ...`
+fn how(meta: &Report) -> String {
+    let text = |key: &str| meta.field(key).map(value::plain).unwrap_or_default();
+    let machine = match meta.field("virtual") {
+        Some(Value::Flag(true)) => {
+            format!("virtual machine {} (threads {}, pages {})", text("machine"), text("placement"), text("policy"))
+        }
+        _ => format!("machine {}", text("machine")),
+    };
+    format!("{} engine on {machine}", text("engine"))
+}
+
+fn command(meta: &Report) -> String {
+    match meta.field("command") {
+        Some(Value::List(words)) => value::shorten(&words.iter().map(value::plain).collect::<Vec<_>>().join(" "), 100),
+        _ => String::new(),
+    }
+}

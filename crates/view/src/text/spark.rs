@@ -1,0 +1,38 @@
+//! Series: a line of bars for each that is not all zero.
+
+use super::Look;
+use crate::numbers;
+use numalens_analyze::report::Series;
+
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Columns of a line where the terminal does not say.
+const WIDTH: usize = 72;
+/// What stands before and behind a line.
+const MARGIN: usize = 40;
+
+/// Draws series; neighbouring bins share a column where there are more of them than columns.
+pub fn draw(series: &Series, look: Look) -> String {
+    let bins = series.lines.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    let width =
+        look.width.map_or(WIDTH, |width| usize::from(width).saturating_sub(MARGIN).clamp(10, 200)).min(bins.max(1));
+    let mut out = String::new();
+    for (metric, values) in series.lines.iter().filter(|(_, values)| values.iter().any(|n| *n > 0)) {
+        let columns: Vec<u64> =
+            (0..width).map(|i| values[values.len() * i / width..values.len() * (i + 1) / width].iter().sum()).collect();
+        let largest = columns.iter().copied().max().unwrap_or(0).max(1);
+        let line: String = columns
+            .iter()
+            .map(|n| if *n == 0 { ' ' } else { BARS[((n * 8).div_ceil(largest) as usize).clamp(1, 8) - 1] })
+            .collect();
+        out += &format!(
+            "  {}  {line}  {}\n",
+            look.dim(format_args!("{:20}", metric.title)),
+            look.dim(numbers::count(values.iter().sum::<u64>() as f64))
+        );
+    }
+    if out.is_empty() {
+        return format!("  {}\n", look.dim("nothing"));
+    }
+    let end = numbers::time((bins as u64).saturating_mul(series.bin_ns));
+    out + &format!("  {:20}  {}\n", "", look.dim(format_args!("from 0 to {end}, {bins} bins")))
+}
