@@ -19,23 +19,23 @@ mod objects;
 mod output;
 mod pages;
 mod process;
+mod samples;
 mod settle;
 mod threads;
 mod vmas;
 
-use super::perf::{Batch, EventKind, Payload, Record, Sampled};
+use super::perf::{Batch, Payload, Record};
 use crate::homes::{thread_affinity, thread_policy};
 use facts::FactTables;
-use numalens_isa as isa;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
-use numalens_profile::words::{Access, Fault, Found, Source};
+use numalens_profile::words::{Access, Found, Source};
 use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
 pub use heap::HeapNotes;
 pub use output::{Output, OutputError};
 use pages::{Run, Touches};
-use process::{Caller, Images, LiveProcess};
+use process::{Images, LiveProcess};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -403,222 +403,6 @@ impl Session {
                 self.closed_pages.add(row);
             }
         }
-    }
-
-    fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
-        let (pid, tid) = (record.pid as i32, record.tid as i32);
-        if !self.options.follow && self.first_pid.is_some_and(|first| first != pid) {
-            return;
-        }
-        self.known(pid);
-        let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
-        if self.threads.get(record.tid).is_none() {
-            let name = comm(pid, tid);
-            self.begin_thread(process, pid, tid, &name, time_ns, "observed");
-        }
-        let Some(gpr) = sampled.registers else { return };
-        let (sp, bp) = (gpr[4], gpr[5]);
-        let Some(thread) = self.threads.get_mut(record.tid) else { return };
-        thread.sp = sp;
-        let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
-        let registers = isa::Registers { gpr, ip: sampled.ip, fs_base: None, gs_base: None };
-        let Some(live) = self.live.get_mut(&pid) else { return };
-        if live.is_own_code(sampled.ip) {
-            self.tally.own += 1;
-            return;
-        }
-        let caller = Caller { ip: sampled.ip, sp, bp, registers: Some(&gpr) };
-        let stack = live.stack(&mut self.images, &caller, batch.stack(sampled), batch.chain(sampled));
-        match sampled.kind {
-            EventKind::Fault => {
-                let site = self.images.code.site(live.place(sampled.ip));
-                let fault = Touched { thread, node, policy, site, stack };
-                self.faulted(pid, record.cpu, &registers, sampled.address, fault, time_ns);
-            }
-            EventKind::Clock => {
-                self.tally.samples += 1;
-                let place = live.place(sampled.ip);
-                let fetch = PendingFetch { pid, process, thread, time_ns, node, page: Page::of(sampled.ip), module: place.module };
-                let access = live.recover(&mut self.images, &registers);
-                self.pending_fetches.push(fetch);
-                let Some(access) = access else {
-                    self.tally.no_access += 1;
-                    return;
-                };
-                if access.stack && !self.options.stack {
-                    self.tally.stack += 1;
-                    return;
-                }
-                self.accessed(record, time_ns, thread, node, stack, &access, sampled.period);
-            }
-            EventKind::Hardware => self.hardware_sampled(record, sampled, time_ns, thread, node, stack),
-            EventKind::Side => {}
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the dimensions of an access")]
-    fn accessed(
-        &mut self,
-        record: &Record,
-        time_ns: u64,
-        thread: ThreadId,
-        node: Option<NodeId>,
-        stack: Option<StackId>,
-        access: &isa::RecoveredAccess,
-        period: u64,
-    ) {
-        let pid = record.pid as i32;
-        let Some(live) = self.live.get(&pid) else { return };
-        let site = self.images.code.site(live.place(access.ip));
-        let process = live.id;
-        let Some(object) = self.object_at(pid, record.tid, access.address, time_ns) else {
-            // Not an address of this process: the registers had changed after all.
-            self.tally.no_access += 1;
-            return;
-        };
-        self.tally.resolved += 1;
-        self.pending_accesses.push(PendingAccess {
-            pid,
-            process,
-            thread,
-            time_ns,
-            cpu: record.cpu,
-            node,
-            site,
-            stack,
-            object,
-            address: access.address,
-            found: match access.found {
-                isa::Found::Before => Found::Before,
-                isa::Found::At => Found::At,
-                isa::Found::After => Found::After,
-            },
-            access: word(access.kind),
-            latency: None,
-            source: None,
-            period,
-        });
-    }
-
-    fn hardware_sampled(
-        &mut self,
-        record: &Record,
-        sampled: &Sampled,
-        time_ns: u64,
-        thread: ThreadId,
-        node: Option<NodeId>,
-        stack: Option<StackId>,
-    ) {
-        let pid = record.pid as i32;
-        self.tally.samples += 1;
-        let Some(seen) = sampled.access else { return };
-        // The operation that was picked need not be one on memory.
-        let Some(access) = seen.access else { return };
-        let address = seen.address.unwrap_or(sampled.address);
-        let Some(live) = self.live.get(&pid) else { return };
-        let (process, site) = (live.id, self.images.code.site(live.place(sampled.ip)));
-        let Some(object) = self.object_at(pid, record.tid, address, time_ns) else {
-            self.tally.no_access += 1;
-            return;
-        };
-        self.tally.resolved += 1;
-        self.pending_accesses.push(PendingAccess {
-            pid,
-            process,
-            thread,
-            time_ns,
-            cpu: record.cpu,
-            node,
-            site,
-            stack,
-            object,
-            address,
-            found: Found::Hardware,
-            access,
-            latency: seen.latency_cycles,
-            source: Some(seen.source),
-            period: sampled.period,
-        });
-    }
-
-    /// The object that holds `address`; `None` when nothing is mapped there.
-    fn object_at(&mut self, pid: i32, tid: u32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let live = self.live.get_mut(&pid)?;
-        if let Some((_, block)) = live.blocks.find(address) {
-            return Some(block.object);
-        }
-        let process = live.id;
-        if let Some((module, image, bias)) = live.data_of(address)
-            && let Some(object) = self.objects.global(process, module, image, bias, address, time_ns)
-        {
-            return Some(object);
-        }
-        let vma = live.vma(&mut self.images, address)?;
-        let own_stack = self.threads.get(tid).filter(|thread| vma.start <= thread.sp && thread.sp < vma.end);
-        let owner = own_stack.map(|thread| (thread.id, tid)).or_else(|| {
-            (!vma.is_file() && vma.permissions.write)
-                .then(|| self.threads.of_process(process).find(|thread| vma.start <= thread.sp && thread.sp < vma.end))
-                .flatten()
-                .map(|thread| (thread.id, self.threads.rows()[thread.id.0 as usize].tid))
-        });
-        if let Some((thread, tid)) = owner.filter(|_| vma.path.as_os_str() != "[heap]") {
-            return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
-        }
-        Some(self.objects.of_mapping(process, &vma, time_ns))
-    }
-
-    fn faulted(&mut self, pid: i32, cpu: u32, registers: &isa::Registers, address: u64, by: Touched, time_ns: u64) {
-        self.tally.faults += 1;
-        let Some(live) = self.live.get_mut(&pid) else { return };
-        let page = Page::of(address);
-        let kind = live.fault_kind(&mut self.images, registers, address);
-        let read_only = kind == Some(isa::Kind::Read);
-        let Some(vma) = live.vma(&mut self.images, address) else { return };
-        let process = live.id;
-        let known = live.pages.get(page);
-        let object = live.blocks.find(address).map(|(_, block)| block.object);
-        let private_write = !read_only && !vma.is_shared();
-        let fault = match known {
-            // A page of a file that is not written to belongs to the file.
-            _ if vma.is_file() && !private_write => Fault::File,
-            _ if vma.is_shared() => Fault::File,
-            _ if vma.is_file() => Fault::CopyOnWrite,
-            Some(state) if self.touches.get(state.touch).process != process => Fault::CopyOnWrite,
-            Some(state) if self.touches.get(state.touch).fault == Fault::ZeroPage => Fault::CopyOnWrite,
-            _ => Fault::Anonymous,
-        };
-        let bin = self.bin(time_ns);
-        let pinned = by.node.is_some();
-        let touch = pages::Touch::first(process, by.thread, by.site, by.stack, bin, pinned, fault, object);
-        let block = address & !(pages::CHUNK * 4096 - 1);
-        let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
-        self.pending_faults.push(PendingFault {
-            pid,
-            page,
-            cpu,
-            touch,
-            node: by.node,
-            policy: by.policy,
-            read_only,
-            may_be_huge,
-        });
-    }
-}
-
-/// Who touched a page.
-struct Touched {
-    thread: ThreadId,
-    node: Option<NodeId>,
-    policy: String,
-    site: SiteId,
-    stack: Option<StackId>,
-}
-
-fn word(kind: isa::Kind) -> Access {
-    match kind {
-        isa::Kind::Read => Access::Read,
-        isa::Kind::Write => Access::Write,
-        isa::Kind::ReadWrite => Access::ReadWrite,
     }
 }
 
