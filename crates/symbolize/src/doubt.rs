@@ -58,7 +58,8 @@ impl fmt::Display for Cause {
                 let found = if found.is_empty() { "none" } else { found };
                 write!(
                     f,
-                    "{} is another build (build id {found}, recorded {recorded}) and was not used; bring the recorded one back, or its debug file",
+                    "{} is another build (build id {found}, recorded {recorded}) and was not used; \
+                     bring the recorded one back, or its debug file",
                     file.display()
                 )
             }
@@ -71,7 +72,8 @@ impl fmt::Display for Cause {
             ),
             Cause::NoLines(file) => write!(
                 f,
-                "{} has no debug information for these addresses, so functions are known but not lines; build with -g, or install its debug package",
+                "{} has no debug information for these addresses, so functions are known but not lines; \
+                 build with -g, or install its debug package",
                 file.display()
             ),
             Cause::OtherDebugFile(file) => write!(f, "{} belongs to another build and was not used", file.display()),
@@ -86,11 +88,12 @@ impl fmt::Display for Cause {
             }
             Cause::Generated => write!(
                 f,
-                "code made at run time; its runtime can name it in /tmp/perf-PID.map (java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python3 -X perf)"
+                "code made at run time; its runtime can name it in /tmp/perf-PID.map \
+                 (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof)"
             ),
             Cause::NoPerfMap(file) => write!(f, "{} was not found; it names code made at run time", file.display()),
             Cause::Kernel => write!(f, "code of the kernel, which has no file here"),
-            Cause::NoModule => write!(f, "addresses outside every file"),
+            Cause::NoModule => write!(f, "addresses outside every file, of code made at run time for the most part"),
         }
     }
 }

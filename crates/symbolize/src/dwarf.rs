@@ -120,8 +120,8 @@ impl Store {
     }
 }
 
-/// Whether the look-up reads the section; the rest (locations of variables, macros, types) is left out, because a compressed
-/// section costs its whole size.
+/// Whether the look-up reads the section; the rest (locations of variables, macros, types) is left out, because a
+/// compressed section costs its whole size.
 fn is_used(id: SectionId) -> bool {
     use SectionId::*;
     matches!(

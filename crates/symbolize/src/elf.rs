@@ -1,7 +1,8 @@
 //! The bytes of an ELF file: mapped, parsed, and their sections unpacked within bounds.
 //!
-//! Every file here is untrusted: it may be truncated, damaged or hostile. What `object` reads is checked by it; this module
-//! adds the bounds on memory (a compressed section states its own size, which a damaged file can set to anything).
+//! Every file here is untrusted: it may be truncated, damaged or hostile. What `object` reads is checked by it; this
+//! module adds the bounds on memory (a compressed section states its own size, which a damaged file can set to
+//! anything).
 
 use memmap2::Mmap;
 use object::{CompressionFormat, Object, ObjectSection};

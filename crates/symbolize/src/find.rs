@@ -1,7 +1,7 @@
 //! Which files names can come from: the module's own file and its separate debug files.
 //!
-//! Another build's file gives wrong names that look right, so identity goes before location: when a build id was recorded,
-//! a file counts only with the same one. In order:
+//! Another build's file gives wrong names that look right, so identity goes before location: when a build id was
+//! recorded, a file counts only with the same one. In order:
 //!
 //! 1. the module's path, mapped by `--source-map`;
 //! 2. when it is missing, another build, or has no debug information: `DIR/.build-id/ab/cdef.debug` and
@@ -182,7 +182,8 @@ fn vdso() -> Option<Bytes> {
     Some(Bytes::owned(PathBuf::from("[vdso]"), image))
 }
 
-/// Where else the split file that debug information states as `stated` may be: beside the module, at its relative path or its name.
+/// Where else the split file that debug information states as `stated` may be: beside the module, at its relative path
+/// or its name.
 pub(crate) fn split_file(stated: &Path, relative: &Path, files: &Files, options: &Options) -> Option<Bytes> {
     let here = PathMap(&options.path_map).apply(stated);
     let dirs = [&files.image, &files.debug].into_iter().flatten().filter_map(|bytes| bytes.path.parent());

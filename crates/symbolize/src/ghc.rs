@@ -6,9 +6,10 @@
 //! `z` and `Z` start an escape, of one letter for common signs, `z<hex>U` for any other character,
 //! `Z<n>T` and `Z<n>H` for tuples and unboxed tuples. The suffixes are those of `GHC.Cmm.CLabel`.
 //!
-//! Plain C names look alike (`SSL_get_info`), so a name counts as GHC's only when it ends in a known suffix, a part before
-//! the entity starts with a capital, as modules do, and either the file is known to hold Haskell code or the name itself
-//! has an escape or the module `Main`. The runtime's own names (`stg_ap_pp_fast`, `evacuate`) have no module and stay.
+//! Plain C names look alike (`SSL_get_info`), so a name counts as GHC's only when it ends in a known suffix, a part
+//! before the entity starts with a capital, as modules do, and either the file is known to hold Haskell code or the
+//! name itself has an escape or the module `Main`. The runtime's own names (`stg_ap_pp_fast`, `evacuate`) have no
+//! module and stay.
 
 /// Suffixes of labels, and what is shown for them: code is shown by its name alone.
 const SUFFIXES: &[(&str, &str)] = &[
@@ -32,7 +33,8 @@ pub(crate) enum Origin {
     Unknown,
 }
 
-/// `package:Module.entity` of a linker name of GHC; none when `name` is not one. The package comes without version and hash.
+/// `package:Module.entity` of a linker name of GHC; none when `name` is not one. The package comes without version and
+/// hash.
 pub(crate) fn decode(name: &str, origin: Origin) -> Option<String> {
     let (stem, shown) = SUFFIXES.iter().find_map(|(suffix, shown)| Some((name.strip_suffix(suffix)?, shown)))?;
     let parts: Vec<&str> = stem.split('_').collect();

@@ -22,8 +22,8 @@ impl PathMap<'_> {
         }
     }
 
-    /// The source path `path` as debug information spells it, without `.` components and doubled slashes (so that one file
-    /// has one name; `..` stays, for what it means depends on symbolic links), mapped.
+    /// The source path `path` as debug information spells it, without `.` components and doubled slashes (so that one
+    /// file has one name; `..` stays, for what it means depends on symbolic links), mapped.
     pub(crate) fn source(&self, path: &str) -> String {
         let plain: PathBuf = Path::new(path).components().filter(|c| *c != Component::CurDir).collect();
         self.apply(&plain).to_string_lossy().into_owned()

@@ -1,7 +1,7 @@
 //! `/tmp/perf-PID.map`: names that a runtime gives to the code that it makes (Java, Node.js, Python, Julia, ...).
 //!
-//! One line is `START SIZE NAME`, numbers hexadecimal (tools/perf/Documentation/jit-interface.txt in Linux). Runtimes append:
-//! where ranges overlap, the later line describes the later code.
+//! One line is `START SIZE NAME`, numbers hexadecimal (tools/perf/Documentation/jit-interface.txt in Linux). Runtimes
+//! append: where ranges overlap, the later line describes the later code.
 
 use crate::symbols::Symbol;
 use rustc_hash::FxHashMap;
@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn later_lines_win_and_damaged_ones_are_passed_over() {
-        let map = b"7f00 100 Interpreter\n\nnonsense\n0x8000 10 LMain;::work with spaces\n7f40 10 LMain;::sum\nffffffffffffffff ff edge\n9000 2";
+        let map = b"7f00 100 Interpreter\n\nnonsense\n0x8000 10 LMain;::work with spaces\n\
+            7f40 10 LMain;::sum\nffffffffffffffff ff edge\n9000 2";
         let found = look_up(&[0x7eff, 0x7f00, 0x7f40, 0x7f4f, 0x7f50, 0x8000, 0x8010, 0x9000], map);
         let names: Vec<_> =
             found.iter().map(|symbol| symbol.as_ref().map_or("-", |symbol| symbol.name.as_str())).collect();

@@ -1,9 +1,9 @@
 //! Names for the stubs through which a program calls its libraries: `memcpy@plt`.
 //!
-//! Stubs have no symbols. On x86-64 one either jumps through a slot of the global offset table (`jmp *slot(%rip)`,
-//! `ff 25` and the distance), or, in the first table of a program with two of them, pushes the number of its
-//! relocation (`push $n`, `68`). Slot and number lead to a relocation, which names the symbol. Other processors: no names.
-//! The forms are those of the x86-64 psABI, section "Procedure Linkage Table", with and without `endbr64`.
+//! Stubs have no symbols. On x86-64 one either jumps through a slot of the global offset table (`jmp *slot(%rip)`, `ff
+//! 25` and the distance), or, in the first table of a program with two of them, pushes the number of its relocation
+//! (`push $n`, `68`). Slot and number lead to a relocation, which names the symbol. Other processors: no names. The
+//! forms are those of the x86-64 psABI, section "Procedure Linkage Table", with and without `endbr64`.
 
 use crate::elf::Bytes;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};

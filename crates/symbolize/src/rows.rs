@@ -41,8 +41,8 @@ impl Named {
 /// Names the sites: functions, lines and inlined calls.
 ///
 /// `previous` is what an earlier run wrote. Its sites that have a line are kept as they are (their files may be gone
-/// meanwhile); the others are asked for again, and keep what they had if nothing is found. Functions of the earlier run keep
-/// their ids, new ones follow: whoever writes the functions before the frames has tables that fit at every moment.
+/// meanwhile); the others are asked for again, and keep what they had if nothing is found. Functions of the earlier run
+/// keep their ids, new ones follow: whoever writes the functions before the frames has tables that fit at every moment.
 /// The outcome depends on nothing but the arguments and the files.
 ///
 /// Nothing here fails: what cannot be named has no frame, and [`Outcome::doubts`] says why.
@@ -122,7 +122,8 @@ impl Task<'_> {
     }
 }
 
-/// Answers of all tasks, in order. Each module is one thread's from its opening to its end, so that at most `jobs` are open at a time.
+/// Answers of all tasks, in order. Each module is one thread's from its opening to its end, so that at most `jobs` are
+/// open at a time.
 fn run(tasks: &[Task], options: &Options) -> Vec<Named> {
     let threads = match options.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -5,12 +5,12 @@ use numalens_profile::tables::{Frame, Function, Module, Object, Site};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Error, Profile};
 
-/// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it was
-/// a linker's. What an earlier run found is kept (see [`symbolize_rows`]).
+/// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it
+/// was a linker's. What an earlier run found is kept (see [`symbolize_rows`]).
 ///
 /// # Errors
-/// When a table cannot be read or written; a packed profile cannot be written. Names that are not found are no error but
-/// in [`Outcome::doubts`].
+/// When a table cannot be read or written; a packed profile cannot be written. Names that are not found are no error
+/// but in [`Outcome::doubts`].
 pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error> {
     let (sites, modules) = (profile.rows::<Site>()?, profile.rows::<Module>()?);
     let (functions, frames) = (profile.rows::<Function>()?, profile.rows::<Frame>()?);

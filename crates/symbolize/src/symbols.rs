@@ -1,13 +1,13 @@
 //! Functions from symbol tables: for code without debug information, and for what DWARF leaves unnamed.
 //!
-//! The tables are walked once and only the best symbol of each asked address is kept, so that memory follows the addresses:
-//! a browser has a million symbols, a profile some thousand sites in it.
+//! The tables are walked once and only the best symbol of each asked address is kept, so that memory follows the
+//! addresses: a browser has a million symbols, a profile some thousand sites in it.
 //!
-//! The best symbol of an address is the one with the greatest start at or below it. If that one ends before the address, an
-//! enclosing one is looked for in a second walk (assembly has entry points inside functions). A symbol without size reaches
-//! to the next one. Between symbols there is no name: in a stripped library the exported function before an address is
-//! most often not the function of the address. GHC is the exception: a function's continuations follow it without
-//! symbols of their own, so there the gap is the function's.
+//! The best symbol of an address is the one with the greatest start at or below it. If that one ends before the
+//! address, an enclosing one is looked for in a second walk (assembly has entry points inside functions). A symbol
+//! without size reaches to the next one. Between symbols there is no name: in a stripped library the exported function
+//! before an address is most often not the function of the address. GHC is the exception: a function's continuations
+//! follow it without symbols of their own, so there the gap is the function's.
 
 use crate::elf::{self, Bytes};
 use object::elf::SHF_EXECINSTR;
@@ -56,7 +56,8 @@ enum End {
 /// (`malloc` before `__libc_malloc`), then shorter ones.
 type Rank = (u8, u8, Reverse<usize>, Reverse<usize>);
 
-/// How often a symbol may enclose an asked address in the second walk, all in all; a damaged table could enclose all by all.
+/// How often a symbol may enclose an asked address in the second walk, all in all; a damaged table could enclose all by
+/// all.
 const MOST_ENCLOSURES: usize = 10_000_000;
 
 /// The symbols of `addresses` (sorted) in the tables of `tables`.
@@ -114,7 +115,8 @@ fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candid
 }
 
 impl Candidate<&[u8]> {
-    /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in the alphabet.
+    /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in
+    /// the alphabet.
     fn replace_worse(&self, slot: &mut Option<Candidate<Vec<u8>>>) {
         let worse = |best: &Candidate<Vec<u8>>| {
             (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name))

@@ -70,7 +70,8 @@ fn split_dwarf() {
     }
 }
 
-/// Against ourselves with everything in one file, which `rust` compares with binutils (whose chains of DWARF 4 lack levels here and there).
+/// Against ourselves with everything in one file, which `rust` compares with binutils (whose chains of DWARF 4 lack
+/// levels here and there).
 #[test]
 fn package_of_rust() {
     for version in ["4", "5"] {

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId};
 use numalens_profile::tables::{Frame, Function, Module, Site};
-use numalens_symbolize::{Cause, Options, Outcome, symbolize_rows};
+use numalens_symbolize::{Cause, Doubt, Options, Outcome, symbolize_rows};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -183,16 +183,22 @@ fn shared_by_dwz() {
         eprintln!("skipped: dwz is not installed");
         return;
     }
-    let program = Program::new("-gdwarf-4");
-    compile(program.dir.path(), "other", "gcc -O1 -gdwarf-4", &["inlined.c"]);
-    program.tool("dwz", "-m common.dwz -M common.dwz program other");
-    program.check("shared", &options(&[]));
-    fs::rename(program.path("common.dwz"), program.path("hidden")).unwrap();
-    let outcome = program.ask(&options(&[]));
-    assert!(outcome.doubts.iter().any(|doubt| matches!(doubt.cause, Cause::MissingCommon(_))), "{:?}", outcome.doubts);
-    fs::create_dir(program.path(".dwz")).unwrap();
-    fs::rename(program.path("hidden"), program.path(".dwz/common.dwz")).unwrap();
-    program.check("shared, in .dwz", &options(&[program.dir.path()]));
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let program = Program::new(version);
+        compile(program.dir.path(), "other", &format!("gcc -O1 {version}"), &["inlined.c"]);
+        program.tool("dwz", "-m common.dwz -M common.dwz program other");
+        program.check("shared", &options(&[]));
+        fs::rename(program.path("common.dwz"), program.path("hidden")).unwrap();
+        let outcome = program.ask(&options(&[]));
+        assert!(
+            outcome.doubts.iter().any(|doubt| matches!(doubt.cause, Cause::MissingCommon(_))),
+            "{:?}",
+            outcome.doubts
+        );
+        fs::create_dir(program.path(".dwz")).unwrap();
+        fs::rename(program.path("hidden"), program.path(".dwz/common.dwz")).unwrap();
+        program.check("shared, in .dwz", &options(&[program.dir.path()]));
+    }
 }
 
 #[test]
@@ -200,7 +206,8 @@ fn missing_split_files() {
     let program = Program::new("-g -gsplit-dwarf");
     fs::remove_file(program.path("program-inlined.dwo")).unwrap();
     let outcome = program.ask(&options(&[]));
-    let missing = |cause: &Cause| matches!(cause, Cause::MissingSplit { files: 1, first } if first.ends_with("program-inlined.dwo"));
+    let name = "program-inlined.dwo";
+    let missing = |cause: &Cause| matches!(cause, Cause::MissingSplit { files: 1, first } if first.ends_with(name));
     assert!(outcome.doubts.iter().any(|doubt| missing(&doubt.cause)), "{:?}", outcome.doubts);
     // Functions by symbols and lines by the part that stayed.
     let all = levels(&outcome, program.addresses.len());
@@ -298,14 +305,14 @@ fn files_that_are_no_programs() {
     for name in ["data", "empty", "pipe", ""] {
         let outcome = symbolize(&dir.path().join(name).to_string_lossy(), "", &[1, 2], &options(&[]));
         assert!(
-            matches!(&outcome.doubts[..], [doubt] if doubt.sites == 2 && matches!(doubt.cause, Cause::Unreadable { .. })),
+            matches!(&outcome.doubts[..], [Doubt { sites: 2, cause: Cause::Unreadable { .. }, .. }]),
             "{name}: {:?}",
             outcome.doubts
         );
     }
     let outcome = symbolize("/nowhere/app (deleted)", "", &[1], &options(&[]));
     assert!(
-        matches!(&outcome.doubts[..], [doubt] if matches!(&doubt.cause, Cause::NotFound(path) if path == Path::new("/nowhere/app")))
+        matches!(&outcome.doubts[..], [Doubt { cause: Cause::NotFound(path), .. }] if path == Path::new("/nowhere/app"))
     );
 }
 

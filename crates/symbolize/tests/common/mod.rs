@@ -32,8 +32,8 @@ pub fn compile(dir: &Path, name: &str, command: &str, sources: &[&str]) -> PathB
     dir.join(name)
 }
 
-/// At most `most` addresses of instructions in `.text` of `binary`, spread evenly. Padding between functions is left out: it
-/// is no function's, but binutils gives it to the one before.
+/// At most `most` addresses of instructions in `.text` of `binary`, spread evenly. Padding between functions is left
+/// out: it is no function's, but binutils gives it to the one before.
 pub fn instructions(binary: &Path, most: usize) -> Vec<u64> {
     let options = ["-d", "-j.text", "--no-show-raw-insn"].map(OsStr::new);
     let text = run("objdump", Path::new("/"), &[&options[..], &[binary.as_os_str()]].concat());
