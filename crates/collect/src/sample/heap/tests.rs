@@ -190,7 +190,7 @@ fn a_writer_that_was_killed_is_passed_over_and_a_living_one_is_waited_for() {
     let mut lost = 0;
     while lost == 0 {
         let (addresses, now) = read(&mut channel);
-        assert_eq!(addresses, vec![], "the second slot is not written yet");
+        assert_eq!(addresses, Vec::<u64>::new(), "the second slot is not written yet");
         lost += now;
     }
     assert_eq!((lost, channel.losses().abandoned), (1, 1));
