@@ -188,8 +188,8 @@ fn registers(word: impl Fn(u64) -> u64) -> Registers {
     for (register, number) in [0, 2, 3, 1, 7, 6, 4, 5].into_iter().enumerate() {
         gpr[register] = word(number);
     }
-    for number in 8..16 {
-        gpr[number] = word(number as u64 + 1);
+    for (value, number) in gpr[8..].iter_mut().zip(9..) {
+        *value = word(number);
     }
     Registers { gpr, ip: word(8), fs_base: None, gs_base: None }
 }
