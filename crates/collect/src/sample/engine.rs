@@ -157,12 +157,22 @@ pub fn record(
             }
         }
     }
-    let child = waiting.map(Waiting::release).transpose()?;
+    let child = match waiting.map(Waiting::release).transpose() {
+        Ok(child) => child,
+        Err(error) => {
+            // Nothing ran: there is nothing to keep. What cannot be removed is an empty directory.
+            drop(recorder);
+            let _ = std::fs::remove_dir_all(&partial);
+            return Err(error.into());
+        }
+    };
     let status = recorder.watch(target, child.as_ref(), options.duration, progress);
     let status = recorder.wind_up(child.as_ref(), status);
     let mut meta = recorder.meta;
     meta.exit_status = status.map_or_else(|| "unknown".to_owned(), describe);
-    let profile = recorder.session.finish(&mut meta).map_err(|error| RecordError::Output { error, partial, status })?;
+    let profile = recorder.session.finish(&mut meta).map_err(|error| RecordError::Output { error, partial, status });
+    signals::release();
+    let profile = profile?;
     Ok(Outcome { profile, status })
 }
 
@@ -261,7 +271,7 @@ impl Recorder {
                 return None;
             }
             if let Target::Pid(pid) = target
-                && !Path::new(&format!("/proc/{pid}")).exists()
+                && has_ended(*pid)
             {
                 return None;
             }
@@ -304,7 +314,9 @@ impl Recorder {
                 channel.acknowledge(pid);
             }
         }
-        batch.records.len()
+        let count = batch.records.len();
+        self.perf.recycle(batch);
+        count
     }
 
     /// What need not be done at every look.
@@ -371,6 +383,14 @@ impl Recorder {
             (_, status) => status,
         }
     }
+}
+
+/// Whether a process that is not our child is over: gone, or a zombie that nobody has waited for yet. (A process whose
+/// first thread has ended while others go on looks like a zombie too, but has more than one task.)
+fn has_ended(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('Z' | 'X')) && std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -21,10 +21,11 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     }
 }
 
-/// Installs the handlers. Call after the target has been forked, so that it keeps the user's.
+/// Installs the handlers. Call after the target has been forked, so that it keeps the user's. What the user has us
+/// ignore (`nohup`) stays ignored.
 pub fn catch() {
     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = note;
-    for signal in SIGNALS {
+    for signal in SIGNALS.into_iter().filter(|&signal| action(signal) != libc::SIG_IGN) {
         // SAFETY: a zeroed sigaction is a valid one; the handler only touches atomics, so it is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -32,6 +33,23 @@ pub fn catch() {
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
+    }
+}
+
+/// Gives the signals their usual effect again: once the target has ended they are meant for numalens.
+pub fn release() {
+    for signal in SIGNALS.into_iter().filter(|&signal| action(signal) != libc::SIG_IGN) {
+        // SAFETY: sets a default action of a valid signal.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+fn action(signal: i32) -> libc::sighandler_t {
+    // SAFETY: a zeroed sigaction is a valid one; without a new action the call only fills in the present one.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction
     }
 }
 

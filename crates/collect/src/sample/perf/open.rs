@@ -45,6 +45,7 @@ pub struct PerfEvents {
     others: Vec<OwnedFd>,
     kinds: HashMap<u64, (EventKind, ParseConfig<Native>)>,
     held_back: Batch,
+    spare: Batch,
     /// Records that could not be decoded: a kernel newer than the decoder.
     pub unreadable: u64,
 }
@@ -62,7 +63,7 @@ impl PerfEvents {
         ring_pages: usize,
     ) -> Result<Self, OpenError> {
         let mut events =
-            PerfEvents { cpus: Vec::new(), others: Vec::new(), kinds: HashMap::new(), held_back: Batch::default(), unreadable: 0 };
+            PerfEvents { cpus: Vec::new(), others: Vec::new(), kinds: HashMap::new(), held_back: Batch::default(), spare: Batch::default(), unreadable: 0 };
         for &cpu in cpus {
             events.open_cpu(scope, plans, cpu, ring_pages)?;
         }
@@ -157,7 +158,8 @@ impl PerfEvents {
     /// than the call waits for the next.
     pub fn drain(&mut self, all: bool) -> Batch {
         let horizon = if all { u64::MAX } else { monotonic_ns().saturating_sub(SETTLE_NS) };
-        let mut batch = std::mem::take(&mut self.held_back);
+        let mut batch = std::mem::take(&mut self.spare);
+        batch.take_from(&mut self.held_back);
         for cpu in &mut self.cpus {
             let (kinds, unreadable) = (&self.kinds, &mut self.unreadable);
             cpu.ring.drain(|bytes| {
@@ -169,9 +171,16 @@ impl PerfEvents {
         }
         batch.records.sort_by_key(|record| record.time);
         let ready = batch.records.partition_point(|record| record.time <= horizon);
-        self.held_back = batch.split_off(ready);
+        batch.move_tail(ready, &mut self.held_back);
         batch.horizon = horizon;
         batch
+    }
+
+    /// Takes back a batch that has been read, to use its memory again: a burst of page faults makes batches of tens of
+    /// megabytes, and fresh memory for each would cost the collector as many faults as the target.
+    pub fn recycle(&mut self, mut batch: Batch) {
+        batch.clear();
+        self.spare = batch;
     }
 
     /// Bytes of memory that the rings hold.

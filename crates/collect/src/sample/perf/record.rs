@@ -68,18 +68,30 @@ impl Batch {
         self.stacks.get(sampled.stack.start as usize..sampled.stack.end as usize).unwrap_or(&[])
     }
 
-    /// Moves the records from index `from` on into a new batch; `self` keeps those before.
-    pub fn split_off(&mut self, from: usize) -> Batch {
-        let mut rest = Batch::default();
-        for mut record in self.records.split_off(from) {
+    /// Empties the batch and keeps its memory for the next one.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.chains.clear();
+        self.stacks.clear();
+    }
+
+    /// Moves the records from index `from` on to the end of `other`.
+    pub fn move_tail(&mut self, from: usize, other: &mut Batch) {
+        for mut record in self.records.drain(from..) {
             if let Payload::Sampled(sampled) = &mut record.payload {
-                let (chain, stack) = (self.chain(sampled).to_vec(), self.stack(sampled).to_vec());
-                sampled.chain = rest.add_chain(&chain);
-                sampled.stack = rest.add_stack(&stack);
+                let chain = self.chains.get(sampled.chain.start as usize..sampled.chain.end as usize).unwrap_or(&[]);
+                sampled.chain = other.add_chain(chain);
+                let stack = self.stacks.get(sampled.stack.start as usize..sampled.stack.end as usize).unwrap_or(&[]);
+                sampled.stack = other.add_stack(stack);
             }
-            rest.records.push(record);
+            other.records.push(record);
         }
-        rest
+    }
+
+    /// Moves all records of `other` to the end of this one.
+    pub fn take_from(&mut self, other: &mut Batch) {
+        other.move_tail(0, self);
+        other.clear();
     }
 
     fn add_chain(&mut self, chain: &[u64]) -> Range<u32> {

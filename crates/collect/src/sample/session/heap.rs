@@ -244,9 +244,9 @@ impl Session {
     }
 
     fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) {
-        let bin = self.bin(time_ns);
         // Faults of this batch came before: their pages must be known before they are forgotten.
         self.settle();
+        let bin = self.bin(time_ns);
         let Some(live) = self.live.get_mut(&note.pid) else { return };
         let id = live.id;
         let end = address.saturating_add(size);

@@ -82,8 +82,10 @@ pub struct Tally {
 /// A fault waiting for the kernel's word on its page.
 struct PendingFault {
     pid: i32,
+    time_ns: u64,
     page: Page,
     cpu: u32,
+    /// Its bin is set when it is settled: bins may have become wider until then.
     touch: pages::Touch,
     node: Option<NodeId>,
     policy: String,
@@ -141,6 +143,8 @@ pub struct Session {
     output: Output,
     pub tally: Tally,
     first_pid: Option<i32>,
+    /// Batches settled so far.
+    batch: u32,
 }
 
 impl Session {
@@ -164,6 +168,7 @@ impl Session {
             output,
             tally: Tally::default(),
             first_pid: None,
+            batch: 0,
         }
     }
 

@@ -106,6 +106,13 @@ pub struct ClosedPages {
 
 impl ClosedPages {
     pub fn add(&mut self, row: tables::PlacedPages) {
+        if let Some(last) = self.rows.last_mut()
+            && last.page.0 + last.count == row.page.0
+            && (tables::PlacedPages { page: last.page, count: last.count, ..row.clone() }) == *last
+        {
+            last.count += row.count;
+            return;
+        }
         if self.rows.len() < MOST_CLOSED {
             self.rows.push(row);
         } else {

@@ -108,8 +108,8 @@ struct Chunk {
     inferred: [u64; CHUNK as usize / 64],
     /// The kernel maps the chunk as one 2 MiB page.
     huge: bool,
-    /// Whether that has been asked since the chunk's first page was placed.
-    size_known: bool,
+    /// The batch in which the page size was last asked for; 0: never.
+    size_asked: u32,
 }
 
 /// What is known of a page.
@@ -136,7 +136,7 @@ impl PageMap {
                 touch: [NO_TOUCH; CHUNK as usize],
                 inferred: [0; CHUNK as usize / 64],
                 huge: false,
-                size_known: false,
+                size_asked: 0,
             })
         });
         Rc::make_mut(chunk)
@@ -164,7 +164,6 @@ impl PageMap {
         chunk.touch = [touch.0; CHUNK as usize];
         chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
         chunk.huge = true;
-        chunk.size_known = true;
     }
 
     /// Sets the home of a page that was placed before; of all its 2 MiB if they are one page.
@@ -180,14 +179,16 @@ impl PageMap {
         }
     }
 
-    /// Whether the page size around `page` still has to be asked for.
-    pub fn size_unknown(&self, page: Page) -> bool {
-        self.chunks.get(&(page.0 / CHUNK)).is_none_or(|chunk| !chunk.size_known)
-    }
-
-    /// Notes that the chunk around `page` consists of small pages.
-    pub fn is_small(&mut self, page: Page) {
-        self.chunk(page).size_known = true;
+    /// Whether the page size around `page` has to be asked for, and notes that batch number `batch` (from 1) does so: when
+    /// a page of the chunk is placed for the first time, and, once a batch, when one is placed `again`.
+    pub fn ask_size(&mut self, page: Page, again: bool, batch: u32) -> bool {
+        let chunk = self.chunk(page);
+        let ask = chunk.size_asked == 0 || (again && chunk.size_asked != batch);
+        if ask {
+            chunk.size_asked = batch;
+            chunk.huge = false;
+        }
+        ask
     }
 
     /// Forgets the pages in `first..end` and returns them as runs.
@@ -211,7 +212,7 @@ impl PageMap {
                 let chunk = Rc::make_mut(chunk);
                 chunk.touch[from as usize..to as usize].fill(NO_TOUCH);
                 chunk.home[from as usize..to as usize].fill(NO_HOME);
-                chunk.size_known = false;
+                chunk.size_asked = 0;
                 chunk.huge = false;
             }
         }

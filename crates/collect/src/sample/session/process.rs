@@ -23,8 +23,8 @@ const MOST_FRAMES: usize = 128;
 /// Remembered stacks, instructions and plans before they are forgotten.
 const MOST_REMEMBERED: usize = 1 << 14;
 /// Code around an instruction that is decoded.
-const BEFORE: usize = 192;
-const AFTER: usize = 160;
+const BEFORE: usize = 2048;
+const AFTER: usize = 512;
 
 /// A process.
 pub struct LiveProcess {

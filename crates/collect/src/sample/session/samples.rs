@@ -206,13 +206,13 @@ impl Session {
             Some(state) if self.touches.get(state.touch).fault == Fault::ZeroPage => Fault::CopyOnWrite,
             _ => Fault::Anonymous,
         };
-        let bin = self.bin(time_ns);
         let pinned = by.node.is_some();
-        let touch = pages::Touch::first(process, by.thread, by.site, by.stack, bin, pinned, fault, object);
+        let touch = pages::Touch::first(process, by.thread, by.site, by.stack, Bin(0), pinned, fault, object);
         let block = address & !(pages::CHUNK * 4096 - 1);
         let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
         self.pending_faults.push(PendingFault {
             pid,
+            time_ns,
             page,
             cpu,
             touch,

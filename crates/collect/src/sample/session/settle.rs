@@ -1,6 +1,6 @@
 //! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
 
-use super::pages::{CHUNK, Touch};
+use super::pages::{CHUNK, Run, Touch};
 use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
 use crate::sample::session::facts::Attributed;
@@ -25,6 +25,7 @@ impl Session {
         if faults.is_empty() && accesses.is_empty() && fetches.is_empty() {
             return;
         }
+        self.batch += 1;
         let answers = self.ask(&faults, &accesses, &fetches);
         for fault in &faults {
             self.settle_fault(fault, answers.get(&fault.pid));
@@ -75,6 +76,7 @@ impl Session {
     fn settle_fault(&mut self, fault: &PendingFault, answers: Option<&Answers>) {
         let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
         let mut touch = fault.touch;
+        touch.bin = self.bin(fault.time_ns);
         let zero_page = fault.read_only && touch.fault == Fault::Anonymous && !matches!(answer, Some(PageHome::Node(_)));
         let (home, inferred) = if zero_page {
             touch.fault = Fault::ZeroPage;
@@ -101,20 +103,28 @@ impl Session {
                 process.pages.set_home(fault.page, home, inferred);
                 return;
             }
-            let gone = process.pages.forget(fault.page, Page(fault.page.0 + 1));
+            let id = process.id;
+            let gone = if was.huge {
+                let first = Page(fault.page.0 / CHUNK * CHUNK);
+                process.pages.forget(first, Page(first.0 + CHUNK))
+            } else {
+                vec![Run { page: fault.page, count: 1, state: was }]
+            };
             if again.fault != Fault::ZeroPage {
-                let id = process.id;
                 self.close_runs(id, &gone, Some(touch.bin));
             }
         }
         let touch = self.touches.intern(touch);
+        let batch = self.batch;
         let Some(process) = self.live.get_mut(&fault.pid) else { return };
-        if fault.may_be_huge && alive && !process.ended && process.pages.size_unknown(fault.page) {
-            if is_huge(process, fault.page) {
-                process.pages.place_huge(fault.page, touch, home, inferred);
-                return;
-            }
-            process.pages.is_small(fault.page);
+        if fault.may_be_huge
+            && alive
+            && !process.ended
+            && process.pages.ask_size(fault.page, was.is_some(), batch)
+            && is_huge(process, fault.page)
+        {
+            process.pages.place_huge(fault.page, touch, home, inferred);
+            return;
         }
         process.pages.place(fault.page, touch, home, inferred);
     }
