@@ -4,7 +4,7 @@
 //! function that the instruction really lies in. The instruction that touches memory is often in code that its user
 //! never wrote: `memset` of the C library, an iterator of a standard header inlined into a loop. Users want their own
 //! line. So a place is looked for outwards, first along the inlined frames, then (where a stack is known) along the
-//! callers, until a frame is the program's own; the innermost function is kept as `via`.
+//! callers, until a frame is the program's own; the function that it called is kept as `via`.
 
 use crate::report::Location;
 use crate::runtime;
@@ -27,7 +27,7 @@ pub struct Code {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnPlace {
     pub location: Location,
-    /// The function, not the program's own, that did it on behalf of this place.
+    /// The function, not the program's own, that this place called to do it.
     pub via: Option<String>,
     /// The site that has the place: the instruction itself, or the call.
     pub site: SiteId,
@@ -88,18 +88,24 @@ impl Code {
             None => Vec::new(),
         };
         let leaf = site.or_else(|| sites.first().copied())?;
-        let via = |place: OwnPlace| OwnPlace {
-            via: place.via.or_else(|| (place.site != leaf).then(|| self.innermost(leaf).location.function)),
-            ..place
-        };
-        let outwards = || std::iter::once(leaf).chain(sites.iter().copied().filter(|site| *site != leaf));
+        let mut outwards = vec![leaf];
+        outwards.extend(sites.into_iter().filter(|site| *site != leaf));
         // A line of the program's own; else a function of its own (no debug information); else whatever did it.
-        let place = outwards().find_map(|site| self.own_frame(site)).or_else(|| {
-            outwards()
-                .map(|site| self.innermost(site))
-                .find(|place| !self.is_runtime(place.site, &place.location.function))
-        });
-        Some(place.map_or_else(|| self.innermost(leaf), via))
+        let found = |place: &dyn Fn(SiteId) -> Option<OwnPlace>| {
+            let (level, place) = outwards.iter().enumerate().find_map(|(level, site)| Some((level, place(*site)?)))?;
+            let called = level.checked_sub(1).and_then(|inner| outwards.get(inner));
+            Some(OwnPlace { via: place.via.or_else(|| called.map(|site| self.outermost(*site))), ..place })
+        };
+        let own_function = |site| {
+            let place = self.innermost(site);
+            (!self.is_runtime(site, &place.location.function)).then_some(place)
+        };
+        found(&|site| self.own_frame(site)).or_else(|| found(&own_function)).or_else(|| Some(self.innermost(leaf)))
+    }
+
+    /// The functions that called a place of a stack, nearest first, at most `most`.
+    pub fn callers(&self, stack: StackId, place: SiteId, most: usize) -> Vec<String> {
+        self.walk(stack).skip_while(|site| *site != place).skip(1).take(most).map(|site| self.outermost(site)).collect()
     }
 
     /// The call stack for people: `function (file:line)`, innermost first.
@@ -116,6 +122,14 @@ impl Code {
         }
     }
 
+    /// The function that a site lies in, or its address.
+    fn outermost(&self, site: SiteId) -> String {
+        match self.frames.get(&site).and_then(|frames| frames.last()) {
+            Some(frame) => self.function_name(frame.function),
+            None => self.address(site),
+        }
+    }
+
     /// The innermost frame, or what is known without one.
     fn innermost(&self, site: SiteId) -> OwnPlace {
         let location = match self.frames.get(&site).and_then(|frames| frames.first()) {
@@ -129,7 +143,7 @@ impl Code {
     fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
         let frames = self.frames.get(&site)?;
         let own = frames.iter().position(|frame| frame.line.is_some() && !self.is_runtime_frame(site, frame))?;
-        let via = (own > 0).then(|| self.function_name(frames[0].function));
+        let via = own.checked_sub(1).map(|inner| self.function_name(frames[inner].function));
         Some(OwnPlace { location: self.location(site, &frames[own]), via, site })
     }
 
@@ -145,7 +159,12 @@ impl Code {
     /// A file says more than a name: the program may have a `memset` of its own.
     fn is_runtime_frame(&self, site: SiteId, frame: &Frame) -> bool {
         match &frame.file {
-            Some(file) => runtime::is_system_source(file) || self.is_in_library(site),
+            Some(file) => {
+                let function = self.functions.get(&frame.function);
+                runtime::is_system_source(file)
+                    || self.is_in_library(site)
+                    || function.is_some_and(|name| runtime::is_language_runtime(name))
+            }
             None => self.functions.get(&frame.function).is_some_and(|name| self.is_runtime(site, name)),
         }
     }
@@ -273,7 +292,10 @@ mod tests {
     fn the_c_library_leads_to_its_caller_where_the_stack_is_known() {
         let place = code().own_on_stack(Some(StackId(1)), Some(SiteId(0))).unwrap();
         assert_eq!(place.location.to_string(), "main (app.cc:12)");
+        // main called it, which called memset.
         assert_eq!(place.via.as_deref(), Some("std::fill<int*>"));
+        assert_eq!(code().callers(StackId(1), SiteId(0), 2), ["main"]);
+        assert_eq!(code().callers(StackId(1), SiteId(1), 2), [""; 0]);
         assert_eq!(code().own(SiteId(0)).location.to_string(), "__memset_avx2_unaligned_erms (libc.so.6)");
     }
 

@@ -4,6 +4,7 @@ use crate::intervals;
 use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Shown, Value};
 use numalens_profile::words::Class;
+use std::cmp::Reverse;
 use std::ops::AddAssign;
 
 /// Reads, writes and the samples behind them.
@@ -83,9 +84,11 @@ impl Counts {
         percent(part, self.accesses(), self.samples)
     }
 
-    /// The order in which tables show things: most remote traffic first, then most traffic.
-    pub fn weight(&self) -> std::cmp::Reverse<(u64, u64)> {
-        std::cmp::Reverse((self.remote(), self.accesses()))
+    /// The order in which tables show parts of this whole: most remote traffic first, then most traffic. Where next to
+    /// nothing is remote, a stray sample must not outdo what the program does all the time: most traffic first.
+    pub fn order(&self) -> impl Fn(&Counts) -> Reverse<(u64, u64)> + use<> {
+        let by_remote = self.remote() * 20 >= self.accesses();
+        move |part| Reverse((if by_remote { part.remote() } else { 0 }, part.accesses()))
     }
 }
 

@@ -27,9 +27,8 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
     }
     let mut sorted: Vec<_> = functions.into_iter().collect();
-    sorted.sort_by(|(a, (counts_a, _)), (b, (counts_b, _))| {
-        counts_a.weight().cmp(&counts_b.weight()).then_with(|| a.cmp(b))
-    });
+    let order = total.order();
+    sorted.sort_by(|(a, (x, _)), (b, (y, _))| order(x).cmp(&order(y)).then_with(|| a.cmp(b)));
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend([
         Column::metric(&metrics::FIRST_TOUCH),

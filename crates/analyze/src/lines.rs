@@ -47,7 +47,8 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
     }
     let mut sorted: Vec<(Location, Line)> = lines.into_iter().collect();
-    sorted.sort_by_key(|(_, line)| (line.counts.weight(), std::cmp::Reverse(line.touches.touched())));
+    let order = total.order();
+    sorted.sort_by_key(|(_, line)| (order(&line.counts), std::cmp::Reverse(line.touches.touched())));
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend([
         Column::metric(&metrics::FIRST_TOUCH),

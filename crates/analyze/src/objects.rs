@@ -38,7 +38,8 @@ enum Group {
 struct Row {
     counts: Counts,
     touches: FirstTouches,
-    /// Placed bytes by home, accesses by the thread's node.
+    /// Accesses by the page's home, placed bytes by home, accesses by the thread's node.
+    accessed: BTreeMap<Option<NodeId>, u64>,
     homes: BTreeMap<Option<NodeId>, u64>,
     users: BTreeMap<Option<NodeId>, u64>,
     size: u64,
@@ -70,6 +71,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     for (key, tally) in &study.by_object.sums {
         let row = rows.entry(groups.get(&key.object).cloned().unwrap_or(Group::Lost(key.object))).or_default();
         row.counts.add(key.class, *tally);
+        *row.accessed.entry(key.home).or_default() += tally.accesses();
         *row.users.entry(key.node).or_default() += tally.accesses();
         total.add(key.class, *tally);
     }
@@ -81,14 +83,9 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
     }
     let mut sorted: Vec<(Group, Row)> = rows.into_iter().collect();
-    sorted.sort_by(|(a, x), (b, y)| {
-        (x.counts.weight(), Reverse(x.touches.bytes), Reverse(x.size), a).cmp(&(
-            y.counts.weight(),
-            Reverse(y.touches.bytes),
-            Reverse(y.size),
-            b,
-        ))
-    });
+    let order = total.order();
+    let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
+    sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));
     let table = Table {
         rows: sorted.into_iter().map(|(group, row)| values(study, &group, row, &total)).collect(),
         columns: columns(study.about.count_noun()),
@@ -109,7 +106,8 @@ fn columns(noun: &'static str) -> Vec<Column> {
     columns.extend([
         Column::new("size", "size"),
         Column::metric(&metrics::COUNT).only(Shown::Data),
-        Column::new("homes", "homes"),
+        Column::new("accessed", "on nodes"),
+        Column::new("homes", "homes").only(Shown::Data),
         Column::new("users", "used by"),
         Column::metric(&metrics::FIRST_TOUCH).only(Shown::Data),
         Column::metric(&metrics::UNPINNED_FIRST_TOUCH).only(Shown::Data),
@@ -117,6 +115,7 @@ fn columns(noun: &'static str) -> Vec<Column> {
         Column::new("kind", "kind"),
         Column::new("name", "name"),
         Column::new("site", "allocated at"),
+        Column::new("callers", "called from").only(Shown::Screen),
         Column::new("via", "via").only(Shown::Data),
         Column::new("stack", "stack").only(Shown::Data),
         Column::new("thread", "thread").only(Shown::Data),
@@ -141,6 +140,7 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> 
     values.extend([
         Value::Bytes(row.size),
         Value::Count(row.count),
+        Value::homes(&metrics::ACCESSES, row.accessed),
         Value::homes(&metrics::BYTES, row.homes),
         Value::users(row.users),
         Value::Count(row.touches.pinned),
@@ -149,6 +149,7 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> 
         Value::Text(kind.word().to_string()),
         Value::Text(if name.is_empty() && row.count > 1 { format!("{} objects", row.count) } else { name }),
         Value::maybe(place.clone(), |place| Value::Location(place.location)),
+        callers(study, example, place.as_ref()),
         via(&place.and_then(|place| place.via).into_iter().collect()),
         Value::maybe(example.and_then(|o| o.stack), |stack| {
             Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect())
@@ -161,6 +162,16 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> 
     ]);
     values
 }
+
+/// Who called the place: what tells apart the rows of a function that allocates for others.
+fn callers(study: &Study, example: Option<&Object>, place: Option<&OwnPlace>) -> Value {
+    let (Some(stack), Some(place)) = (example.and_then(|object| object.stack), place) else { return Value::Absent };
+    let callers = study.code.callers(stack, place.site, CALLERS);
+    if callers.is_empty() { Value::Absent } else { Value::List(callers.into_iter().map(Value::Text).collect()) }
+}
+
+/// As many callers are usually enough to tell rows apart.
+const CALLERS: usize = 2;
 
 fn doubts(study: &Study, total: &Counts) -> Vec<String> {
     let mut doubts = study.access_doubts();

@@ -87,6 +87,11 @@ pub fn is_system_source(file: &str) -> bool {
     SYSTEM_SOURCES.iter().any(|prefix| file.starts_with(prefix))
 }
 
+/// A function of a language's runtime whose sources have no telling path: Go cuts it off.
+pub fn is_language_runtime(function: &str) -> bool {
+    ["runtime.", "internal/"].iter().any(|prefix| function.starts_with(prefix))
+}
+
 /// A function that works for its callers, by its demangled name.
 pub fn is_helper(function: &str) -> bool {
     let name = function.trim_start_matches(['_', '<']);
@@ -122,6 +127,12 @@ mod tests {
         for name in ["libcurl.so.4", "libmine.so", "app", "libc++"].iter().take(3) {
             assert!(!is_library(name), "{name}");
         }
+    }
+
+    #[test]
+    fn knows_gos_runtime() {
+        assert!(is_language_runtime("internal/runtime/atomic.(*UnsafePointer).StoreNoWB"));
+        assert!(is_language_runtime("runtime.makeslice") && !is_language_runtime("main.main"));
     }
 
     #[test]

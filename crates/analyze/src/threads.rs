@@ -54,7 +54,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut ids: Vec<ThreadId> = study.threads.keys().chain(accesses.keys()).chain(touches.keys()).copied().collect();
     ids.sort();
     ids.dedup();
-    ids.sort_by_key(|id| accesses.get(id).copied().unwrap_or_default().weight());
+    let order = total.order();
+    ids.sort_by_key(|id| order(&accesses.get(id).copied().unwrap_or_default()));
     let rows = ids.into_iter().map(|id| {
         let thread = study.threads.get(&id);
         let accesses = accesses.get(&id).copied().unwrap_or_default();

@@ -22,14 +22,21 @@ pub fn plain(value: &Value) -> String {
         Value::Node(node) => node.to_string(),
         Value::Text(text) => shorten(text, LONGEST),
         Value::Location(place) => location(place),
-        Value::List(list) => list
-            .iter()
-            .map(plain)
-            .collect::<Vec<_>>()
-            .join(if list.iter().all(|v| matches!(v, Value::Count(_) | Value::Node(_))) { " " } else { ", " }),
+        Value::List(entries) => list(entries),
         Value::Record(fields) | Value::Parts(fields) => shown(fields).map(named).collect::<Vec<_>>().join(", "),
         Value::PerNode(counts) => per_node(counts),
     }
+}
+
+/// The first entries: a figure each, or a word each.
+fn list(entries: &[Value]) -> String {
+    let figures = entries.iter().all(|entry| matches!(entry, Value::Count(_) | Value::Node(_)));
+    let (separator, most) = if figures { (" ", 16) } else { (", ", 3) };
+    let mut words: Vec<String> = entries.iter().take(most).map(plain).collect();
+    if entries.len() > most {
+        words.push(format!("{} more", entries.len() - most));
+    }
+    words.join(separator)
 }
 
 /// In a table: the interval behind a percentage, its ends rounded outwards.
