@@ -6,7 +6,6 @@
  * node the target says so on stderr and leaves the policy alone.
  */
 #include "target.h"
-#include <linux/mempolicy.h>
 
 static uint64_t *data;
 static size_t count;
@@ -41,6 +40,7 @@ int main(int argc, char **argv)
         unsigned long mask = 1ul << tg.bare_node[0];
         if (syscall(SYS_mbind, data, tg.bytes, MPOL_BIND, &mask, sizeof mask * 8, 0))
             tg_die("mbind");
+        tg.array[array].bound = 1;
     } else {
         fprintf(stderr, "memory_only_node: this machine has no node without CPUs\n");
     }

@@ -4,8 +4,10 @@
  * it frees anything, it writes both as JSON (`--truth FILE`): the oracle that a recording of the same run is compared with.
  *
  *   { "schema": 1, "target": NAME, "pid": N,
- *     "threads":  [ { "thread": SLOT, "tid": N, "cpus": "0-1", "node": N or null } ]      as the thread saw itself
+ *     "threads":  [ { "thread": SLOT, "tid": N, "cpus": "0-1", "node": N or null } ]      as the thread saw itself; the
+ *                     node that its CPUs lie in or that its memory policy binds it to. A thread that moves has several slots
  *     "arrays":   [ { "name": S, "base": ADDRESS, "size": BYTES, "page_size": 4096,
+ *                     "bound": BOOL      whether the program bound or moved it to nodes explicitly
  *                     "homes": [ [PAGE, COUNT, NODE], ... ]      runs of pages; NODE is negative (an errno) for no page
  *                     "disagreeing": N } ]      pages for which get_mempolicy named another node than move_pages did
  *     "touches":  [ { "array": S, "thread": SLOT, "from": BYTE, "to": BYTE, "tag": S } ]   who touched first
@@ -24,6 +26,7 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -49,6 +52,13 @@ struct tg_fact {
     double reads, writes, seconds; /* of the whole range */
 };
 
+/* Accesses to the pages of one home. */
+struct tg_row {
+    int array, slot, home; /* negative: no home */
+    const char *tag;
+    double reads, writes, seconds;
+};
+
 static struct tg {
     const char *name;
     /* Options. */
@@ -62,10 +72,11 @@ static struct tg {
     cpu_set_t cpus_of[TG_MAX_NODES];
     int bare_nodes, bare_node[TG_MAX_NODES];
     /* What is known. */
-    int arrays, touches, accesses;
-    struct { const char *name; char *base; size_t bytes; } array[TG_MAX_ARRAYS];
+    int arrays, touches, accesses, rows;
+    struct { const char *name; char *base; size_t bytes; int bound; } array[TG_MAX_ARRAYS];
     struct { int known, tid, node; cpu_set_t cpus; } thread[TG_MAX_THREADS];
     struct tg_fact touch[TG_MAX_FACTS], access[TG_MAX_FACTS];
+    struct tg_row row[TG_MAX_FACTS];
 } tg;
 
 static pthread_mutex_t tg_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -188,11 +199,12 @@ __attribute__((unused)) static void tg_start(int argc, char **argv, const char *
 /* The node that thread number `index` belongs to when pinned: index mod N, over the nodes that have CPUs. */
 __attribute__((unused)) static int tg_node_of(int index) { return tg.node[index % tg.nodes]; }
 
-/* To be called by a thread once its CPUs are final: notes them. */
+/* To be called by a thread once its CPUs and policy are final: notes them under this slot. */
 static void tg_note_thread(int slot)
 {
     cpu_set_t cpus;
-    int node = TG_NO_NODE;
+    int node = TG_NO_NODE, mode = 0;
+    unsigned long bound[16] = { 0 }; /* nodes 0 to 1023, as many as any kernel has */
     if (sched_getaffinity(0, sizeof cpus, &cpus))
         tg_die("sched_getaffinity");
     for (int n = 0; n < tg.nodes; n++) {
@@ -200,6 +212,14 @@ static void tg_note_thread(int slot)
         CPU_AND(&within, &cpus, &tg.cpus_of[n]);
         if (CPU_EQUAL(&within, &cpus))
             node = tg.node[n];
+    }
+    if (syscall(SYS_get_mempolicy, &mode, bound, sizeof bound * 8, NULL, 0ul) == 0 && (mode & 0xff) == MPOL_BIND) {
+        int count = 0, only = 0;
+        for (int n = 0; n < (int)sizeof bound * 8; n++)
+            if (bound[n / 64] >> (n % 64) & 1)
+                count++, only = n;
+        if (count == 1)
+            node = only;
     }
     pthread_mutex_lock(&tg_lock);
     tg.thread[slot].known = 1;
@@ -237,6 +257,7 @@ __attribute__((unused)) static int tg_array(const char *name, void *base, size_t
     tg.array[tg.arrays].name = name;
     tg.array[tg.arrays].base = base;
     tg.array[tg.arrays].bytes = bytes;
+    tg.array[tg.arrays].bound = 0;
     int array = tg.arrays++;
     pthread_mutex_unlock(&tg_lock);
     return array;
@@ -277,7 +298,7 @@ __attribute__((unused)) static void tg_child(int number)
     size_t length = strlen(tg.truth);
     if (length)
         snprintf(tg.truth + length, sizeof tg.truth - length, ".%d", number);
-    tg.arrays = tg.touches = tg.accesses = 0;
+    tg.arrays = tg.touches = tg.accesses = tg.rows = 0;
     memset(tg.thread, 0, sizeof tg.thread);
 }
 
@@ -326,15 +347,51 @@ static size_t tg_disagreeing(const char *base, size_t pages, const int *home)
     return differing;
 }
 
+/* Splits the accesses reported so far over the homes that pages have now. To be called before pages move. */
+__attribute__((unused)) static void tg_settle(void)
+{
+    if (!tg.truth[0])
+        return;
+    for (int a = 0; a < tg.arrays; a++) {
+        uintptr_t base = (uintptr_t)tg.array[a].base, first = base / TG_PAGE;
+        size_t pages = (base + tg.array[a].bytes + TG_PAGE - 1) / TG_PAGE - first;
+        int *home = tg_homes((char *)(first * TG_PAGE), pages);
+        for (int i = 0; i < tg.accesses; i++) {
+            struct tg_fact *f = &tg.access[i];
+            size_t at[TG_MAX_NODES + 1] = { 0 }; /* bytes of the range by home; the last: of pages that have none */
+            if (f->array != a)
+                continue;
+            for (size_t p = (base + f->from) / TG_PAGE - first; p < pages; p++) {
+                uintptr_t low = (first + p) * TG_PAGE, high = low + TG_PAGE;
+                low = low > base + f->from ? low : base + f->from;
+                high = high < base + f->to ? high : base + f->to;
+                if (low >= high)
+                    break;
+                at[home[p] < 0 || home[p] >= TG_MAX_NODES ? TG_MAX_NODES : home[p]] += high - low;
+            }
+            for (int n = 0; n <= TG_MAX_NODES; n++) {
+                double share = (double)at[n] / (double)(f->to - f->from);
+                if (!at[n])
+                    continue;
+                if (tg.rows == TG_MAX_FACTS)
+                    abort();
+                tg.row[tg.rows++] = (struct tg_row){ a, f->slot, n == TG_MAX_NODES ? -1 : n, f->tag,
+                                                     f->reads * share, f->writes * share, f->seconds * share };
+            }
+        }
+        free(home);
+    }
+    tg.accesses = 0;
+}
+
 /* Writes the truth, when it was asked for. Arrays must still be there. */
 __attribute__((unused)) static void tg_finish(void)
 {
-    int *home[TG_MAX_ARRAYS];
-    size_t pages[TG_MAX_ARRAYS];
     const char *comma = "";
     fflush(stdout);
     if (!tg.truth[0])
         return;
+    tg_settle();
     FILE *out = fopen(tg.truth, "w");
     if (!out)
         tg_die(tg.truth);
@@ -353,19 +410,20 @@ __attribute__((unused)) static void tg_finish(void)
     fprintf(out, "],\n\"arrays\":[");
     for (int a = 0; a < tg.arrays; a++) {
         char *first = (char *)((uintptr_t)tg.array[a].base / TG_PAGE * TG_PAGE);
-        pages[a] = (size_t)(tg.array[a].base + tg.array[a].bytes - first + TG_PAGE - 1) / TG_PAGE;
-        home[a] = tg_homes(first, pages[a]);
-        fprintf(out, "%s\n{\"name\":\"%s\",\"base\":%lu,\"size\":%zu,\"page_size\":%lu,\"disagreeing\":%zu,\"homes\":[", a ? "," : "",
-                tg.array[a].name, (unsigned long)(uintptr_t)tg.array[a].base, tg.array[a].bytes, TG_PAGE,
-                tg_disagreeing(first, pages[a], home[a]));
-        for (size_t p = 0; p < pages[a];) {
+        size_t pages = (size_t)(tg.array[a].base + tg.array[a].bytes - first + TG_PAGE - 1) / TG_PAGE;
+        int *home = tg_homes(first, pages);
+        fprintf(out, "%s\n{\"name\":\"%s\",\"base\":%lu,\"size\":%zu,\"page_size\":%lu,\"bound\":%s,\"disagreeing\":%zu,\"homes\":[", a ? "," : "",
+                tg.array[a].name, (unsigned long)(uintptr_t)tg.array[a].base, tg.array[a].bytes, TG_PAGE, tg.array[a].bound ? "true" : "false",
+                tg_disagreeing(first, pages, home));
+        for (size_t p = 0; p < pages;) {
             size_t run = 1;
-            while (p + run < pages[a] && home[a][p + run] == home[a][p])
+            while (p + run < pages && home[p + run] == home[p])
                 run++;
-            fprintf(out, "%s[%lu,%zu,%d]", p ? "," : "", (unsigned long)((uintptr_t)first / TG_PAGE + p), run, home[a][p]);
+            fprintf(out, "%s[%lu,%zu,%d]", p ? "," : "", (unsigned long)((uintptr_t)first / TG_PAGE + p), run, home[p]);
             p += run;
         }
         fprintf(out, "]}");
+        free(home);
     }
     fprintf(out, "],\n\"touches\":[");
     for (int i = 0; i < tg.touches; i++) {
@@ -374,39 +432,18 @@ __attribute__((unused)) static void tg_finish(void)
                 tg.array[t->array].name, t->slot, t->from, t->to, t->tag);
     }
     fprintf(out, "],\n\"accesses\":[");
-    comma = "";
-    for (int i = 0; i < tg.accesses; i++) {
-        struct tg_fact *f = &tg.access[i];
-        uintptr_t base = (uintptr_t)tg.array[f->array].base, first = base / TG_PAGE;
-        /* Bytes of the range by home; the last entry holds pages that have none. */
-        size_t at[TG_MAX_NODES + 1] = { 0 };
-        for (size_t p = (base + f->from) / TG_PAGE - first; p < pages[f->array]; p++) {
-            uintptr_t low = (first + p) * TG_PAGE, high = low + TG_PAGE;
-            low = low > base + f->from ? low : base + f->from;
-            high = high < base + f->to ? high : base + f->to;
-            if (low >= high)
-                break;
-            int node = home[f->array][p];
-            at[node < 0 || node >= TG_MAX_NODES ? TG_MAX_NODES : node] += high - low;
-        }
-        for (int n = 0; n <= TG_MAX_NODES; n++) {
-            double share = (double)at[n] / (double)(f->to - f->from);
-            if (!at[n])
-                continue;
-            fprintf(out, "%s\n{\"array\":\"%s\",\"thread\":%d,\"tag\":\"%s\",\"home\":", comma, tg.array[f->array].name, f->slot, f->tag);
-            if (n == TG_MAX_NODES)
-                fprintf(out, "null");
-            else
-                fprintf(out, "%d", n);
-            fprintf(out, ",\"reads\":%.1f,\"writes\":%.1f,\"seconds\":%.6f}", f->reads * share, f->writes * share, f->seconds * share);
-            comma = ",";
-        }
+    for (int i = 0; i < tg.rows; i++) {
+        struct tg_row *r = &tg.row[i];
+        fprintf(out, "%s\n{\"array\":\"%s\",\"thread\":%d,\"tag\":\"%s\",\"home\":", i ? "," : "", tg.array[r->array].name, r->slot, r->tag);
+        if (r->home < 0)
+            fprintf(out, "null");
+        else
+            fprintf(out, "%d", r->home);
+        fprintf(out, ",\"reads\":%.1f,\"writes\":%.1f,\"seconds\":%.6f}", r->reads, r->writes, r->seconds);
     }
     fprintf(out, "]}\n");
     if (fclose(out))
         tg_die(tg.truth);
-    for (int a = 0; a < tg.arrays; a++)
-        free(home[a]);
     tg_copy("/proc/self/numa_maps", ".numa_maps");
     tg_copy("/proc/self/maps", ".maps");
 }

@@ -33,6 +33,8 @@ pub struct Array {
     pub base: u64,
     pub size: u64,
     pub page_size: u64,
+    /// Bound or moved to nodes explicitly.
+    pub bound: bool,
     /// Pages for which get_mempolicy and move_pages disagreed.
     pub disagreeing: u64,
     /// (page, count, node), node negative where there is no page.
@@ -101,15 +103,29 @@ impl Truth {
         self.threads.iter().find(|thread| thread.thread == slot)?.node
     }
 
-    /// Whether the pages of `array` were placed by a bound thread, or bound explicitly (on a memory-only node nothing else
-    /// puts them there). Targets place each array in one way.
-    fn placed_pinned(&self, array: &str, home: u16, machine: &Machine) -> bool {
-        machine.cpus.get(home as usize) == Some(&0)
+    /// Whether the pages of `array` were placed by a bound thread, or bound or moved explicitly. Targets place each array
+    /// in one way.
+    fn placed_pinned(&self, array: &str) -> bool {
+        self.arrays.iter().any(|other| other.name == array && other.bound)
             || self
                 .touches
                 .iter()
                 .filter(|touch| touch.array == array)
                 .all(|touch| self.node_of(touch.thread).is_some())
+    }
+
+    /// The same run as a virtual machine of so many nodes sees it: thread i on node i mod N, or on none, and every page on
+    /// the node of its first toucher (of one array only one thread may be it).
+    pub fn place(&mut self, nodes: u16, spread: bool) {
+        for thread in &mut self.threads {
+            thread.node = spread.then_some((thread.thread % u32::from(nodes)) as u16);
+        }
+        for i in 0..self.accesses.len() {
+            let array = &self.accesses[i].array;
+            let toucher =
+                self.touches.iter().find(|touch| touch.array == *array).and_then(|touch| self.node_of(touch.thread));
+            self.accesses[i].home = Some(toucher.unwrap_or(0));
+        }
     }
 
     /// The class of accesses, by the definitions.
@@ -125,7 +141,7 @@ impl Truth {
             };
             return if node.is_some_and(nearest) { "memory_tier_local" } else { "memory_tier_remote" };
         }
-        match (node, self.placed_pinned(&accesses.array, home, machine)) {
+        match (node, self.placed_pinned(&accesses.array)) {
             (Some(node), true) if node == home => "local",
             (Some(_), true) => "remote",
             (Some(_), false) => "unpinned_page",

@@ -1,24 +1,54 @@
-//! `cargo xtask tidy`: the rules of this repository that a program can check.
+//! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording costs.
 
+mod bench;
 mod tidy;
 
 use std::path::Path;
 use std::process::ExitCode;
 
+const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/architecture.md
+       cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
+           --rounds N         pairs of runs of each program (default 5)
+           --only NAME        only this program (may be repeated)
+           --numalens PATH    the binary to measure (default target/release/numalens)";
+
 fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy(),
-        _ => {
-            eprintln!("usage: cargo xtask tidy    check the rules of docs/architecture.md");
-            ExitCode::from(2)
+        ["tidy"] => tidy(&root),
+        ["bench", ref options @ ..] => bench(&root, options),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn bench(root: &Path, options: &[&str]) -> ExitCode {
+    let options = match bench::Options::parse(options, root) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            return usage();
+        }
+    };
+    match bench::run(root, &options) {
+        Ok(files) => {
+            files.iter().for_each(|file| println!("{}", file.display()));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
         }
     }
 }
 
-fn tidy() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let tree = match tidy::Tree::read(&root) {
+fn tidy(root: &Path) -> ExitCode {
+    let tree = match tidy::Tree::read(root) {
         Ok(tree) => tree,
         Err(error) => {
             eprintln!("tidy: {error}");

@@ -22,7 +22,8 @@ fn targets() -> PathBuf {
 /// Builds all targets, once.
 fn build() {
     static BUILT: OnceLock<bool> = OnceLock::new();
-    let built = BUILT.get_or_init(|| Command::new("make").args(["-s", "-C"]).arg(targets()).status().unwrap().success());
+    let built =
+        BUILT.get_or_init(|| Command::new("make").args(["-s", "-C"]).arg(targets()).status().unwrap().success());
     assert!(built, "the targets do not build");
 }
 

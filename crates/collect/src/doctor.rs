@@ -84,7 +84,16 @@ pub fn examine() -> Diagnosis {
 impl Check {
     fn new(name: &'static str, purpose: &'static str, finding: impl Into<String>) -> Self {
         let finding = finding.into();
-        Check { name, purpose, verdict: Verdict::Works, essential: false, finding, errno: None, setting: None, fix: None }
+        Check {
+            name,
+            purpose,
+            verdict: Verdict::Works,
+            essential: false,
+            finding,
+            errno: None,
+            setting: None,
+            fix: None,
+        }
     }
 
     fn limited(mut self, finding: impl Into<String>) -> Self {

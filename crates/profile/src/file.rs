@@ -339,7 +339,8 @@ mod tests {
         assert_eq!(read(&path).unwrap(), [site_access()]);
         let (_scratch, path) = written_as(SCHEMA_VERSION + 1, vec![site_access()]);
         let message = read(&path).unwrap_err().to_string();
-        let expected = "site_accesses.parquet was written by a newer numalens (schema 2, this one reads up to 1): update numalens";
+        let expected =
+            "site_accesses.parquet was written by a newer numalens (schema 2, this one reads up to 1): update numalens";
         assert!(message.ends_with(expected), "{message}");
     }
 
@@ -382,7 +383,8 @@ mod tests {
     fn columns_may_be_more_and_nullable_ones_fewer() {
         let SiteAccess { process, bin, thread, site, home, class, reads, writes, samples, period, .. } = site_access();
         let colour = "blue".to_owned();
-        let later = other::LaterAccess { period, colour, process, bin, thread, site, home, class, reads, writes, samples };
+        let later =
+            other::LaterAccess { period, colour, process, bin, thread, site, home, class, reads, writes, samples };
         let (_scratch, path) = written_as(SCHEMA_VERSION, vec![later]);
         assert_eq!(read(&path).unwrap(), [site_access()]);
     }
@@ -412,21 +414,32 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_named() {
-        let (_scratch, path) = written_as(SCHEMA_VERSION, vec![other::UnknownWord { class: other::LaterClass::Telepathic }]);
+        let (_scratch, path) =
+            written_as(SCHEMA_VERSION, vec![other::UnknownWord { class: other::LaterClass::Telepathic }]);
         let message = decode(&path, &["class"]);
-        assert!(message.starts_with("column `class` of ") && message.contains("unknown word `telepathic`"), "{message}");
+        assert!(
+            message.starts_with("column `class` of ") && message.contains("unknown word `telepathic`"),
+            "{message}"
+        );
     }
 
     #[test]
     fn another_type_is_named() {
         let (_scratch, path) = written_as(SCHEMA_VERSION, vec![other::OtherType { reads: 1 }]);
         let message = decode(&path, &["reads"]);
-        assert!(message.starts_with("column `reads` of ") && message.contains("holds UInt32, expected UInt64"), "{message}");
+        assert!(
+            message.starts_with("column `reads` of ") && message.contains("holds UInt32, expected UInt64"),
+            "{message}"
+        );
     }
 
     #[test]
     fn a_panic_of_the_decoder_is_an_error() {
-        let error = contain(Path::new("x.parquet"), || -> Result<(), Error> { std::panic::resume_unwind(Box::new("boom")) });
-        assert_eq!(error.unwrap_err().to_string(), "x.parquet is damaged: its content contradicts itself (the decoder gave up); copy or record it again");
+        let error =
+            contain(Path::new("x.parquet"), || -> Result<(), Error> { std::panic::resume_unwind(Box::new("boom")) });
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "x.parquet is damaged: its content contradicts itself (the decoder gave up); copy or record it again"
+        );
     }
 }

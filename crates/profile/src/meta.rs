@@ -147,8 +147,11 @@ mod tests {
     use super::*;
 
     fn parse(entries: &[(&str, &str)]) -> Result<Meta, String> {
-        let entries = entries.iter().map(|(key, value)| MetaEntry { key: (*key).to_owned(), value: (*value).to_owned() });
-        Meta::from_entries(entries.collect(), Path::new("meta.parquet")).map(|(meta, _)| meta).map_err(|error| error.to_string())
+        let entries =
+            entries.iter().map(|(key, value)| MetaEntry { key: (*key).to_owned(), value: (*value).to_owned() });
+        Meta::from_entries(entries.collect(), Path::new("meta.parquet"))
+            .map(|(meta, _)| meta)
+            .map_err(|error| error.to_string())
     }
 
     const MINIMUM: [(&str, &str); 2] = [("schema_version", "1"), ("files", "[]")];
@@ -157,7 +160,10 @@ mod tests {
     fn the_version_comes_first() {
         // Even if nothing else can be understood.
         let newer = parse(&[("command", "{\"program\": 1}"), ("schema_version", "7")]).unwrap_err();
-        assert_eq!(newer, "meta.parquet was written by a newer numalens (schema 7, this one reads up to 1): update numalens");
+        assert_eq!(
+            newer,
+            "meta.parquet was written by a newer numalens (schema 7, this one reads up to 1): update numalens"
+        );
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn rows<S: Strategy>(row: S) -> impl Strategy<Value = Vec<S::Value>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn samples(rows in rows(sample())) {
@@ -158,7 +158,8 @@ proptest! {
 /// The size that the format promises, on rows of the shape that recordings have.
 #[test]
 fn facts_are_small() {
-    let bytes = |path: &std::path::Path, table: &str| std::fs::metadata(path.join(format!("{table}.parquet"))).unwrap().len();
+    let bytes =
+        |path: &std::path::Path, table: &str| std::fs::metadata(path.join(format!("{table}.parquet"))).unwrap().len();
     let scratch = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(&scratch.path().join("a.numalens"), false).unwrap();
     let rows = 400_000;

@@ -30,6 +30,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("topology", topology::check),
     ("kernel-truth", kernel_truth::check),
     ("recording", recording::check),
+    ("virtual", recording::check_virtual),
+    ("short-processes", recording::check_short_processes),
 ];
 
 /// Everything that is wrong with how the case ended.

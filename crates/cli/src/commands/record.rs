@@ -29,7 +29,7 @@ const NOT_FOUND: u8 = 127;
 )]
 pub struct Args {
     /// The program and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required_unless_present_any = ["pid", "all"], conflicts_with_all = ["pid", "all"])]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["pid", "all"], conflicts_with_all = ["pid", "all"])]
     command: Vec<OsString>,
 
     /// Where the profile goes; %p is replaced by the pid, %r by the MPI rank, %h by the host [default: COMMAND-PID.numalens]
@@ -99,7 +99,10 @@ enum Engine {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(|| "not a time in the future".to_owned())
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "not a time in the future".to_owned())
 }
 
 /// Runs the command.
@@ -151,7 +154,10 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
         start_time: rfc3339(SystemTime::now()),
         frequency: Some(args.frequency as f64),
-        environment: std::env::vars().filter(|(name, _)| matters_to_placement(name)).collect(),
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+            .filter(|(name, _)| matters_to_placement(name))
+            .collect(),
         ..Meta::default()
     };
     let session = SessionOptions {
@@ -163,7 +169,8 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         period: 1,
         follow: !args.no_follow,
     };
-    let options = RecordOptions { session, frequency: args.frequency, duration: args.duration, force: args.force, meta };
+    let options =
+        RecordOptions { session, frequency: args.frequency, duration: args.duration, force: args.force, meta };
     Ok((options, target))
 }
 
@@ -235,7 +242,9 @@ fn host_name() -> String {
 fn report_progress(quiet: bool, progress: &Progress<'_>) {
     match progress {
         Progress::WriteFailed(error) => {
-            eprintln!("numalens: the profile could not be brought up to date ({error}); recording goes on, and it will be tried again");
+            eprintln!(
+                "numalens: the profile could not be brought up to date ({error}); recording goes on, and it will be tried again"
+            );
         }
         Progress::Grown(bytes) if !quiet => eprintln!("numalens: the profile has grown to {} MiB", bytes >> 20),
         Progress::Limited(what) if !quiet => eprintln!("numalens: {what}"),
@@ -245,22 +254,24 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
 
 /// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
 fn name_everything(path: &Path) {
-    let named = Profile::open(path)
-        .map_err(|error| error.to_string())
-        .and_then(|profile| numalens_symbolize::symbolize(&profile, &Default::default()).map_err(|error| error.to_string()));
+    let named = Profile::open(path).map_err(|error| error.to_string()).and_then(|profile| {
+        numalens_symbolize::symbolize(&profile, &Default::default()).map_err(|error| error.to_string())
+    });
     if let Err(error) = named {
         eprintln!("numalens: functions and lines could not be found: {error}");
     }
 }
 
 fn summarise(path: &Path) {
-    let wanted: Vec<_> = sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
+    let wanted: Vec<_> =
+        sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
     let reports = Profile::open(path)
         .map_err(|error| error.to_string())
         .and_then(|profile| sections::run(&profile, &Default::default(), &wanted).map_err(|error| error.to_string()));
     match reports {
         Ok(reports) => {
-            let color = std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+            let color = std::io::stderr().is_terminal()
+                && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             eprint!("{}", text::closing_summary(&reports, path, Look { color, width: None }));
         }
         Err(error) => eprintln!("numalens: the profile {} cannot be summarised: {error}", path.display()),
@@ -294,7 +305,10 @@ fn failed(error: &RecordError, target: &Target) -> ExitCode {
                 Target::Launch(_) => Scope::FromExec(0),
             };
             let paranoid = doctor::perf_event_paranoid();
-            eprintln!("numalens: {}", doctor::explain_perf_open_failure(open.error.raw_os_error().unwrap_or(0), paranoid, scope));
+            eprintln!(
+                "numalens: {}",
+                doctor::explain_perf_open_failure(open.error.raw_os_error().unwrap_or(0), paranoid, scope)
+            );
             ExitCode::from(FAILED)
         }
         _ => ExitCode::from(FAILED),

@@ -170,10 +170,9 @@ fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), miette::Report> {
     let aside = path.with_file_name(aside);
     std::fs::write(&aside, bytes)
         .and_then(|()| std::fs::rename(&aside, path))
-        .map_err(|error| {
+        .inspect_err(|_| {
             // Best effort: the error that matters is the one before.
             let _ = std::fs::remove_file(&aside);
-            error
         })
         .into_diagnostic()
         .wrap_err_with(cannot)

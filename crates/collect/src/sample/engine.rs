@@ -120,7 +120,8 @@ pub fn record(
         (None, Target::Pid(pid)) => Scope::Running(*pid),
         _ => Scope::Everything,
     };
-    let path = path(waiting.as_ref().map(Waiting::pid).or(if let Target::Pid(pid) = target { Some(*pid) } else { None }));
+    let path =
+        path(waiting.as_ref().map(Waiting::pid).or(if let Target::Pid(pid) = target { Some(*pid) } else { None }));
     let (mut perf, plans) = open_events(scope, &cpus, &mut options, progress).map_err(|error| match scope {
         Scope::Running(pid) if error.gone => RecordError::NoProcess(pid),
         _ => RecordError::Open(error),
@@ -195,7 +196,8 @@ fn open_events(
                 options.session.period = 1;
                 options.meta.period = 1;
                 options.meta.unit = "estimated accesses".to_owned();
-                options.meta.unit_note = "accesses sampled by the processor, each counted as many as it stands for".to_owned();
+                options.meta.unit_note =
+                    "accesses sampled by the processor, each counted as many as it stands for".to_owned();
                 return Ok((perf, plans));
             }
             Err(error) => progress(Progress::Limited(&format!("{error}; the CPU clock is used instead"))),
@@ -248,7 +250,13 @@ struct Recorder {
 
 impl Recorder {
     /// Takes in what comes until the target has ended, the time is over or the user has had enough.
-    fn watch(&mut self, target: &Target, child: Option<&Child>, limit: Option<Duration>, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
+    fn watch(
+        &mut self,
+        target: &Target,
+        child: Option<&Child>,
+        limit: Option<Duration>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<ExitStatus> {
         let mut pause = FASTEST_LOOK;
         loop {
             self.pause(pause);

@@ -41,7 +41,11 @@ impl Waiting {
         let program = command.first().ok_or_else(|| LaunchError::NotFound(String::new()))?;
         let name = program.to_string_lossy().into_owned();
         let path = find(program.as_ref(), &name)?;
-        let c = |text: &std::ffi::OsStr| CString::new(text.as_bytes()).map_err(|_| LaunchError::NotExecutable(name.clone(), "its name or an argument holds a NUL byte".into()));
+        let c = |text: &std::ffi::OsStr| {
+            CString::new(text.as_bytes()).map_err(|_| {
+                LaunchError::NotExecutable(name.clone(), "its name or an argument holds a NUL byte".into())
+            })
+        };
         let path = c(path.as_os_str())?;
         let arguments = command.iter().map(|word| c(word)).collect::<Result<Vec<_>, _>>()?;
         let kept = std::env::vars_os().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));

@@ -26,10 +26,10 @@ pub fn page_accesses(rows: u64) -> impl Iterator<Item = PageAccess> {
         let (bin, thread, nth) = (index / each / THREADS, index / each % THREADS, index % each);
         let noise = scatter(index);
         // Its own share page by page with gaps; one in eight pages lies anywhere.
-        let page = if noise % 8 == 0 {
-            0x7f00_0000_0 + noise % (THREADS * each * 2)
+        let page = if noise.is_multiple_of(8) {
+            0x7_f000_0000 + noise % (THREADS * each * 2)
         } else {
-            0x7f00_0000_0 + 2 * thread * each + 2 * nth + noise % 2
+            0x7_f000_0000 + 2 * thread * each + 2 * nth + noise % 2
         };
         // Most pages see a full sweep of 512 words, some a part of it.
         let reads = if noise % 4 < 3 { 512 } else { noise >> 40 & 1023 };

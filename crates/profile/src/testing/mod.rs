@@ -62,12 +62,12 @@ struct PageOf {
     toucher: Option<u32>,
 }
 
-const HEAP: u64 = 0x7f00_0000_0;
-const GLOBAL: u64 = 0x0000_0040_4;
-const FILE: u64 = 0x7f10_0000_0;
-const STACK: u64 = 0x7ffd_0000_0;
-const TIER: u64 = 0x7f20_0000_0;
-const CODE: u64 = 0x0000_0040_1;
+const HEAP: u64 = 0x7_f000_0000;
+const GLOBAL: u64 = 0x404;
+const FILE: u64 = 0x7_f100_0000;
+const STACK: u64 = 0x7_ffd0_0000;
+const TIER: u64 = 0x7_f200_0000;
+const CODE: u64 = 0x401;
 
 /// The machine of the example: nodes 0 to 2 with two CPUs each, node 3 with memory only.
 pub fn machine() -> Machine {

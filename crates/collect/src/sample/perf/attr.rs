@@ -40,9 +40,8 @@ pub struct EventPlan {
 fn common() -> perf_event_attr {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
-    attr.sample_type = u64::from(
-        sys::PERF_SAMPLE_IDENTIFIER | sys::PERF_SAMPLE_TID | sys::PERF_SAMPLE_TIME | sys::PERF_SAMPLE_CPU,
-    );
+    attr.sample_type =
+        u64::from(sys::PERF_SAMPLE_IDENTIFIER | sys::PERF_SAMPLE_TID | sys::PERF_SAMPLE_TIME | sys::PERF_SAMPLE_CPU);
     attr.clockid = libc::CLOCK_MONOTONIC;
     attr.set_disabled(1);
     attr.set_inherit(1);

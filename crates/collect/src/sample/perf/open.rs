@@ -56,14 +56,15 @@ const SETTLE_NS: u64 = 500_000;
 impl PerfEvents {
     /// Opens `plans` on `cpus` for `scope`. Rings get `ring_pages` pages each, fewer when the kernel's limit on
     /// locked memory (`perf_event_mlock_kb`) does not allow so many.
-    pub fn open(
-        scope: Scope,
-        plans: &[EventPlan],
-        cpus: &[u32],
-        ring_pages: usize,
-    ) -> Result<Self, OpenError> {
-        let mut events =
-            PerfEvents { cpus: Vec::new(), others: Vec::new(), kinds: HashMap::new(), held_back: Batch::default(), spare: Batch::default(), unreadable: 0 };
+    pub fn open(scope: Scope, plans: &[EventPlan], cpus: &[u32], ring_pages: usize) -> Result<Self, OpenError> {
+        let mut events = PerfEvents {
+            cpus: Vec::new(),
+            others: Vec::new(),
+            kinds: HashMap::new(),
+            held_back: Batch::default(),
+            spare: Batch::default(),
+            unreadable: 0,
+        };
         for &cpu in cpus {
             events.open_cpu(scope, plans, cpu, ring_pages)?;
         }

@@ -97,7 +97,7 @@ impl Batch {
     fn add_chain(&mut self, chain: &[u64]) -> Range<u32> {
         let start = self.chains.len() as u32;
         // The kernel marks the change of context (user, kernel) by values near u64::MAX.
-        self.chains.extend(chain.iter().filter(|&&at| at != 0 && at < sys::PERF_CONTEXT_MAX as u64));
+        self.chains.extend(chain.iter().filter(|&&at| at != 0 && at < sys::PERF_CONTEXT_MAX));
         start..self.chains.len() as u32
     }
 
@@ -151,13 +151,7 @@ struct Decode<'b> {
 impl Decode<'_> {
     fn add(self, metadata: &RecordMetadata, pid: u32, tid: u32, payload: Payload) {
         let id = metadata.sample_id();
-        self.batch.records.push(Record {
-            time: id.time().unwrap_or(0),
-            cpu: id.cpu().unwrap_or(0),
-            pid,
-            tid,
-            payload,
-        });
+        self.batch.records.push(Record { time: id.time().unwrap_or(0), cpu: id.cpu().unwrap_or(0), pid, tid, payload });
     }
 }
 

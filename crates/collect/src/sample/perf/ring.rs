@@ -53,10 +53,7 @@ impl Ring {
         // SAFETY: the first page of the mapping is a perf_event_mmap_page that lives as long as `self`;
         // both words are naturally aligned and shared with the kernel, which accesses them atomically.
         let (head_word, tail_word) = unsafe {
-            (
-                AtomicU64::from_ptr(&raw mut (*header).data_head),
-                AtomicU64::from_ptr(&raw mut (*header).data_tail),
-            )
+            (AtomicU64::from_ptr(&raw mut (*header).data_head), AtomicU64::from_ptr(&raw mut (*header).data_tail))
         };
         let head = head_word.load(Ordering::Acquire);
         let mut tail = tail_word.load(Ordering::Relaxed);
@@ -74,9 +71,7 @@ impl Ring {
             }
             if start + length <= self.size {
                 // SAFETY: the range lies in the data area; the kernel does not write between tail and head.
-                let record = unsafe {
-                    std::slice::from_raw_parts(self.base.as_ptr().add(self.page + start), length)
-                };
+                let record = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.page + start), length) };
                 sink(record);
             } else {
                 let mut scratch = std::mem::take(&mut self.scratch);

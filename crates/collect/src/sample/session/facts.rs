@@ -211,21 +211,19 @@ impl FactTables {
     }
 
     pub fn object_rows(&self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> {
-        self.objects.sorted().into_iter().map(move |(ObjectKey { site: key, object }, counts)| {
-            tables::ObjectAccess {
-                process: key.process,
-                bin: key.bin,
-                thread: key.thread,
-                node: key.node,
-                site: key.site,
-                object,
-                home: key.home,
-                class: key.class,
-                reads: counts.reads,
-                writes: counts.writes,
-                samples: counts.samples,
-                period,
-            }
+        self.objects.sorted().into_iter().map(move |(ObjectKey { site: key, object }, counts)| tables::ObjectAccess {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            node: key.node,
+            site: key.site,
+            object,
+            home: key.home,
+            class: key.class,
+            reads: counts.reads,
+            writes: counts.writes,
+            samples: counts.samples,
+            period,
         })
     }
 

@@ -26,13 +26,40 @@ pub struct HeapNote {
 
 #[derive(Clone, Debug)]
 enum What {
-    Alloc { call: Call, address: u64, size: u64, weight: u64, ip: u64, sp: u64, bp: u64, stack: Range<usize>, map: Option<(u32, u32, u64)> },
-    Free { address: u64 },
-    Unmapped { address: u64, size: u64 },
-    Moved { old: u64, old_size: u64, new: u64, new_size: u64 },
-    Placed { tid: u32, cpus: Option<CpuSet> },
-    PolicyChanged { thread: Option<u32> },
-    PagesMoved { target: i32 },
+    Alloc {
+        call: Call,
+        address: u64,
+        size: u64,
+        weight: u64,
+        ip: u64,
+        sp: u64,
+        bp: u64,
+        stack: Range<usize>,
+        map: Option<(u32, u32, u64)>,
+    },
+    Free {
+        address: u64,
+    },
+    Unmapped {
+        address: u64,
+        size: u64,
+    },
+    Moved {
+        old: u64,
+        old_size: u64,
+        new: u64,
+        new_size: u64,
+    },
+    Placed {
+        tid: u32,
+        cpus: Option<CpuSet>,
+    },
+    PolicyChanged {
+        thread: Option<u32>,
+    },
+    PagesMoved {
+        target: i32,
+    },
     Began,
     Leaves,
 }
@@ -50,7 +77,23 @@ impl HeapNotes {
     /// Copies an event.
     pub fn push(&mut self, event: HeapEvent<'_>) {
         let (time, pid, tid, what) = match event {
-            HeapEvent::Alloc { time_ns, pid, tid, call, address, size, weight, ip, sp, bp, stack, protection, flags, offset, .. } => {
+            HeapEvent::Alloc {
+                time_ns,
+                pid,
+                tid,
+                call,
+                address,
+                size,
+                weight,
+                ip,
+                sp,
+                bp,
+                stack,
+                protection,
+                flags,
+                offset,
+                ..
+            } => {
                 let start = self.stacks.len();
                 self.stacks.extend_from_slice(stack);
                 let map = (call == Call::Mmap).then_some((protection, flags, offset));
@@ -58,7 +101,9 @@ impl HeapNotes {
                 (time_ns, pid, tid, What::Alloc { call, address, size, weight, ip, sp, bp, stack, map })
             }
             HeapEvent::Free { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Free { address }),
-            HeapEvent::Munmap { time_ns, pid, tid, address, size } => (time_ns, pid, tid, What::Unmapped { address, size }),
+            HeapEvent::Munmap { time_ns, pid, tid, address, size } => {
+                (time_ns, pid, tid, What::Unmapped { address, size })
+            }
             HeapEvent::Mremap { time_ns, pid, tid, old, old_size, new, new_size } => {
                 (time_ns, pid, tid, What::Moved { old, old_size, new, new_size })
             }
@@ -66,9 +111,12 @@ impl HeapNotes {
                 let cpus = (!ask).then(|| cpu_set(cpus));
                 (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
             }
-            HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged { thread: Some(tid) }),
+            HeapEvent::Policy { time_ns, pid, tid, .. } => {
+                (time_ns, pid, tid, What::PolicyChanged { thread: Some(tid) })
+            }
             HeapEvent::Mbind { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged { thread: None }),
-            HeapEvent::MigratePages { time_ns, pid, tid, target } | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
+            HeapEvent::MigratePages { time_ns, pid, tid, target }
+            | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
                 (time_ns, pid, tid, What::PagesMoved { target: if target == 0 { pid as i32 } else { target as i32 } })
             }
             HeapEvent::ProcessStart { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::Began),
@@ -110,7 +158,10 @@ impl HeapNotes {
 }
 
 fn cpu_set(words: &[u64]) -> CpuSet {
-    (0..).zip(words).flat_map(|(index, &word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit)).collect()
+    (0..)
+        .zip(words)
+        .flat_map(|(index, &word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit))
+        .collect()
 }
 
 fn call(call: Call) -> words::Call {
@@ -187,7 +238,17 @@ impl Session {
     }
 
     #[expect(clippy::too_many_arguments, reason = "what an allocation is")]
-    fn allocated(&mut self, note: &HeapNote, time_ns: u64, how: Call, address: u64, size: u64, weight: u64, (ip, sp, bp): (u64, u64, u64), bytes: &[u8]) {
+    fn allocated(
+        &mut self,
+        note: &HeapNote,
+        time_ns: u64,
+        how: Call,
+        address: u64,
+        size: u64,
+        weight: u64,
+        (ip, sp, bp): (u64, u64, u64),
+        bytes: &[u8],
+    ) {
         let Some(thread) = self.threads.get(note.tid).map(|thread| thread.id) else { return };
         let Some(live) = self.live.get_mut(&note.pid) else { return };
         // The frame of the caller is entered at its call: one byte before the return address.
@@ -210,7 +271,14 @@ impl Session {
         });
     }
 
-    fn log_release(&mut self, note: &HeapNote, time_ns: u64, how: words::Call, address: u64, released: Option<(numalens_profile::ids::ObjectId, u64)>) {
+    fn log_release(
+        &mut self,
+        note: &HeapNote,
+        time_ns: u64,
+        how: words::Call,
+        address: u64,
+        released: Option<(numalens_profile::ids::ObjectId, u64)>,
+    ) {
         let (Some((object, size)), Some(thread), Some(live)) =
             (released, self.threads.get(note.tid).map(|thread| thread.id), self.live.get(&note.pid))
         else {
@@ -235,7 +303,8 @@ impl Session {
             return;
         }
         let shared = flags & libc::MAP_SHARED as u32 != 0;
-        let vma = LiveProcess::vma_of(address, address.saturating_add(size), offset, protection, shared, 0, Path::new(""));
+        let vma =
+            LiveProcess::vma_of(address, address.saturating_add(size), offset, protection, shared, 0, Path::new(""));
         if let Some(live) = self.live.get_mut(&pid)
             && live.vmas.find(address).is_none()
         {

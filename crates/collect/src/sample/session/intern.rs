@@ -78,10 +78,7 @@ impl Code {
     }
 
     pub fn stack_rows(&self) -> impl Iterator<Item = tables::Stack> + '_ {
-        self.stacks
-            .iter()
-            .zip(0..)
-            .map(|(&(parent, site), id)| tables::Stack { stack: StackId(id), parent, site })
+        self.stacks.iter().zip(0..).map(|(&(parent, site), id)| tables::Stack { stack: StackId(id), parent, site })
     }
 }
 

@@ -27,12 +27,12 @@ mod vmas;
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{thread_affinity, thread_policy};
 use facts::FactTables;
+pub use heap::HeapNotes;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Found, Source};
 use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
-pub use heap::HeapNotes;
 pub use output::{Output, OutputError};
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
@@ -350,16 +350,21 @@ impl Session {
                 let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
                 let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
                 let row = &mut self.processes[process.id.0 as usize];
-                row.command = Some(words.join(" ").trim_end().to_owned()).filter(|c| !c.is_empty()).unwrap_or(name.clone());
+                row.command =
+                    Some(words.join(" ").trim_end().to_owned()).filter(|c| !c.is_empty()).unwrap_or(name.clone());
                 row.heap_observed = false;
                 let id = process.id;
                 if self.threads.get(tid as u32).is_none() {
                     self.begin_thread(id, pid, tid, &name, time_ns, "start");
                 }
                 // The other threads did not survive the exec.
-                let others: Vec<u32> = self.threads.tids().filter(|&other| {
-                    other != tid as u32 && self.threads.get(other).is_some_and(|thread| thread.process == id)
-                }).collect();
+                let others: Vec<u32> = self
+                    .threads
+                    .tids()
+                    .filter(|&other| {
+                        other != tid as u32 && self.threads.get(other).is_some_and(|thread| thread.process == id)
+                    })
+                    .collect();
                 others.into_iter().for_each(|other| self.threads.end(other, time_ns));
             }
         }

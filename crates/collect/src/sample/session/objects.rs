@@ -142,15 +142,19 @@ impl Objects {
     }
 
     /// A variable of a module's data, or a stretch of one of its sections.
-    pub fn global(&mut self, process: ProcessId, module: ModuleId, image: &Module, bias: u64, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let symbols =
-            self.symbols.entry(module).or_insert_with(|| Arc::new(DataSymbols::load(image))).clone();
+    pub fn global(
+        &mut self,
+        process: ProcessId,
+        module: ModuleId,
+        image: &Module,
+        bias: u64,
+        address: u64,
+        time_ns: u64,
+    ) -> Option<ObjectId> {
+        let symbols = self.symbols.entry(module).or_insert_with(|| Arc::new(DataSymbols::load(image))).clone();
         let symbol = symbols.lookup(address.wrapping_sub(bias))?;
-        let name = if symbol.named {
-            symbol.name.to_owned()
-        } else {
-            format!("{} of {}", symbol.name, file_name(image))
-        };
+        let name =
+            if symbol.named { symbol.name.to_owned() } else { format!("{} of {}", symbol.name, file_name(image)) };
         Some(self.keyed(Key::Global(process, module, symbol.start), |id| {
             plain(process, id, ObjectKind::Global, name, symbol.start.wrapping_add(bias), symbol.size, time_ns)
         }))
@@ -164,22 +168,51 @@ impl Objects {
             && let Some((module, _, _)) = &vma.image
         {
             let name = path.into_owned();
-            return self.keyed(Key::Code(process, *module), |id| plain(process, id, ObjectKind::Code, name, vma.start, size, time_ns));
+            return self.keyed(Key::Code(process, *module), |id| {
+                plain(process, id, ObjectKind::Code, name, vma.start, size, time_ns)
+            });
         }
         let (key, kind, name) = match path.as_ref() {
             "[heap]" => (Key::SmallHeap(process), ObjectKind::Heap, "heap blocks that were not sampled".to_owned()),
             _ if vma.is_file() => (Key::File(process, path.to_string()), ObjectKind::File, path.into_owned()),
-            _ if vma.permissions.execute => (Key::File(process, path.to_string()), ObjectKind::Code, format!("generated code {path}").trim_end().to_owned()),
-            _ if vma.is_shared() => (Key::File(process, format!("{path}:{}", vma.inode)), ObjectKind::File, format!("shared memory {path}").trim_end().to_owned()),
-            _ => (Key::Anonymous(process), ObjectKind::Heap, "anonymous memory whose allocation was not observed".to_owned()),
+            _ if vma.permissions.execute => (
+                Key::File(process, path.to_string()),
+                ObjectKind::Code,
+                format!("generated code {path}").trim_end().to_owned(),
+            ),
+            _ if vma.is_shared() => (
+                Key::File(process, format!("{path}:{}", vma.inode)),
+                ObjectKind::File,
+                format!("shared memory {path}").trim_end().to_owned(),
+            ),
+            _ => (
+                Key::Anonymous(process),
+                ObjectKind::Heap,
+                "anonymous memory whose allocation was not observed".to_owned(),
+            ),
         };
         self.keyed(key, |id| plain(process, id, kind, name, vma.start, size, time_ns))
     }
 
     /// A thread's stack.
-    pub fn stack_of(&mut self, process: ProcessId, thread: ThreadId, tid: u32, range: Range<u64>, time_ns: u64) -> ObjectId {
+    pub fn stack_of(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        tid: u32,
+        range: Range<u64>,
+        time_ns: u64,
+    ) -> ObjectId {
         self.keyed(Key::Stack(thread), |id| {
-            let mut row = plain(process, id, ObjectKind::Stack, format!("stack of thread {tid}"), range.start, range.end - range.start, time_ns);
+            let mut row = plain(
+                process,
+                id,
+                ObjectKind::Stack,
+                format!("stack of thread {tid}"),
+                range.start,
+                range.end - range.start,
+                time_ns,
+            );
             row.thread = Some(thread);
             row
         })
@@ -201,10 +234,34 @@ impl Objects {
     }
 }
 
-fn plain(process: ProcessId, object: ObjectId, kind: ObjectKind, name: String, base: u64, size: u64, birth_ns: u64) -> tables::Object {
-    tables::Object { process, object, kind, name, base, size, count: 1, site: None, stack: None, thread: None, birth_ns, death_ns: None }
+fn plain(
+    process: ProcessId,
+    object: ObjectId,
+    kind: ObjectKind,
+    name: String,
+    base: u64,
+    size: u64,
+    birth_ns: u64,
+) -> tables::Object {
+    tables::Object {
+        process,
+        object,
+        kind,
+        name,
+        base,
+        size,
+        count: 1,
+        site: None,
+        stack: None,
+        thread: None,
+        birth_ns,
+        death_ns: None,
+    }
 }
 
 fn file_name(image: &Module) -> String {
-    image.path().file_name().map_or_else(|| image.path().display().to_string(), |name| name.to_string_lossy().into_owned())
+    image
+        .path()
+        .file_name()
+        .map_or_else(|| image.path().display().to_string(), |name| name.to_string_lossy().into_owned())
 }

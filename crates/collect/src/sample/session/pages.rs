@@ -241,7 +241,10 @@ impl PageMap {
             }
             let step = if chunk.huge { CHUNK } else { 1 };
             pages.extend(
-                (0..CHUNK).step_by(step as usize).filter(|&at| chunk.touch[at as usize] != NO_TOUCH).map(|at| Page(number * CHUNK + at)),
+                (0..CHUNK)
+                    .step_by(step as usize)
+                    .filter(|&at| chunk.touch[at as usize] != NO_TOUCH)
+                    .map(|at| Page(number * CHUNK + at)),
             );
         }
         (pages, None)

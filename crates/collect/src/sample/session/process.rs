@@ -111,7 +111,7 @@ impl LiveProcess {
 
     /// Adds a mapping to all that follow the memory map.
     pub fn map(&mut self, images: &mut Images, mut vma: Vma) {
-        let named = vma.path.as_os_str().len() > 0 && !vma.path.as_os_str().as_encoded_bytes().starts_with(b"//anon");
+        let named = !vma.path.as_os_str().is_empty() && !vma.path.as_os_str().as_encoded_bytes().starts_with(b"//anon");
         if vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]" {
             self.attach_image(images, &mut vma);
         }
@@ -245,9 +245,10 @@ impl LiveProcess {
         }
         let known = self.plans.get(&ip).cloned();
         let plan = known.unwrap_or_else(|| {
-            let plan = images.bytes.around(self.pid, &self.space, ip, BEFORE, AFTER).map(|window| {
-                Arc::new(isa::plan(&window.bytes, window.start, window.boundary, ip))
-            });
+            let plan = images
+                .bytes
+                .around(self.pid, &self.space, ip, BEFORE, AFTER)
+                .map(|window| Arc::new(isa::plan(&window.bytes, window.start, window.boundary, ip)));
             self.plans.insert(ip, plan.clone());
             plan
         });

@@ -43,7 +43,15 @@ impl Session {
             EventKind::Clock => {
                 self.tally.samples += 1;
                 let place = live.place(sampled.ip);
-                let fetch = PendingFetch { pid, process, thread, time_ns, node, page: Page::of(sampled.ip), module: place.module };
+                let fetch = PendingFetch {
+                    pid,
+                    process,
+                    thread,
+                    time_ns,
+                    node,
+                    page: Page::of(sampled.ip),
+                    module: place.module,
+                };
                 let access = live.recover(&mut self.images, &registers);
                 self.pending_fetches.push(fetch);
                 let Some(access) = access else {
@@ -177,7 +185,8 @@ impl Session {
         if !vma.path.as_os_str().is_empty() || vma.end - vma.start > LARGEST_STACK {
             return None;
         }
-        let mut inside = self.threads.of_process(process).filter(|thread| vma.start <= thread.sp && thread.sp < vma.end);
+        let mut inside =
+            self.threads.of_process(process).filter(|thread| vma.start <= thread.sp && thread.sp < vma.end);
         match (inside.next(), inside.next()) {
             (Some(thread), None) if first.is_none_or(|first| first.id != thread.id) => {
                 Some((thread.id, self.threads.rows()[thread.id.0 as usize].tid))

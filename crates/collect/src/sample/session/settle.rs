@@ -44,7 +44,12 @@ impl Session {
     }
 
     /// Asks the kernel for the homes of all pages in question, one call for each process.
-    fn ask(&self, faults: &[PendingFault], accesses: &[PendingAccess], fetches: &[PendingFetch]) -> FxHashMap<i32, Answers> {
+    fn ask(
+        &self,
+        faults: &[PendingFault],
+        accesses: &[PendingAccess],
+        fetches: &[PendingFetch],
+    ) -> FxHashMap<i32, Answers> {
         let virtual_machine = self.options.machine.is_virtual;
         let mut questions: FxHashMap<i32, Vec<Page>> = FxHashMap::default();
         for fault in faults {
@@ -77,7 +82,8 @@ impl Session {
         let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
         let mut touch = fault.touch;
         touch.bin = self.bin(fault.time_ns);
-        let zero_page = fault.read_only && touch.fault == Fault::Anonymous && !matches!(answer, Some(PageHome::Node(_)));
+        let zero_page =
+            fault.read_only && touch.fault == Fault::Anonymous && !matches!(answer, Some(PageHome::Node(_)));
         let (home, inferred) = if zero_page {
             touch.fault = Fault::ZeroPage;
             (None, false)
@@ -157,14 +163,24 @@ impl Session {
     }
 
     /// What is known of a page that is used; one that nobody was seen to touch first is asked for and noted.
-    fn home_of(&mut self, pid: i32, page: Page, node: Option<NodeId>, cpu: u32, time_ns: u64, answers: Option<&Answers>) -> (Option<NodeId>, bool) {
+    fn home_of(
+        &mut self,
+        pid: i32,
+        page: Page,
+        node: Option<NodeId>,
+        cpu: u32,
+        time_ns: u64,
+        answers: Option<&Answers>,
+    ) -> (Option<NodeId>, bool) {
         let answer = answers.and_then(|answers| answers.get(&page)).copied();
         let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
         let machine = &self.options.machine;
         if let Some(state) = known {
             let pinned = self.touches.get(state.touch).pinned;
             let mut home = state.home;
-            if home.is_none() && let Some(PageHome::Node(found)) = answer {
+            if home.is_none()
+                && let Some(PageHome::Node(found)) = answer
+            {
                 home = machine.index_of(found).and_then(|index| u8::try_from(index).ok());
                 if let Some(process) = self.live.get_mut(&pid) {
                     process.pages.set_home(page, home, false);

@@ -35,7 +35,15 @@ pub struct Threads {
 
 impl Threads {
     /// Registers a thread that has begun. A live thread with the same tid has ended unnoticed.
-    pub fn begin(&mut self, process: ProcessId, tid: u32, name: &str, time_ns: u64, bound: Bound, cause: &str) -> ThreadId {
+    pub fn begin(
+        &mut self,
+        process: ProcessId,
+        tid: u32,
+        name: &str,
+        time_ns: u64,
+        bound: Bound,
+        cause: &str,
+    ) -> ThreadId {
         self.end(tid, time_ns);
         let id = ThreadId(self.rows.len() as u32);
         self.rows.push(tables::Thread {

@@ -37,7 +37,12 @@ impl Vma {
 
 fn is_anonymous_name(path: &Path) -> bool {
     let name = path.as_os_str().as_encoded_bytes();
-    name.is_empty() || name.starts_with(b"[") || name.starts_with(b"//") || name.starts_with(b"/dev/zero") || name.starts_with(b"/memfd:") || name.starts_with(b"/SYSV")
+    name.is_empty()
+        || name.starts_with(b"[")
+        || name.starts_with(b"//")
+        || name.starts_with(b"/dev/zero")
+        || name.starts_with(b"/memfd:")
+        || name.starts_with(b"/SYSV")
 }
 
 /// Mappings by address, disjoint.

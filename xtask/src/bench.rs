@@ -1,0 +1,139 @@
+//! `cargo xtask bench`: what recording costs, measured on whole programs.
+//!
+//! Every program of `bench/suite.toml` runs by itself and under `numalens record`, in turn (A B A B ...), so that what
+//! else happens on the machine meets both alike. The figures are ratios of medians: of elapsed time, which a user
+//! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
+//! is a dated file in `bench/runs/`, to be compared with other runs on the same machine.
+
+mod measure;
+mod prepare;
+mod report;
+mod statistics;
+mod suite;
+
+use measure::Measured;
+use report::{Host, ProgramResult, Results};
+use std::io;
+use std::path::{Path, PathBuf};
+use suite::Suite;
+
+/// How to measure.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Pairs of runs of each program.
+    pub rounds: usize,
+    /// Only these programs; none: all.
+    pub only: Vec<String>,
+    /// The binary to measure.
+    pub numalens: PathBuf,
+}
+
+impl Options {
+    /// Reads the arguments after `bench`.
+    ///
+    /// # Errors
+    /// Says which argument is wrong.
+    pub fn parse(arguments: &[&str], root: &Path) -> Result<Self, String> {
+        let mut options = Options { rounds: 5, only: Vec::new(), numalens: root.join("target/release/numalens") };
+        let mut rest = arguments.iter();
+        while let Some(&name) = rest.next() {
+            let value = rest.next().ok_or_else(|| format!("{name}: unknown, or its value is missing"))?;
+            match name {
+                "--rounds" => {
+                    let rounds = value.parse().ok().filter(|&rounds| rounds > 0);
+                    options.rounds = rounds.ok_or_else(|| format!("--rounds {value}: not a number above 0"))?;
+                }
+                "--only" => options.only.push((*value).to_owned()),
+                "--numalens" => options.numalens = PathBuf::from(value),
+                _ => return Err(format!("{name}: no such option")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Measures and writes the results; returns the files written.
+///
+/// # Errors
+/// The suite cannot be read, no such program, numalens cannot be run, the results cannot be written. A program that
+/// fails is named in the results instead.
+pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
+    let numalens = options.numalens.canonicalize().map_err(|error| {
+        let hint = "build it with `cargo build --release -p numalens`, or name one with --numalens";
+        io::Error::new(error.kind(), format!("{}: {error}; {hint}", options.numalens.display()))
+    })?;
+    let suite = Suite::read(&root.join("bench/suite.toml"))?;
+    if let Some(unknown) = options.only.iter().find(|name| suite.program.iter().all(|program| program.name != **name)) {
+        return Err(io::Error::other(format!("--only {unknown}: bench/suite.toml has no such program")));
+    }
+    let folder = root.join("target/bench");
+    prepare::prepare(&suite, &root.join("bench/kernels"), &folder)?;
+    let mut results = Results::new(Host::of_this_machine()?, measure::version(&numalens)?, options.rounds);
+    let files = report::names(&root.join("bench/runs"), &results);
+    for program in &suite.program {
+        if !options.only.is_empty() && !options.only.contains(&program.name) {
+            continue;
+        }
+        match prepare::command(program, &folder) {
+            Some(command) => {
+                eprintln!("{}: {}", program.name, program.about);
+                let result = measure_program(program, &command, &numalens, &folder, options.rounds)?;
+                eprintln!("    {}", result.in_short());
+                results.programs.push(result);
+            }
+            None => {
+                eprintln!("{}: skipped, {} is not installed", program.name, program.needs());
+                results.skipped.push((program.name.clone(), program.needs().to_owned()));
+            }
+        }
+        // What has been measured is kept if the rest is not waited for.
+        results.load_after = report::load_average();
+        report::write(&results, &files)?;
+    }
+    Ok(files)
+}
+
+fn measure_program(
+    program: &suite::Program,
+    command: &[String],
+    numalens: &Path,
+    folder: &Path,
+    rounds: usize,
+) -> io::Result<ProgramResult> {
+    let recording = folder.join("recording.numalens");
+    let mut recorded_command: Vec<String> = vec![numalens.to_string_lossy().into_owned()];
+    recorded_command.extend(["record", "--quiet", "--force", "-o", "recording.numalens", "--"].map(str::to_owned));
+    recorded_command.extend(command.iter().cloned());
+    let mut result = ProgramResult::new(&program.name, &program.about);
+    for _ in 0..rounds {
+        let native = measure::run(command, folder, &program.environment, Measured::WholeTree)?;
+        let recorded = measure::run(&recorded_command, folder, &program.environment, Measured::PeakOfFirstProcess)?;
+        match native.failure.as_ref().or(recorded.failure.as_ref()) {
+            Some(failure) => {
+                result.failure = Some(failure.clone());
+                return Ok(result);
+            }
+            None => result.add(&native, &recorded),
+        }
+    }
+    result.profile_bytes = prepare::bytes_of(&recording)?;
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        let root = Path::new("/r");
+        let parse = |arguments: &[&str]| Options::parse(arguments, root);
+        let default = Options { rounds: 5, only: Vec::new(), numalens: PathBuf::from("/r/target/release/numalens") };
+        assert_eq!(parse(&[]), Ok(default));
+        let given = Options { rounds: 2, only: vec!["a".to_owned(), "b".to_owned()], numalens: PathBuf::from("n") };
+        assert_eq!(parse(&["--rounds", "2", "--only", "a", "--numalens", "n", "--only", "b"]), Ok(given));
+        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--rounds", "x"], &["--what", "x"], &["x"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

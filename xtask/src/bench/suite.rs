@@ -1,0 +1,95 @@
+//! The suite as data: `bench/suite.toml`.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// What is run, and the files it needs.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    pub file: Vec<InputFile>,
+    pub program: Vec<Program>,
+}
+
+/// A file that a kernel writes to its standard output.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct InputFile {
+    pub name: String,
+    pub kernel: String,
+    pub arguments: Vec<String>,
+}
+
+/// A program of the suite: a kernel with arguments, or an installed command.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    pub name: String,
+    pub about: String,
+    pub kernel: Option<String>,
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Program {
+    /// The command that has to be installed; empty for a kernel.
+    pub fn needs(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+}
+
+impl Suite {
+    /// Reads the suite.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a program is not exactly one of kernel and command.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let wrong = |text: String| io::Error::other(format!("{}: {text}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let suite: Suite = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        match suite.program.iter().find(|program| program.kernel.is_some() != program.command.is_empty()) {
+            Some(program) => Err(wrong(format!("{} has to have one of `kernel` and `command`", program.name))),
+            None => Ok(suite),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_suite_exists() {
+        let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench");
+        let suite = Suite::read(&bench.join("suite.toml")).unwrap();
+        let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
+        for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
+            assert!(bench.join(format!("kernels/{kernel}.c")).exists(), "{kernel}");
+        }
+        let mut names: Vec<_> = suite.program.iter().map(|program| &program.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), suite.program.len(), "names are unique");
+    }
+
+    #[test]
+    fn a_program_is_a_kernel_or_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |program: &str| {
+            let path = folder.path().join("suite.toml");
+            std::fs::write(&path, format!("file = []\n[[program]]\nname = \"x\"\nabout = \"y\"\n{program}\n")).unwrap();
+            Suite::read(&path).map(|suite| suite.program.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read("kernel = \"k\""), Ok(1));
+        assert_eq!(read("command = [\"c\"]"), Ok(1));
+        assert!(read("").unwrap_err().ends_with("suite.toml: x has to have one of `kernel` and `command`"));
+        assert!(read("kernel = \"k\"\ncommand = [\"c\"]").is_err());
+        assert!(read("kernal = \"k\"").unwrap_err().contains("kernal"));
+    }
+}
