@@ -1,3 +1,5 @@
+//! Collectors: from a running program to a profile.
+
 pub mod doctor;
 pub mod globals;
 pub mod homes;

@@ -147,7 +147,7 @@ static void note(enum numalens_call call, void *address, size_t n, void *const *
 }
 
 #define FRAME ((void *const *)__builtin_frame_address(0))
-#define SLOW static __attribute__((noinline)) 
+#define SLOW static __attribute__((noinline))
 
 SLOW void *slow_malloc(size_t n) {
     void *p = real_malloc(n);
