@@ -193,7 +193,7 @@ table! {
         page: Page,
         count: u64,
         bin_from: Bin,
-        /// Exclusive; none: until the end.
+        /// Exclusive; none: until the end of the process or of the recording.
         bin_to: Option<Bin>,
         home: Option<NodeId>,
         /// Bytes of the page that maps it: 4096, 2 MiB, ...

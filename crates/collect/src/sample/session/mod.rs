@@ -344,7 +344,8 @@ impl Session {
         let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
         if exec {
             self.settle();
-            self.close_memory(pid, time_ns);
+            let bin = self.bin(time_ns);
+            self.close_memory(pid, time_ns, Some(bin));
             if let Some(process) = self.live.get_mut(&pid) {
                 process.exec();
                 let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -376,7 +377,7 @@ impl Session {
         self.threads.end(tid as u32, time_ns);
         if self.threads.of_process(process).next().is_none() {
             self.settle();
-            self.close_memory(pid, time_ns);
+            self.close_memory(pid, time_ns, None);
             self.live.remove(&pid);
             let row = &mut self.processes[process.0 as usize];
             row.end_ns = Some(time_ns);
@@ -393,15 +394,15 @@ impl Session {
         }
     }
 
-    /// A process's memory is no more: what its pages and blocks were goes into the profile.
-    fn close_memory(&mut self, pid: i32, time_ns: u64) {
-        let bin = self.bin(time_ns);
+    /// A process's memory is no more: what its pages and blocks were goes into the profile. `end` is the bin in which
+    /// another program took the process over; none when the process itself ended.
+    fn close_memory(&mut self, pid: i32, time_ns: u64, end: Option<Bin>) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         process.ended = true;
         self.objects.release_all(&mut process.blocks, time_ns);
         let runs = std::mem::take(&mut process.pages).runs();
         let id = process.id;
-        self.close_runs(id, &runs, Some(bin));
+        self.close_runs(id, &runs, end);
     }
 
     fn close_runs(&mut self, process: ProcessId, runs: &[Run], end: Option<Bin>) {
