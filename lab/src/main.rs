@@ -170,6 +170,7 @@ fn guest_files(machine: &Machine, cases: &[&Case], places: &Places) -> Result<in
         image.program(Path::new(tool)).wrap_err("Debian package numactl")?;
     }
     image.program(&places.numalens)?;
+    image.file(&places.numalens, without_debug_information(places)?, 0o755);
     for directory in [places.root.join("targets/build"), places.build.join("probes")] {
         let files = fs::read_dir(&directory).into_diagnostic().wrap_err_with(|| directory.display().to_string())?;
         for path in
@@ -193,6 +194,16 @@ fn guest_files(machine: &Machine, cases: &[&Case], places: &Places) -> Result<in
     }
     image.file("/lab/cases", list, 0o644);
     Ok(image)
+}
+
+/// numalens without what only a debugger wants of it, which is most of its size and time to boot.
+fn without_debug_information(places: &Places) -> Result<Vec<u8>> {
+    let stripped = places.build.join("numalens-stripped");
+    let (from, to) = (places.numalens.display().to_string(), stripped.display().to_string());
+    command("strip", &["--strip-debug", "-o", &to, &from], &places.root)?;
+    let content = fs::read(&stripped).into_diagnostic()?;
+    fs::remove_file(&stripped).into_diagnostic()?;
+    Ok(content)
 }
 
 fn build_numalens(root: &Path) -> Result<PathBuf> {
