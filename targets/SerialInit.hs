@@ -36,9 +36,7 @@ initialise array n = go 0
     go :: Int -> IO ()
     go i
       | i == n = pure ()
-      | otherwise = do
-          unsafeWrite array i (fromIntegral i * fromIntegral i) -- EXPECT first-touch
-          go (i + 1)
+      | otherwise = unsafeWrite array i (fromIntegral i * fromIntegral i) >> go (i + 1) -- EXPECT first-touch
 {-# NOINLINE initialise #-}
 
 sumBlock :: UArray Int Word64 -> Int -> Int -> Word64 -> Word64

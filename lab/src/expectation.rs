@@ -131,7 +131,8 @@ fn remote_code(report: &Value) -> Option<String> {
 pub fn compare_shares(expected: &BTreeMap<&str, f64>, counted: &BTreeMap<String, u64>) -> Vec<String> {
     let total: u64 = counted.values().sum();
     let mut doubts = Vec::new();
-    if total < 100 {
+    // Fewer say nothing; a busy machine gives a short program fewer.
+    if total < 40 {
         return vec![format!("only {total} samples")];
     }
     let classes: std::collections::BTreeSet<&str> =

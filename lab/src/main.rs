@@ -88,6 +88,12 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     let root = root();
     let build = root.join("lab/build");
     fs::create_dir_all(&build).into_diagnostic()?;
+    // Another run would take this one's files away: wait until it is over. The lock goes with the process.
+    let lock = fs::File::create(build.join("lock")).into_diagnostic()?;
+    if lock.try_lock().is_err() {
+        eprintln!("lab: waiting for another run to end");
+        lock.lock().into_diagnostic()?;
+    }
     let mut cases = case::all(&root.join("lab/cases"))?;
     if let Some(unknown) = args.cases.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
         bail!("no case is called {unknown}; `list` shows them");

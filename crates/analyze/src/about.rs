@@ -49,11 +49,9 @@ impl About {
             Unit::Accesses => "accesses (exact counts)".to_string(),
             Unit::Estimated => format!("{} (from samples; 95 % intervals)", self.meta.unit),
             Unit::Time { period_ns: 0 | 1 } => format!("{} (clock samples; 95 % intervals)", self.meta.unit),
-            Unit::Time { period_ns } => format!(
-                "{} (clock samples, 1 sample = {:.3} ms; 95 % intervals)",
-                self.meta.unit,
-                period_ns as f64 / 1e6
-            ),
+            Unit::Time { period_ns } => {
+                format!("{} (clock samples of {:.2} ms; 95 % intervals)", self.meta.unit, period_ns as f64 / 1e6)
+            }
         }
     }
 

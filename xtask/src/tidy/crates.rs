@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-symbolize", &["numalens-topology", "numalens-profile"]),
     ("numalens-analyze", &["numalens-topology", "numalens-profile"]),
     ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
+    ("numalens-lab", &["numalens-topology", "numalens-profile"]),
     (
         "numalens",
         &[
@@ -39,7 +40,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-lab",
         ],
     ),
-    ("numalens-lab", &["numalens-topology", "numalens-profile"]),
     ("numalens-bench", &[]),
     ("xtask", &[]),
 ];

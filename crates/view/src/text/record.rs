@@ -15,10 +15,32 @@ pub fn draw(fields: &[Field], look: Look) -> String {
         let title = look.dim(format_args!("{:titles$}", field.title));
         match &field.value {
             Value::Parts(parts) => out += &bar(&title, titles, parts, look),
-            value => out += &format!("  {title}  {}\n", value::in_record(value)),
+            value => {
+                let room = look.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(titles + 4).max(20));
+                let lines = wrap(&value::in_record(value), room);
+                out += &format!("  {title}  {}\n", lines.join(&format!("\n{:1$}", "", titles + 4)));
+            }
         }
     }
     out
+}
+
+/// Breaks at blanks, so that lines have at most `room` columns; a longer word has a line of its own.
+fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= room {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines
 }
 
 /// The bar, and below it what its parts are.
@@ -56,5 +78,17 @@ fn mark(class: &str) -> (char, Style) {
         "unpinned_page" => ('p', AnsiColor::Yellow.on_default()),
         "unpinned_thread" => ('t', AnsiColor::Yellow.on_default()),
         _ => ('u', AnsiColor::Yellow.on_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_blanks() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("immeasurable a b", 5), ["immeasurable", "a b"]);
+        assert_eq!(wrap("", 5), [""]);
     }
 }

@@ -15,31 +15,56 @@ pub fn draw(table: &Table, look: Look) -> String {
         .enumerate()
         .filter(|(i, column)| column.shown != Shown::Data && table.rows.iter().any(|row| says(column, &row[*i])))
         .collect();
+    // From the most to say to the least, until it fits.
+    let attempts = [(true, false), (false, false), (false, true)];
+    let drawings = attempts.map(|(intervals, breaking)| attempt(table, &columns, look, intervals, breaking));
+    let fits = |drawing: &&comfy_table::Table| {
+        look.width.is_none_or(|width| drawing.lines().all(|line| columns_of(&line) <= usize::from(width)))
+    };
+    let drawing = drawings.iter().find(fits).unwrap_or(&drawings[attempts.len() - 1]);
+    let mut out = lines(drawing);
+    if table.omitted > 0 {
+        out += &format!("  {}\n", look.dim(format_args!("{} more (--top N)", table.omitted)));
+    }
+    out
+}
+
+/// One way to draw: with intervals or without; with figures and headings in one piece, or broken where they must.
+fn attempt(
+    table: &Table,
+    columns: &[(usize, &Column)],
+    look: Look,
+    intervals: bool,
+    breaking: bool,
+) -> comfy_table::Table {
     let mut drawing = new(look);
     drawing.set_header(
         columns
             .iter()
             .map(|(i, column)| aligned(Cell::new(column.title).add_attribute(Attribute::Dim), is_figure(table, *i))),
     );
-    // Words may break over lines, figures may not.
-    drawing.set_constraints(columns.iter().map(|(i, _)| match is_figure(table, *i) {
+    drawing.set_constraints(columns.iter().map(|(i, _)| match is_figure(table, *i) && !breaking {
         true => ColumnConstraint::ContentWidth,
         false => ColumnConstraint::LowerBoundary(Width::Fixed(6)),
     }));
     for row in &table.rows {
         drawing.add_row(columns.iter().map(|(i, column)| {
-            let cell = aligned(Cell::new(value::in_table(&row[*i])), is_figure(table, *i));
+            let text = if intervals { value::in_table(&row[*i]) } else { value::plain(&row[*i]) };
+            let cell = aligned(Cell::new(text), is_figure(table, *i));
             match color(column, &row[*i]) {
                 Some(color) => cell.fg(color),
                 None => cell,
             }
         }));
     }
-    let mut out = lines(&drawing);
-    if table.omitted > 0 {
-        out += &format!("  {}\n", look.dim(format_args!("{} more (--top N)", table.omitted)));
-    }
-    out
+    drawing
+}
+
+/// Columns that a line takes on the terminal: escape sequences take none.
+fn columns_of(line: &str) -> usize {
+    let mut parts = line.split('\x1b');
+    let first = parts.next().unwrap_or_default().trim_end().chars().count();
+    first + parts.map(|part| part.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
 }
 
 /// An empty drawing.
