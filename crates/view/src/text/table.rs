@@ -16,8 +16,8 @@ pub fn draw(table: &Table, look: Look) -> String {
         .filter(|(i, column)| column.shown != Shown::Data && table.rows.iter().any(|row| says(column, &row[*i])))
         .collect();
     // From the most to say to the least, until it fits.
-    let attempts = [(true, false), (false, false), (false, true)];
-    let drawings = attempts.map(|(intervals, breaking)| attempt(table, &columns, look, intervals, breaking));
+    let attempts = [(true, Breaks::Texts), (false, Breaks::Texts), (false, Breaks::Headings), (false, Breaks::Words)];
+    let drawings = attempts.map(|(intervals, breaks)| attempt(table, &columns, look, intervals, breaks));
     let fits = |drawing: &&comfy_table::Table| {
         look.width.is_none_or(|width| drawing.lines().all(|line| columns_of(&line) <= usize::from(width)))
     };
@@ -29,28 +29,45 @@ pub fn draw(table: &Table, look: Look) -> String {
     out
 }
 
-/// One way to draw: with intervals or without; with figures and headings in one piece, or broken where they must.
+/// What may be broken to make a table narrower, each with what stands before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breaks {
+    Texts,
+    Headings,
+    Words,
+}
+
+/// One way to draw.
 fn attempt(
     table: &Table,
     columns: &[(usize, &Column)],
     look: Look,
     intervals: bool,
-    breaking: bool,
+    breaks: Breaks,
 ) -> comfy_table::Table {
+    let text = |value: &Value| if intervals { value::in_table(value) } else { value::plain(value) };
     let mut drawing = new(look);
     drawing.set_header(
         columns
             .iter()
             .map(|(i, column)| aligned(Cell::new(column.title).add_attribute(Attribute::Dim), is_figure(table, *i))),
     );
-    drawing.set_constraints(columns.iter().map(|(i, _)| match is_figure(table, *i) && !breaking {
-        true => ColumnConstraint::ContentWidth,
-        false => ColumnConstraint::LowerBoundary(Width::Fixed(6)),
-    }));
+    if breaks != Breaks::Words {
+        drawing.set_constraints(columns.iter().map(|(i, column)| {
+            let cells = table.rows.iter().map(|row| text(&row[*i]));
+            let words = |text: &str| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+            match (is_figure(table, *i), breaks) {
+                (true, Breaks::Texts) => ColumnConstraint::ContentWidth,
+                (true, _) => at_least(cells.map(|cell| cell.chars().count()).max(), words(column.title)),
+                (false, _) => {
+                    at_least(cells.map(|cell| words(&cell)).max().map(|n| n.min(LONG_WORD)), words(column.title))
+                }
+            }
+        }));
+    }
     for row in &table.rows {
         drawing.add_row(columns.iter().map(|(i, column)| {
-            let text = if intervals { value::in_table(&row[*i]) } else { value::plain(&row[*i]) };
-            let cell = aligned(Cell::new(text), is_figure(table, *i));
+            let cell = aligned(Cell::new(text(&row[*i])), is_figure(table, *i));
             match color(column, &row[*i]) {
                 Some(color) => cell.fg(color),
                 None => cell,
@@ -58,6 +75,15 @@ fn attempt(
         }));
     }
     drawing
+}
+
+/// Longer words (names, paths) may break in any way to draw.
+const LONG_WORD: usize = 16;
+
+/// A column as wide as its cells and its heading need, and two columns between it and the next.
+fn at_least(cells: Option<usize>, heading: usize) -> ColumnConstraint {
+    let width = cells.unwrap_or(0).max(heading) + 2;
+    ColumnConstraint::LowerBoundary(Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX)))
 }
 
 /// Columns that a line takes on the terminal: escape sequences take none.
