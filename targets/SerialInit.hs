@@ -30,8 +30,9 @@ foreign import ccall unsafe "tgx_accessed" tgxAccessed
 foreign import ccall unsafe "tgx_seconds" tgxSeconds :: IO CDouble
 foreign import ccall unsafe "tgx_finish" tgxFinish :: IO ()
 
+-- The arrays are strict, so that the loops look at them once and touch nothing but their elements.
 initialise :: IOUArray Int Word64 -> Int -> IO ()
-initialise array n = go 0
+initialise !array n = go 0
   where
     go :: Int -> IO ()
     go i
@@ -40,7 +41,7 @@ initialise array n = go 0
 {-# NOINLINE initialise #-}
 
 sumBlock :: UArray Int Word64 -> Int -> Int -> Word64 -> Word64
-sumBlock array from to = go from
+sumBlock !array from to = go from
   where
     go !i !total
       | i == to = total

@@ -131,7 +131,7 @@ fn same_output(context: &Context, target: &str, arguments: &[String]) -> Result<
 
 /// What the profile holds, looked up by what the truth knows.
 struct Seen {
-    /// Which page lies where at the end, by process and page.
+    /// Where each page lay last, by process and page: at the end, or when the program gave it back.
     pages: BTreeMap<(ProcessId, u64), tables::PlacedPages>,
     processes: BTreeMap<u32, ProcessId>,
     /// By kernel's tid.
@@ -153,10 +153,10 @@ impl Seen {
                 lines.entry(frame.site).or_default().push(line);
             }
         }
+        let mut runs = profile.rows::<tables::PlacedPages>().into_diagnostic()?;
+        runs.sort_by_key(|run| (run.bin_to.is_none(), run.bin_to, run.bin_from));
         let mut pages = BTreeMap::new();
-        for run in
-            profile.rows::<tables::PlacedPages>().into_diagnostic()?.into_iter().filter(|run| run.bin_to.is_none())
-        {
+        for run in runs {
             pages.extend((0..run.count).map(|page| ((run.process, run.page.0 + page), run.clone())));
         }
         let mut classes: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
@@ -222,7 +222,8 @@ impl Seen {
                 pages += 1;
                 let found = self.pages.get(&(*process, page));
                 let at = page * array.page_size - array.base;
-                let touch = touches.iter().position(|touch| touch.from <= at && at < touch.to);
+                // Who comes first to a page that two threads share is not known.
+                let touch = touches.iter().position(|touch| touch.from <= at && at + array.page_size <= touch.to);
                 let tid = touch
                     .and_then(|touch| truth.threads.iter().find(|thread| thread.thread == touches[touch].thread))
                     .map(|thread| thread.tid);

@@ -3,7 +3,7 @@
 //! Linux 6.7 answers with an ioctl on /proc/PID/pagemap (PAGEMAP_SCAN) that returns runs and skips holes: measured as
 //! fast as reading pagemap's eight bytes a page on memory that is all there, 40 times faster on memory of which 1 page in
 //! 16,384 is, and it tells huge and zero pages. Older kernels give the eight bytes, whose flags anybody who may trace the
-//! process can read; whether a page is huge comes from smaps there.
+//! process can read; whether a page is huge comes from its frame there (/proc/kpageflags, for root only) or from smaps.
 
 use std::fs::File;
 use std::io;
@@ -34,8 +34,8 @@ pub struct PageRun {
 /// The pages of process `pid` in `start..end` (addresses, widened to whole pages) that are present or swapped, as runs
 /// by address; pages that are neither are left out.
 ///
-/// Before Linux 6.7 `zero` is always false ([`super::query_homes`] then tells zero pages apart), and `huge` is set for
-/// aligned, wholly present 2 MiB pieces of a mapping exactly when smaps says that all of these are huge.
+/// Before Linux 6.7 `zero` is always false ([`super::query_homes`] then tells zero pages apart), and for other users than
+/// root `huge` is set for aligned, wholly present 2 MiB pieces of a mapping exactly when smaps says that all of these are huge.
 ///
 /// # Errors
 /// NotFound, ESRCH: the process is gone. PermissionDenied: it may not be traced by this user.
@@ -43,17 +43,21 @@ pub fn page_map(pid: i32, start: u64, end: u64) -> io::Result<Vec<PageRun>> {
     let file = File::open(format!("/proc/{pid}/pagemap"))?;
     let (start, end) = (start & !PAGE_MASK, end.saturating_add(PAGE_MASK) & !PAGE_MASK);
     match scan(&file, start, end) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => by_flags(pid, start, end),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
+            by_flags(pid, start, end, File::open(PAGE_FRAMES).ok().as_ref())
+        }
         result => result,
     }
 }
 
-/// The way of kernels before 6.7.
-pub(super) fn by_flags(pid: i32, start: u64, end: u64) -> io::Result<Vec<PageRun>> {
+/// What the kernel knows of every frame of memory; for root only.
+pub(super) const PAGE_FRAMES: &str = "/proc/kpageflags";
+
+/// The way of kernels before 6.7. `frames`: [`PAGE_FRAMES`], where it may be read.
+pub(super) fn by_flags(pid: i32, start: u64, end: u64, frames: Option<&File>) -> io::Result<Vec<PageRun>> {
     let file = File::open(format!("/proc/{pid}/pagemap"))?;
-    let mut runs = read_flags(&file, start, end)?;
-    mark_huge(pid, &mut runs)?;
-    Ok(runs)
+    let runs = read_flags(&file, start, end)?;
+    split_huge(pid, &file, frames, &runs)
 }
 
 const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
@@ -174,38 +178,54 @@ fn read_flags(file: &File, start: u64, end: u64) -> io::Result<Vec<PageRun>> {
     Ok(runs)
 }
 
-/// Splits what smaps says is huge out of `runs`.
-fn mark_huge(pid: i32, runs: &mut Vec<PageRun>) -> io::Result<()> {
-    let may_be_huge = |run: &PageRun| run.present && aligned_pieces(run).is_some();
-    if !runs.iter().any(may_be_huge) {
-        return Ok(());
-    }
-    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps"))?;
-    let huge_ranges = huge_mappings(&smaps);
-    let mut marked = Vec::with_capacity(runs.len());
-    for run in runs.iter() {
-        let pieces = aligned_pieces(run).filter(|_| run.present).filter(|&(first, last)| {
-            huge_ranges.iter().any(|&(start, end, kib)| {
-                let inside = runs.iter().filter(|r| r.present).filter_map(aligned_pieces).map(|(first, last)| {
-                    let (first, last) = (first.max(start), last.min(end));
-                    last.saturating_sub(first)
-                });
-                first >= start && last <= end && inside.sum::<u64>() * 4 == kib
-            })
-        });
-        let Some((first, last)) = pieces else {
-            marked.push(*run);
-            continue;
-        };
-        let end = run.start.0 + run.count;
-        for (from, to, huge) in [(run.start.0, first, false), (first, last, true), (last, end, false)] {
+/// Splits what is huge out of `runs`.
+fn split_huge(pid: i32, file: &File, frames: Option<&File>, runs: &[PageRun]) -> io::Result<Vec<PageRun>> {
+    let mut mappings: Option<Vec<(u64, u64)>> = None;
+    let mut split = Vec::with_capacity(runs.len());
+    for run in runs {
+        let (first, last) = aligned_pieces(run).filter(|_| run.present).unwrap_or((run.start.0, run.start.0));
+        let mut part = |from: u64, to: u64, huge: bool| {
             if from < to {
-                marked.push(PageRun { start: Page(from), count: to - from, huge, ..*run });
+                push(&mut split, PageRun { start: Page(from), count: to - from, huge, ..*run });
             }
+        };
+        part(run.start.0, first, false);
+        for piece in (first..last).step_by(PAGES_PER_HUGE as usize) {
+            let huge = match frames.and_then(|frames| is_huge_frame(file, frames, piece)) {
+                Some(huge) => huge,
+                None => {
+                    if mappings.is_none() {
+                        mappings = Some(huge_mappings(pid, file)?);
+                    }
+                    mappings.iter().flatten().any(|&(start, end)| piece >= start && piece + PAGES_PER_HUGE <= end)
+                }
+            };
+            part(piece, piece + PAGES_PER_HUGE, huge);
         }
+        part(last, run.start.0 + run.count, false);
     }
-    *runs = marked;
-    Ok(())
+    Ok(split)
+}
+
+/// Whether the 2 MiB from `page` on lie in one huge frame; `None` where frames are kept from us.
+fn is_huge_frame(file: &File, frames: &File, page: u64) -> Option<bool> {
+    const FRAME: u64 = (1 << 55) - 1;
+    const HUGETLB: u64 = 1 << 17;
+    const TRANSPARENT: u64 = 1 << 22;
+    let first = read_word(file, page)? & FRAME;
+    let last = read_word(file, page + PAGES_PER_HUGE - 1)? & FRAME;
+    if first == 0 {
+        return None;
+    }
+    let whole = first % PAGES_PER_HUGE == 0 && last == first + PAGES_PER_HUGE - 1;
+    Some(whole && read_word(frames, first)? & (HUGETLB | TRANSPARENT) != 0)
+}
+
+/// Word number `index` of a file of 64-bit words.
+fn read_word(file: &File, index: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, index * 8).ok()?;
+    Some(u64::from_ne_bytes(word))
 }
 
 /// First and one-past-last page of the whole 2 MiB pieces in a run.
@@ -215,8 +235,22 @@ fn aligned_pieces(run: &PageRun) -> Option<(u64, u64)> {
     (first < last).then_some((first, last))
 }
 
+/// Mappings all of whose aligned, wholly present 2 MiB pieces are huge pages: first page, one past the last.
+fn huge_mappings(pid: i32, file: &File) -> io::Result<Vec<(u64, u64)>> {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps"))?;
+    let mut all_huge = Vec::new();
+    for (start, end, kib) in with_huge_pages(&smaps) {
+        let runs = read_flags(file, start << PAGE_SHIFT, end << PAGE_SHIFT)?;
+        let pieces = runs.iter().filter(|run| run.present).filter_map(aligned_pieces);
+        if pieces.map(|(first, last)| last - first).sum::<u64>() * 4 == kib {
+            all_huge.push((start, end));
+        }
+    }
+    Ok(all_huge)
+}
+
 /// Mappings with huge pages: first page, one past the last, KiB in huge pages.
-fn huge_mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
+fn with_huge_pages(smaps: &str) -> Vec<(u64, u64, u64)> {
     const HUGE_FIELDS: [&str; 5] =
         ["AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:", "Shared_Hugetlb:", "Private_Hugetlb:"];
     let mut found: Vec<(u64, u64, u64)> = Vec::new();

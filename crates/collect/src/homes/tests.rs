@@ -171,12 +171,12 @@ fn many_runs() {
     assert_eq!(runs.len(), 3000);
     assert!(runs.iter().all(|run| run.count == 1 && run.present));
     assert!(runs.is_sorted_by(|a, b| a.start.0 + 2 == b.start.0));
-    let flags = page_map::by_flags(memory.pid, memory.start, memory.end()).unwrap();
+    let flags = page_map::by_flags(memory.pid, memory.start, memory.end(), None).unwrap();
     assert_eq!(flags, runs, "older kernels' way");
 }
 
 #[test]
-fn huge_pages_from_smaps() {
+fn huge_pages_from_frames_and_from_smaps() {
     if !child::huge_pages_on_request() {
         return;
     }
@@ -185,9 +185,11 @@ fn huge_pages_from_smaps() {
         memory.write(0, 4 * HUGE);
     });
     let scanned = page_map(memory.pid, memory.start, memory.end()).unwrap();
-    let flags = page_map::by_flags(memory.pid, memory.start, memory.end()).unwrap();
-    assert!(count(&flags, |run| run.huge) >= 3 * 512, "{flags:?}");
-    assert_eq!(flags, scanned);
+    for frames in [None, std::fs::File::open(page_map::PAGE_FRAMES).ok()] {
+        let flags = page_map::by_flags(memory.pid, memory.start, memory.end(), frames.as_ref()).unwrap();
+        assert!(count(&flags, |run| run.huge) >= 3 * 512, "{flags:?}");
+        assert_eq!(flags, scanned);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod threads;
 mod vmas;
 
 use super::perf::{Batch, Payload, Record};
-use crate::homes::{thread_affinity, thread_policy};
+use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 use facts::FactTables;
 pub use heap::HeapNotes;
 use numalens_profile::ids::*;
@@ -145,6 +145,8 @@ pub struct Session {
     first_pid: Option<i32>,
     /// Batches settled so far.
     batch: u32,
+    /// The kernel moves pages to where they are used.
+    balancing: bool,
 }
 
 impl Session {
@@ -152,6 +154,7 @@ impl Session {
     pub fn new(options: SessionOptions, output: Output, start_ns: u64) -> Self {
         Session {
             facts: FactTables::new(options.time_bins),
+            balancing: !options.machine.is_virtual && kernel_balances(),
             options,
             start_ns,
             now_ns: 0,
@@ -200,8 +203,7 @@ impl Session {
         let command = if command.is_empty() { comm(pid, pid) } else { command };
         let id = self.begin_process(pid, None, command, now);
         for tid in task_ids(pid) {
-            let name = comm(pid, tid);
-            self.begin_thread(id, pid, tid, &name, now, cause);
+            self.begin_thread(id, (pid, tid), None, now, cause);
         }
         if let Some(process) = self.live.get_mut(&pid) {
             process.read_maps(&mut self.images);
@@ -237,27 +239,38 @@ impl Session {
         self.live.values().find(|process| process.id == parent)
     }
 
-    fn begin_thread(&mut self, process: ProcessId, pid: i32, tid: i32, name: &str, time_ns: u64, cause: &str) {
-        let bound = self.bound_of(pid, tid, self.threads.count());
-        let cause = if self.options.machine.is_virtual { "virtual machine" } else { cause };
-        self.threads.begin(process, tid as u32, name, time_ns, bound, cause);
+    /// `creator`: the thread that made this one, if that was seen. A new thread has its creator's CPUs and policy; by the
+    /// time we can ask the kernel it may have changed them, or have ended.
+    fn begin_thread(&mut self, process: ProcessId, id: (i32, i32), creator: Option<u32>, time_ns: u64, cause: &str) {
+        let (pid, tid) = id;
+        let name = comm(pid, tid);
+        let machine = &self.options.machine;
+        let (bound, cause) = if machine.is_virtual {
+            (self.virtual_bound(self.threads.count()), "virtual machine")
+        } else {
+            let inherited = creator.and_then(|creator| self.threads.get(creator)).map(|creator| creator.bound.clone());
+            let anywhere = || Bound { cpus: machine.cpus(), node: None, policy: "default".to_owned() };
+            (inherited.or_else(|| self.asked_bound(pid, tid)).unwrap_or_else(anywhere), cause)
+        };
+        self.threads.begin(process, tid as u32, &name, time_ns, bound, cause);
     }
 
-    /// Where a thread may run: simulated on a virtual machine (`index`: its place in the order of creation), asked for
-    /// on the real one.
-    fn bound_of(&self, pid: i32, tid: i32, index: usize) -> Bound {
+    /// Where the thread that is `index`-th in the order of creation may run on the virtual machine.
+    fn virtual_bound(&self, index: usize) -> Bound {
         let machine = &self.options.machine;
-        if machine.is_virtual {
-            let node = self.options.placement.node_of(machine, index);
-            let cpus = match node.and_then(|node| machine.node(node)) {
-                Some(node) => node.cpus.clone(),
-                None => machine.cpus(),
-            };
-            return Bound { cpus, node, policy: self.options.policy.to_string() };
-        }
-        let cpus = thread_affinity(tid).unwrap_or_else(|_| machine.cpus());
-        let policy = thread_policy(pid, tid).unwrap_or_else(|_| "default".to_owned());
-        bound(machine, cpus, policy)
+        let node = self.options.placement.node_of(machine, index);
+        let cpus = match node.and_then(|node| machine.node(node)) {
+            Some(node) => node.cpus.clone(),
+            None => machine.cpus(),
+        };
+        Bound { cpus, node, policy: self.options.policy.to_string() }
+    }
+
+    /// Where a thread may run now, if it still exists.
+    fn asked_bound(&self, pid: i32, tid: i32) -> Option<Bound> {
+        let cpus = thread_affinity(tid).ok()?;
+        let policy = thread_policy(pid, tid).ok()?;
+        Some(bound(&self.options.machine, cpus, policy))
     }
 
     /// Asks where every thread may run now (real machine only): changes nobody told us of.
@@ -293,7 +306,9 @@ impl Session {
             return;
         }
         match &record.payload {
-            Payload::Forked { parent_pid, parent_tid: _ } => self.forked(pid, tid, *parent_pid as i32, time_ns),
+            Payload::Forked { parent_pid, parent_tid } => {
+                self.forked(pid, tid, *parent_pid as i32, *parent_tid, time_ns);
+            }
             Payload::Exited => self.exited(pid, tid, time_ns),
             Payload::Named { name, exec } => self.named(pid, tid, name, *exec, time_ns),
             Payload::Mapped { start, end, offset, prot, shared, inode, path } => {
@@ -318,13 +333,12 @@ impl Session {
         }
     }
 
-    fn forked(&mut self, pid: i32, tid: i32, parent_pid: i32, time_ns: u64) {
+    fn forked(&mut self, pid: i32, tid: i32, parent_pid: i32, parent_tid: u32, time_ns: u64) {
         if pid == parent_pid {
             self.known(pid);
             let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
             if self.threads.get(tid as u32).is_none() {
-                let name = comm(pid, tid);
-                self.begin_thread(process, pid, tid, &name, time_ns, "start");
+                self.begin_thread(process, (pid, tid), Some(parent_tid), time_ns, "start");
             }
             return;
         }
@@ -335,8 +349,7 @@ impl Session {
             .map(|row| row.command.clone())
             .unwrap_or_default();
         let process = self.begin_process(pid, parent, command, time_ns);
-        let name = comm(pid, tid);
-        self.begin_thread(process, pid, tid, &name, time_ns, "start");
+        self.begin_thread(process, (pid, tid), Some(parent_tid), time_ns, "start");
     }
 
     fn named(&mut self, pid: i32, tid: i32, name: &[u8], exec: bool, time_ns: u64) {
@@ -356,7 +369,13 @@ impl Session {
                 row.heap_observed = false;
                 let id = process.id;
                 if self.threads.get(tid as u32).is_none() {
-                    self.begin_thread(id, pid, tid, &name, time_ns, "start");
+                    self.begin_thread(id, (pid, tid), None, time_ns, "start");
+                }
+                // The program before may have bound itself for this one (numactl, taskset).
+                if !self.options.machine.is_virtual
+                    && let Some(bound) = self.asked_bound(pid, tid)
+                {
+                    self.threads.bind(tid as u32, bound, time_ns, "exec");
                 }
                 // The other threads did not survive the exec.
                 let others: Vec<u32> = self

@@ -142,7 +142,7 @@ impl Session {
             home: run.state.home.and_then(|index| machine.nodes.get(usize::from(index))).map(|node| node.id),
             page_size: if run.state.huge { 2 << 20 } else { 4 << 10 },
             placed: touch.placed,
-            fault: touch.fault,
+            fault: if touch.moved { Fault::None } else { touch.fault },
             thread: touch.thread,
             site: touch.site,
             stack: touch.stack,

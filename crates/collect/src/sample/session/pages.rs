@@ -34,6 +34,8 @@ pub struct Touch {
     pub fault: Fault,
     /// The page counts as placed by a pinned thread.
     pub pinned: bool,
+    /// The kernel has moved the page since.
+    pub moved: bool,
 }
 
 impl Touch {
@@ -50,7 +52,7 @@ impl Touch {
         object: Option<ObjectId>,
     ) -> Self {
         let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
-        Touch { process, thread: Some(thread), site: Some(site), stack, object, bin, placed, fault, pinned }
+        Touch { process, thread: Some(thread), site: Some(site), stack, object, bin, placed, fault, pinned, moved: false }
     }
 
     /// A page that the kernel placed without a fault of the program.
@@ -65,6 +67,7 @@ impl Touch {
             placed: Placed::Unseen,
             fault: Fault::None,
             pinned,
+            moved: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::process::Caller;
 use super::vmas::Vma;
-use super::{PendingAccess, PendingFault, PendingFetch, Session, comm, pages};
+use super::{PendingAccess, PendingFault, PendingFetch, Session, pages};
 use crate::sample::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
 use numalens_profile::ids::*;
@@ -18,8 +18,7 @@ impl Session {
         self.known(pid);
         let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
         if self.threads.get(record.tid).is_none() {
-            let name = comm(pid, tid);
-            self.begin_thread(process, pid, tid, &name, time_ns, "observed");
+            self.begin_thread(process, (pid, tid), None, time_ns, "observed");
         }
         let Some(gpr) = sampled.registers else { return };
         let (sp, bp) = (gpr[4], gpr[5]);

@@ -1,6 +1,6 @@
 //! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
 
-use super::pages::{CHUNK, Run, Touch};
+use super::pages::{CHUNK, PageState, Run, Touch};
 use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
 use crate::sample::session::facts::Attributed;
@@ -58,10 +58,10 @@ impl Session {
                 questions.entry(fault.pid).or_default().push(fault.page);
             }
         }
+        // A sampled page may have moved since we last looked.
         let used = accesses.iter().map(|access| (access.pid, Page::of(access.address)));
         for (pid, page) in used.chain(fetches.iter().map(|fetch| (fetch.pid, fetch.page))) {
-            let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
-            if known.is_none_or(|state| !virtual_machine && state.home.is_none()) {
+            if !virtual_machine || self.live.get(&pid).is_none_or(|process| process.pages.get(page).is_none()) {
                 questions.entry(pid).or_default().push(page);
             }
         }
@@ -98,17 +98,17 @@ impl Session {
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
         let home = home.and_then(|index| u8::try_from(index).ok());
         let alive = answers.is_some() || self.options.machine.is_virtual;
-        let Some(process) = self.live.get_mut(&fault.pid) else { return };
+        let Some(process) = self.live.get(&fault.pid) else { return };
         let was = process.pages.get(fault.page);
         if let Some(was) = was {
             let again = self.touches.get(was.touch);
-            // A second fault on a page that is still the same: a file page mapped anew, a hint of NUMA balancing, the
-            // first write to a shared file page.
-            let same_page = touch.fault == Fault::File && again.process == touch.process && again.fault == Fault::File;
-            if same_page {
-                process.pages.set_home(fault.page, home, inferred);
+            if again.process == touch.process && self.is_same_page(fault, again.fault, answer) {
+                if let Some(home) = home.filter(|_| !inferred) {
+                    self.found_at(fault.pid, fault.page, was, home, touch.bin);
+                }
                 return;
             }
+            let Some(process) = self.live.get_mut(&fault.pid) else { return };
             let id = process.id;
             let gone = if was.huge {
                 let first = Page(fault.page.0 / CHUNK * CHUNK);
@@ -133,6 +133,17 @@ impl Session {
             return;
         }
         process.pages.place(fault.page, touch, home, inferred);
+    }
+
+    /// Whether a fault on a page that is known, placed by a fault of kind `placed`, found that same page. A file's page is
+    /// mapped anew and written to first; a page comes back from swap; NUMA balancing takes mappings away to see who uses
+    /// the page. A read never places anonymous memory. A write does when the memory was given back before, which need not
+    /// be known to us: where the kernel balances, the fault is taken for its doing.
+    fn is_same_page(&self, fault: &PendingFault, placed: Fault, answer: Option<PageHome>) -> bool {
+        let now = fault.touch.fault;
+        let private = (now == Fault::Anonymous && placed != Fault::ZeroPage) || placed == Fault::CopyOnWrite;
+        let stays = matches!(answer, Some(PageHome::Node(_))) && (fault.read_only || self.balancing);
+        (now == Fault::File && placed == Fault::File) || (private && stays)
     }
 
     /// Where a page lands on the virtual machine when a thread on `node` (`None`: unpinned, running on `cpu` of the
@@ -174,21 +185,20 @@ impl Session {
     ) -> (Option<NodeId>, bool) {
         let answer = answers.and_then(|answers| answers.get(&page)).copied();
         let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
-        let machine = &self.options.machine;
         if let Some(state) = known {
             let pinned = self.touches.get(state.touch).pinned;
             let mut home = state.home;
-            if home.is_none()
-                && let Some(PageHome::Node(found)) = answer
+            if let Some(PageHome::Node(found)) = answer.filter(|_| !self.options.machine.is_virtual)
+                && let Some(found) = self.options.machine.index_of(found).and_then(|index| u8::try_from(index).ok())
             {
-                home = machine.index_of(found).and_then(|index| u8::try_from(index).ok());
-                if let Some(process) = self.live.get_mut(&pid) {
-                    process.pages.set_home(page, home, false);
-                }
+                home = Some(found);
+                let bin = self.bin(time_ns);
+                self.found_at(pid, page, state, found, bin);
             }
             let machine = &self.options.machine;
             return (home.map(|index| machine.nodes[usize::from(index)].id), pinned);
         }
+        let machine = &self.options.machine;
         let home = match answer {
             Some(PageHome::Node(_)) if machine.is_virtual => self.virtual_home(page, node, cpu),
             Some(PageHome::Node(found)) => machine.index_of(found),
@@ -308,31 +318,40 @@ impl Session {
         if query_homes(pid, &pages, &mut homes).is_err() {
             return;
         }
-        let id = process.id;
         for (&page, home) in pages.iter().zip(homes) {
             let PageHome::Node(node) = home else { continue };
             let index = self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok());
-            let Some(process) = self.live.get_mut(&pid) else { return };
-            let Some(state) = process.pages.get(page) else { continue };
-            if index.is_none() || state.home == index {
-                continue;
+            let state = self.live.get(&pid).and_then(|process| process.pages.get(page));
+            if let (Some(index), Some(state)) = (index, state) {
+                self.found_at(pid, page, state, index, bin);
             }
-            if state.home.is_none() {
-                process.pages.set_home(page, index, false);
-                continue;
-            }
-            self.tally.migrated_pages += if state.huge { CHUNK } else { 1 };
-            let count = if state.huge { CHUNK } else { 1 };
-            let gone = process.pages.forget(page, Page(page.0 + count));
-            self.close_runs(id, &gone, Some(bin));
-            let touch = Touch { bin, ..self.touches.get(state.touch) };
-            let touch = self.touches.intern(touch);
-            let Some(process) = self.live.get_mut(&pid) else { return };
-            if state.huge {
-                process.pages.place_huge(page, touch, index, false);
-            } else {
-                process.pages.place(page, touch, index, false);
-            }
+        }
+    }
+
+    /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived elsewhere,
+    /// that period ends and a new one begins with the same touch.
+    fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u8, bin: Bin) {
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        match state.home {
+            Some(known) if known == home => return,
+            // What was inferred has to give way to what was seen; so does not knowing.
+            None => return process.pages.set_home(page, Some(home), false),
+            Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
+            Some(_) => {}
+        }
+        let (id, first, count) = match state.huge {
+            true => (process.id, Page(page.0 / CHUNK * CHUNK), CHUNK),
+            false => (process.id, page, 1),
+        };
+        self.tally.migrated_pages += count;
+        let gone = process.pages.forget(first, Page(first.0 + count));
+        self.close_runs(id, &gone, Some(bin));
+        let touch = self.touches.intern(Touch { bin, moved: true, ..self.touches.get(state.touch) });
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        if state.huge {
+            process.pages.place_huge(first, touch, Some(home), false);
+        } else {
+            process.pages.place(page, touch, Some(home), false);
         }
     }
 }
