@@ -27,6 +27,9 @@ pub struct Recording {
     pub target: Option<String>,
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// `NAME=VALUE`, for the program.
+    #[serde(default)]
+    pub environment: Vec<String>,
     /// Options of `record`.
     #[serde(default)]
     pub options: Vec<String>,
@@ -91,7 +94,8 @@ fn recording_script(recording: &Recording, case: &Path) -> String {
         None => format!("$PROBES/{}", case.file_name().unwrap_or_default().to_string_lossy()),
     };
     format!(
-        "exec \"$NUMALENS\" record --engine sample -q -o profile.numalens {} -- {} \"{program}\" {} --truth truth.json\n",
+        "exec env {} \"$NUMALENS\" record --engine sample -q -o profile.numalens {} -- {} \"{program}\" {} --truth truth.json\n",
+        recording.environment.join(" "),
         recording.options.join(" "),
         recording.under.join(" "),
         recording.arguments.join(" ")

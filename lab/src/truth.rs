@@ -150,17 +150,15 @@ impl Truth {
         }
     }
 
-    /// Share of each class at the line of `tag`, 0 to 1, weighed by CPU time as an estimate of time is.
-    pub fn shares(truths: &[Truth], tag: &str, machine: &Machine) -> BTreeMap<&'static str, f64> {
-        let mut shares = BTreeMap::new();
+    /// Seconds of CPU time in each class at the line of `tag`.
+    pub fn seconds(truths: &[Truth], tag: &str, machine: &Machine) -> BTreeMap<&'static str, f64> {
+        let mut seconds = BTreeMap::new();
         for truth in truths {
             for accesses in truth.accesses.iter().filter(|accesses| accesses.tag == tag) {
-                *shares.entry(truth.class(accesses, machine)).or_insert(0.0) += accesses.seconds;
+                *seconds.entry(truth.class(accesses, machine)).or_insert(0.0) += accesses.seconds;
             }
         }
-        let total: f64 = shares.values().sum();
-        shares.values_mut().for_each(|share| *share /= total.max(f64::MIN_POSITIVE));
-        shares
+        seconds
     }
 }
 
@@ -212,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn shares_weigh_time() {
+    fn seconds_add_up_by_class() {
         let mut truth = truth(Some(0));
         truth.accesses = vec![access(0, Some(0)), Accesses { seconds: 3.0, ..access(1, Some(0)) }];
-        let shares = Truth::shares(&[truth], "remote", Machine::find("sym2").unwrap());
-        assert_eq!(shares, BTreeMap::from([("local", 0.25), ("remote", 0.75)]));
+        let seconds = Truth::seconds(&[truth], "remote", Machine::find("sym2").unwrap());
+        assert_eq!(seconds, BTreeMap::from([("local", 1.0), ("remote", 3.0)]));
     }
 }

@@ -81,7 +81,7 @@ fn shares(report: &Value, directory: &Path, tag: &str, spread: bool) -> Vec<Stri
     let classes = report["lines"][0]["classes"].as_object().cloned().unwrap_or_default();
     let counted: BTreeMap<String, u64> =
         classes.iter().filter_map(|(class, count)| Some((class.clone(), count.as_f64()? as u64))).collect();
-    compare_shares(&Truth::shares(&truths, tag, four), &counted)
+    compare_shares(&Truth::seconds(&truths, tag, four), &counted)
 }
 
 macro_rules! targets {

@@ -12,7 +12,7 @@ mod reconcile;
 
 pub use affinity::thread_affinity;
 pub use maps::{Mapping, Permissions, read_maps};
-pub use numa_maps::{kernel_balances, NumaMapsRow, read_numa_maps, thread_policy};
+pub use numa_maps::{NumaMapsRow, kernel_balances, read_numa_maps, thread_policy};
 pub use page_map::{PageRun, page_map};
 pub use query::{PageHome, query_homes};
 pub use reconcile::{UnseenRun, unseen_pages};

@@ -9,6 +9,10 @@ use crate::ids::*;
 use crate::words::*;
 use numalens_topology::NodeId;
 
+/// How the path of a module begins that stands for code that a process made at run time: `perf-map:PID`. Addresses in it
+/// are absolute; a runtime can name them in /tmp/perf-PID.map.
+pub const PERF_MAP: &str = "perf-map:";
+
 table! {
     /// A process that the recording met.
     Process = "processes" {

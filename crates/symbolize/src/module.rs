@@ -11,6 +11,7 @@ use crate::path_map::PathMap;
 use crate::plt::Stubs;
 use crate::symbols::{self, Symbol};
 use crate::{perf_map, rows::Named};
+use numalens_profile::tables::PERF_MAP;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -24,9 +25,6 @@ pub(crate) struct RawFrame {
     /// Where the function begins, when its name is from a symbol table.
     pub(crate) start: Option<u64>,
 }
-
-/// The module whose addresses `/tmp/perf-PID.map` names: its path is `perf-map:PID`.
-const PERF_MAP: &str = "perf-map:";
 
 /// How the kernel's names of mappings that have no file on a disk begin.
 const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];

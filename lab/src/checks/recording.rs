@@ -30,8 +30,8 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
     let tags: BTreeSet<&str> = recording.compare.iter().map(String::as_str).collect();
     for tag in tags {
         let counted = seen.classes.get(&line_of(&source, tag)?).cloned().unwrap_or_default();
-        let expected = Truth::shares(&truths, tag, context.machine);
-        wrong.extend(compare_shares(&expected, &counted).into_iter().map(|doubt| format!("{tag}: {doubt}")));
+        let seconds = Truth::seconds(&truths, tag, context.machine);
+        wrong.extend(compare_shares(&seconds, &counted).into_iter().map(|doubt| format!("{tag}: {doubt}")));
     }
     if let Some(name) = &recording.target {
         let targets = context.places.root.join("targets");

@@ -315,8 +315,12 @@ impl Recorder {
         }
         records.for_each(|record| self.session.handle(&batch, record));
         self.session.settle();
+        if !waiting.is_empty() {
+            let mut seen = HeapNotes::default();
+            self.session.observe_placements(true, monotonic_ns(), &mut seen);
+            seen.iter().for_each(|note| self.session.handle_heap(&seen, note));
+        }
         for pid in waiting {
-            self.session.observe_placements(true);
             self.session.reconcile(pid as i32);
             if let Some(channel) = &mut self.channel {
                 channel.acknowledge(pid);
@@ -330,7 +334,7 @@ impl Recorder {
     /// What need not be done at every look.
     fn now_and_then(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
         let reread_due = self.last_reread.elapsed() > Duration::from_millis(500);
-        self.session.observe_placements(reread_due);
+        self.session.observe_placements(reread_due, monotonic_ns(), &mut self.later);
         if reread_due {
             self.last_reread = Instant::now();
             self.session.reread_homes();

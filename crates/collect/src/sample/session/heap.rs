@@ -5,6 +5,7 @@
 
 use super::objects::NewBlock;
 use super::process::{Caller, LiveProcess};
+use super::threads::Bound;
 use super::{Session, bound};
 use crate::sample::heap::{Call, HeapEvent};
 use numalens_profile::ids::Page;
@@ -54,8 +55,10 @@ enum What {
         tid: u32,
         cpus: Option<CpuSet>,
     },
-    PolicyChanged {
-        thread: Option<u32>,
+    PolicyChanged,
+    /// Not the interposer's: we have looked.
+    Observed {
+        bound: Bound,
     },
     PagesMoved {
         target: i32,
@@ -111,10 +114,7 @@ impl HeapNotes {
                 let cpus = (!ask).then(|| cpu_set(cpus));
                 (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
             }
-            HeapEvent::Policy { time_ns, pid, tid, .. } => {
-                (time_ns, pid, tid, What::PolicyChanged { thread: Some(tid) })
-            }
-            HeapEvent::Mbind { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged { thread: None }),
+            HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
             HeapEvent::MigratePages { time_ns, pid, tid, target }
             | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
                 (time_ns, pid, tid, What::PagesMoved { target: if target == 0 { pid as i32 } else { target as i32 } })
@@ -126,9 +126,17 @@ impl HeapNotes {
                 }
                 (time_ns, pid, tid, What::Leaves)
             }
-            HeapEvent::ThreadStart { .. } | HeapEvent::ForkChild { .. } | HeapEvent::ExecFailed { .. } => return,
+            HeapEvent::ThreadStart { .. }
+            | HeapEvent::ForkChild { .. }
+            | HeapEvent::ExecFailed { .. }
+            | HeapEvent::Mbind { .. } => return,
         };
         self.notes.push(HeapNote { time, pid: pid as i32, tid, what });
+    }
+
+    /// Adds what was seen of a thread's placement.
+    pub fn observed(&mut self, time: u64, pid: i32, tid: u32, bound: Bound) {
+        self.notes.push(HeapNote { time, pid, tid, what: What::Observed { bound } });
     }
 
     /// The events, by time after [`HeapNotes::hold_back_after`].
@@ -219,11 +227,8 @@ impl Session {
                 let bound = bound(&self.options.machine, cpus, thread.bound.policy.clone());
                 self.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
             }
-            What::PolicyChanged { thread } => {
-                if thread.is_some() {
-                    self.observe_placements(true);
-                }
-            }
+            What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
+            What::Observed { bound } => self.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
             What::PagesMoved { target } => {
                 if let Some(live) = self.live.get_mut(target) {
                     live.reread_from = Page(0);

@@ -273,13 +273,13 @@ impl Session {
         Some(bound(&self.options.machine, cpus, policy))
     }
 
-    /// Asks where every thread may run now (real machine only): changes nobody told us of.
-    pub fn observe_placements(&mut self, with_policies: bool) {
+    /// Asks where every thread may run now (real machine only): changes nobody told us of, as notes of the time `now` (on the
+    /// clock of the records), to be handled when all that happened before has been.
+    pub fn observe_placements(&self, with_policies: bool, now: u64, notes: &mut HeapNotes) {
         if self.options.machine.is_virtual {
             return;
         }
-        let tids: Vec<u32> = self.threads.tids().collect();
-        for tid in tids {
+        for tid in self.threads.tids() {
             let Some(thread) = self.threads.get(tid) else { continue };
             let Some(pid) = self.processes.get(thread.process.0 as usize).map(|row| row.pid as i32) else { continue };
             let Ok(cpus) = thread_affinity(tid as i32) else { continue };
@@ -288,8 +288,20 @@ impl Session {
                 _ => thread.bound.policy.clone(),
             };
             let bound = bound(&self.options.machine, cpus, policy);
-            let now = self.now_ns;
-            self.threads.bind(tid, bound, now, "observed");
+            if bound != thread.bound {
+                notes.observed(now, pid, tid, bound);
+            }
+        }
+    }
+
+    /// A thread of `pid` has changed its memory policy: asks which one it has now.
+    fn policy_changed(&mut self, pid: i32, tid: u32, time_ns: u64) {
+        if self.options.machine.is_virtual {
+            return;
+        }
+        let Some(cpus) = self.threads.get(tid).map(|thread| thread.bound.cpus.clone()) else { return };
+        if let Ok(policy) = thread_policy(pid, tid as i32) {
+            self.threads.bind(tid, bound(&self.options.machine, cpus, policy), time_ns, "set_mempolicy");
         }
     }
 

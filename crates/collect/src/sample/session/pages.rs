@@ -52,7 +52,18 @@ impl Touch {
         object: Option<ObjectId>,
     ) -> Self {
         let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
-        Touch { process, thread: Some(thread), site: Some(site), stack, object, bin, placed, fault, pinned, moved: false }
+        Touch {
+            process,
+            thread: Some(thread),
+            site: Some(site),
+            stack,
+            object,
+            bin,
+            placed,
+            fault,
+            pinned,
+            moved: false,
+        }
     }
 
     /// A page that the kernel placed without a fault of the program.

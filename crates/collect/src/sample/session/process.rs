@@ -10,6 +10,7 @@ use crate::sample::code_bytes::CodeBytes;
 use crate::unwind::{AddressSpace, Module, ModuleCache, combine};
 use numalens_isa as isa;
 use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};
+use numalens_profile::tables::PERF_MAP;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -115,6 +116,9 @@ impl LiveProcess {
         if vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]" {
             self.attach_image(images, &mut vma);
         }
+        if vma.permissions.execute && vma.image.is_none() {
+            vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid), ""));
+        }
         if vma.permissions.execute {
             self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);
             self.forget_code();
@@ -205,9 +209,10 @@ impl LiveProcess {
 
     /// The instruction at `address` in terms of its module.
     pub fn place(&self, address: u64) -> Place {
-        match self.vmas.find(address).and_then(|vma| vma.image.as_ref()) {
+        let Some(vma) = self.vmas.find(address) else { return Place { module: None, address } };
+        match &vma.image {
             Some((module, _, bias)) => Place { module: Some(*module), address: address.wrapping_sub(*bias) },
-            None => Place { module: None, address },
+            None => Place { module: vma.made, address },
         }
     }
 
@@ -289,6 +294,7 @@ impl LiveProcess {
             inode,
             path: if path.as_os_str() == "//anon" { PathBuf::new() } else { path.to_owned() },
             image: None,
+            made: None,
         }
     }
 }

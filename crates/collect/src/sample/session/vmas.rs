@@ -21,6 +21,8 @@ pub struct Vma {
     pub path: PathBuf,
     /// The ELF file, with its bias, when it is one.
     pub image: Option<(ModuleId, Arc<Module>, u64)>,
+    /// Code that a runtime made: the module that stands for what it tells of it in /tmp/perf-PID.map.
+    pub made: Option<ModuleId>,
 }
 
 impl Vma {
@@ -102,6 +104,7 @@ impl From<&Mapping> for Vma {
             inode: mapping.inode,
             path: mapping.path.clone(),
             image: None,
+            made: None,
         }
     }
 }
@@ -111,7 +114,16 @@ mod tests {
     use super::*;
 
     fn vma(start: u64, end: u64) -> Vma {
-        Vma { start, end, permissions: Permissions::default(), offset: 0, inode: 0, path: PathBuf::new(), image: None }
+        Vma {
+            start,
+            end,
+            permissions: Permissions::default(),
+            offset: 0,
+            inode: 0,
+            path: PathBuf::new(),
+            image: None,
+            made: None,
+        }
     }
 
     #[test]
