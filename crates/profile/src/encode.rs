@@ -170,14 +170,9 @@ impl<T: Row> TableWriter<T> {
         group.close().map(drop)
     }
 
-    /// Completes the file; returns its bytes. Synced to the disk when `durable`.
-    pub(crate) fn finish(self, durable: bool) -> Result<u64, Error> {
-        let path = self.path.clone();
-        let (file, bytes) = self.complete()?;
-        if durable {
-            file.sync_all().map_err(Error::io("sync", &path))?;
-        }
-        Ok(bytes)
+    /// Completes the file; returns its bytes.
+    pub(crate) fn finish(self) -> Result<u64, Error> {
+        self.complete().map(|(_, bytes)| bytes)
     }
 
     /// Completes the file and gives it back, with its bytes.

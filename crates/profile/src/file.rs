@@ -323,7 +323,7 @@ mod tests {
         let path = scratch.path().join("site_accesses.parquet");
         let mut writer = TableWriter::create_as(&path, version).unwrap();
         writer.append(rows).unwrap();
-        writer.finish(false).unwrap();
+        writer.finish().unwrap();
         (scratch, path)
     }
 

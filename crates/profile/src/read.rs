@@ -251,7 +251,6 @@ fn store(content: &Extent, directory: &Path, table: &str, name: &str) -> Result<
     let aside = path.with_extension(write::WRITING);
     let mut file = File::create(&aside).map_err(Error::io("create", &aside))?;
     content.copy(&mut file, &aside)?;
-    file.sync_all().map_err(Error::io("sync", &aside))?;
     std::fs::rename(&aside, &path).map_err(Error::io("rename", &aside))?;
     // The list as it is now: another process may have added a table since this profile was opened.
     let (meta, mut files) = read_meta(&TableFile::open(Extent::whole(&directory.join(META))?)?)?;

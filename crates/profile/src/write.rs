@@ -81,7 +81,7 @@ impl<T: Row> Open for TableWriter<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<u64, Error> {
-        TableWriter::finish(*self, false)
+        TableWriter::finish(*self)
     }
 }
 
@@ -91,7 +91,7 @@ fn join<T: Row>(path: &Path, parts: &[Extent]) -> Result<u64, Error> {
     for part in parts {
         writer.append_file(&TableFile::open(part.clone())?)?;
     }
-    writer.finish(true)
+    writer.finish()
 }
 
 impl Writer {
@@ -174,7 +174,7 @@ impl Writer {
         let (name, path) = self.new_part(T::TABLE);
         let mut writer = TableWriter::<T>::create(&path)?;
         writer.append(rows)?;
-        let bytes = writer.finish(false)?;
+        let bytes = writer.finish()?;
         let part = self.complete(name, &path, bytes, 0)?;
         let table = Table { parts: vec![part], open: None, join: join::<T> };
         if let Some(old) = self.tables.insert(T::TABLE, table) {
@@ -214,7 +214,8 @@ impl Writer {
                 .sum::<u64>()
     }
 
-    /// Completes the profile: one file per table, `meta.complete` true, all of it on the disk, and its final name.
+    /// Completes the profile: one file per table, `meta.complete` true, and its final name.
+    /// Nothing waits for the disk: who loses power in that second has checksums to tell.
     /// An existing profile of that name (with `force`) is replaced in one step.
     ///
     /// # Errors
@@ -231,7 +232,7 @@ impl Writer {
             match parts.as_slice() {
                 [] => continue,
                 // A second name, not another one: until `meta` is renamed the profile consists of the parts.
-                [part] if fs::hard_link(part, &path).is_ok() => sync(&path)?,
+                [part] if fs::hard_link(part, &path).is_ok() => {}
                 parts => {
                     let extents = parts.iter().map(|part| Extent::whole(part)).collect::<Result<Vec<_>, _>>()?;
                     (table.join)(&path, &extents)?;
@@ -242,7 +243,6 @@ impl Writer {
         }
         self.write_meta(meta, &files, true)?;
         obsolete.iter().try_for_each(|path| remove(path))?;
-        sync(&self.partial)?;
         self.publish()?;
         Ok(self.target)
     }
@@ -267,8 +267,7 @@ impl Writer {
             Err(errno) => return Err(Error::io("rename", from)(errno.into())),
             Ok(()) => {}
         }
-        let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sync(parent)
+        Ok(())
     }
 
     /// Name and path-to-be of a new part; it is written with another ending.
@@ -331,25 +330,21 @@ impl Writer {
 /// Writes `meta.parquet` of a profile's directory aside and renames it.
 pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], complete: bool) -> Result<u64, Error> {
     let path = directory.join(META);
-    write_table(&path, meta.entries(files, complete, &path)?, complete)
+    write_table(&path, meta.entries(files, complete, &path)?)
 }
 
 /// Writes a whole table aside and renames it to `path`.
-pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>, durable: bool) -> Result<u64, Error> {
+pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<u64, Error> {
     let aside = path.with_extension(WRITING);
     let mut writer = TableWriter::create(&aside)?;
     writer.append(rows)?;
-    let written = writer.finish(durable)?;
+    let written = writer.finish()?;
     fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
     Ok(written)
 }
 
 fn remove(path: &Path) -> Result<(), Error> {
     fs::remove_file(path).map_err(Error::io("remove", path))
-}
-
-fn sync(path: &Path) -> Result<(), Error> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
 /// Locks a profile's directory for writing; the lock lasts as long as the file returned.

@@ -154,7 +154,7 @@ pub fn record(
         Target::All => recorder.perf.enable(),
         Target::Launch(_) => {
             if let Some(waiting) = &waiting {
-                recorder.session.adopt(waiting.pid(), "start");
+                recorder.session.expect(waiting.pid());
             }
         }
     }

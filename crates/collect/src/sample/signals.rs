@@ -34,7 +34,18 @@ pub fn catch() {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
+    // A handler that does nothing still ends the wait for the program: its end is noticed at once.
+    let handler: extern "C" fn(i32) = nothing;
+    // SAFETY: a zeroed sigaction is a valid one; the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut());
+    }
 }
+
+extern "C" fn nothing(_: i32) {}
 
 /// Gives the signals their usual effect again: once the target has ended they are meant for numalens.
 pub fn release() {

@@ -196,19 +196,20 @@ impl Session {
 
     /// Adds a process that exists already, with its threads, as /proc shows it.
     pub fn adopt(&mut self, pid: i32, cause: &str) -> ProcessId {
-        let now = self.now_ns;
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
-        let command = words.join(" ").trim_end().to_owned();
-        let command = if command.is_empty() { comm(pid, pid) } else { command };
-        let id = self.begin_process(pid, None, command, now);
+        let id = self.begin_process(pid, None, command_line(pid).unwrap_or_else(|| comm(pid, pid)), self.now_ns);
         for tid in task_ids(pid) {
-            self.begin_thread(id, (pid, tid), None, now, cause);
+            self.begin_thread(id, (pid, tid), None, self.now_ns, cause);
         }
         if let Some(process) = self.live.get_mut(&pid) {
             process.read_maps(&mut self.images);
         }
         id
+    }
+
+    /// Adds a process of one thread that waits to execute the program: nothing of what it is yet matters.
+    pub fn expect(&mut self, pid: i32) {
+        let id = self.begin_process(pid, None, String::new(), self.now_ns);
+        self.begin_thread(id, (pid, pid), None, self.now_ns, "start");
     }
 
     fn begin_process(&mut self, pid: i32, parent: Option<ProcessId>, command: String, time_ns: u64) -> ProcessId {
@@ -373,11 +374,8 @@ impl Session {
             self.close_memory(pid, time_ns, Some(bin));
             if let Some(process) = self.live.get_mut(&pid) {
                 process.exec();
-                let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
                 let row = &mut self.processes[process.id.0 as usize];
-                row.command =
-                    Some(words.join(" ").trim_end().to_owned()).filter(|c| !c.is_empty()).unwrap_or(name.clone());
+                row.command = command_line(pid).unwrap_or_else(|| name.clone());
                 row.heap_observed = false;
                 let id = process.id;
                 if self.threads.get(tid as u32).is_none() {
@@ -453,6 +451,13 @@ fn bound(machine: &Machine, cpus: CpuSet, policy: String) -> Bound {
     let by_policy = policy.strip_prefix("bind:").and_then(|nodes| nodes.parse().ok()).map(NodeId);
     let node = by_policy.or_else(|| machine.single_node(&cpus));
     Bound { cpus, node, policy }
+}
+
+/// The words of a process's command; `None` for one that is gone, or has none.
+fn command_line(pid: i32) -> Option<String> {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+    Some(words.join(" ").trim_end().to_owned()).filter(|command| !command.is_empty())
 }
 
 fn comm(pid: i32, tid: i32) -> String {
