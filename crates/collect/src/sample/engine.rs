@@ -4,7 +4,7 @@ use super::hardware;
 use super::heap::{HeapChannel, HeapOptions};
 use super::launch::{Child, LaunchError, Waiting};
 use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
-use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions};
+use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions, command_line};
 use super::signals;
 use numalens_profile::{Meta, Writer};
 use std::ffi::OsString;
@@ -148,10 +148,14 @@ pub fn record(
     signals::catch();
     match target {
         Target::Pid(pid) => {
+            recorder.meta.command = command_line(*pid).map(|words| vec![words]).unwrap_or_default();
             recorder.session.adopt(*pid, "observed");
             recorder.perf.enable();
         }
-        Target::All => recorder.perf.enable(),
+        Target::All => {
+            recorder.meta.command = vec!["the whole system".to_owned()];
+            recorder.perf.enable();
+        }
         Target::Launch(_) => {
             if let Some(waiting) = &waiting {
                 recorder.session.expect(waiting.pid());
@@ -170,7 +174,11 @@ pub fn record(
     let status = recorder.watch(target, child.as_ref(), options.duration, progress);
     let status = recorder.wind_up(child.as_ref(), status);
     let mut meta = recorder.meta;
-    meta.exit_status = status.map_or_else(|| "unknown".to_owned(), describe);
+    meta.exit_status = match (status, target) {
+        (Some(status), _) => describe(status),
+        (None, Target::Pid(pid)) if has_ended(*pid) => "ended".to_owned(),
+        _ => "still running".to_owned(),
+    };
     let profile = recorder.session.finish(&mut meta).map_err(|error| RecordError::Output { error, partial, status });
     signals::release();
     let profile = profile?;
@@ -374,6 +382,13 @@ impl Recorder {
         self.perf.disable();
         self.look(true);
         self.note_losses();
+        if self.session.has_pages_from_before() {
+            self.meta.notes.push(
+                "pages that were there before the recording began have no home on a virtual machine: accesses to them are \
+                 unplaced; record the program from its start"
+                    .to_owned(),
+            );
+        }
         let still_running = self.session.live_pids();
         if let (Some(child), Some(status)) = (child, status) {
             self.session.ended(child.pid, describe(status));

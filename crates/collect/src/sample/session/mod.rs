@@ -147,6 +147,8 @@ pub struct Session {
     batch: u32,
     /// The kernel moves pages to where they are used.
     balancing: bool,
+    /// Pages of adopted processes that are on no node of the virtual machine.
+    pages_from_before: u64,
 }
 
 impl Session {
@@ -171,6 +173,7 @@ impl Session {
             output,
             tally: Tally::default(),
             first_pid: None,
+            pages_from_before: 0,
             batch: 0,
         }
     }
@@ -202,6 +205,9 @@ impl Session {
         }
         if let Some(process) = self.live.get_mut(&pid) {
             process.read_maps(&mut self.images);
+        }
+        if self.options.machine.is_virtual {
+            self.note_pages_from_before(pid);
         }
         id
     }
@@ -315,7 +321,8 @@ impl Session {
             self.tally.lost += count;
             return;
         }
-        if pid <= 0 {
+        // Our own process is met when the whole system is watched.
+        if pid <= 0 || record.pid == std::process::id() {
             return;
         }
         match &record.payload {
@@ -454,7 +461,7 @@ fn bound(machine: &Machine, cpus: CpuSet, policy: String) -> Bound {
 }
 
 /// The words of a process's command; `None` for one that is gone, or has none.
-fn command_line(pid: i32) -> Option<String> {
+pub fn command_line(pid: i32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<_> = command.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
     Some(words.join(" ").trim_end().to_owned()).filter(|command| !command.is_empty())

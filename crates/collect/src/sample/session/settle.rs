@@ -205,13 +205,21 @@ impl Session {
             _ => None,
         };
         let Some(home) = home else { return (None, false) };
-        let pinned = self.place_unseen(pid, page, 1, home, false, time_ns);
+        let pinned = self.place_unseen(pid, page, 1, Some(home), false, time_ns);
         (Some(self.options.machine.nodes[home].id), pinned)
     }
 
     /// Notes pages that the kernel placed unseen. They count as placed by a pinned thread when all threads of the
     /// process are pinned: whichever made the system call, it was one.
-    fn place_unseen(&mut self, pid: i32, page: Page, count: u64, home: usize, huge: bool, time_ns: u64) -> bool {
+    fn place_unseen(
+        &mut self,
+        pid: i32,
+        page: Page,
+        count: u64,
+        home: Option<usize>,
+        huge: bool,
+        time_ns: u64,
+    ) -> bool {
         let bin = self.bin(time_ns);
         let Some(process) = self.live.get(&pid) else { return false };
         let id = process.id;
@@ -219,7 +227,7 @@ impl Session {
         let mut touch = Touch::unseen(id, bin, pinned);
         touch.object = process.blocks.find(page.address()).map(|(_, block)| block.object);
         let touch = self.touches.intern(touch);
-        let home = u8::try_from(home).ok();
+        let home = home.and_then(|index| u8::try_from(index).ok());
         let Some(process) = self.live.get_mut(&pid) else { return pinned };
         if huge {
             for chunk in (page.0..page.0 + count).step_by(CHUNK as usize) {
@@ -292,10 +300,25 @@ impl Session {
             } else {
                 self.options.machine.index_of(run.home)
             };
-            if let Some(home) = home {
+            if home.is_some() {
                 self.place_unseen(pid, run.start, run.count, home, run.huge, time_ns);
             }
         }
+    }
+
+    /// What a process has already when the recording meets it was touched by nobody knows whom: on a virtual machine it has
+    /// no home. (On a real one the kernel knows.)
+    pub(super) fn note_pages_from_before(&mut self, pid: i32) {
+        let Ok(mappings) = crate::homes::read_maps(pid) else { return };
+        let Ok(runs) = unseen_pages(pid, &mappings, |_| false) else { return };
+        for run in runs {
+            self.pages_from_before += run.count;
+            self.place_unseen(pid, run.start, run.count, None, run.huge, self.now_ns);
+        }
+    }
+
+    pub fn has_pages_from_before(&self) -> bool {
+        self.pages_from_before > 0
     }
 
     /// Looks again where pages live, a piece of each process at a time, so that migrations appear.
