@@ -44,9 +44,11 @@ pub use demangle::demangle;
 pub use doubt::{Cause, Doubt};
 pub use path_map::parse_source_map;
 pub use rows::symbolize_rows;
-pub use store::{name_objects, symbolize};
+pub use store::{minor_modules, name_objects, symbolize};
 
+use numalens_profile::ids::ModuleId;
 use numalens_profile::tables::{Frame, Function};
+use rustc_hash::FxHashSet;
 use std::path::PathBuf;
 
 /// Where to look, and with how many threads.
@@ -58,6 +60,8 @@ pub struct Options {
     pub debug_dirs: Vec<PathBuf>,
     /// How many modules are read at the same time; 0: as many as there are CPUs.
     pub jobs: usize,
+    /// Modules whose symbol tables have to do: their sites get functions and no lines, which another run can add.
+    pub without_lines: FxHashSet<ModuleId>,
 }
 
 impl Default for Options {
@@ -66,7 +70,7 @@ impl Default for Options {
     fn default() -> Self {
         let mut debug_dirs = vec![PathBuf::from("/usr/lib/debug")];
         debug_dirs.extend(debuginfod_cache());
-        Options { path_map: Vec::new(), debug_dirs, jobs: 0 }
+        Options { path_map: Vec::new(), debug_dirs, jobs: 0, without_lines: FxHashSet::default() }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::path_map::PathMap;
 use crate::plt::Stubs;
 use crate::symbols::{self, Symbol};
 use crate::{perf_map, rows::Named};
-use numalens_profile::tables::PERF_MAP;
+use numalens_profile::tables::{Module, PERF_MAP};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -29,8 +29,10 @@ pub(crate) struct RawFrame {
 /// How the kernel's names of mappings that have no file on a disk begin.
 const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];
 
-/// Names for `addresses` (sorted, in the module's own numbering) of the module recorded as `path` and `build_id`.
-pub(crate) fn name(path: &str, build_id: &str, addresses: &[u64], options: &Options) -> Named {
+/// Names for `addresses` (sorted, in the module's own numbering) of `module`.
+pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Named {
+    let (path, build_id) = (module.path.as_str(), module.build_id.as_str());
+    let lines = !options.without_lines.contains(&module.module);
     let mut named = Named { frames: vec![Vec::new(); addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
     let all = addresses.len() as u64;
     if let Some(pid) = path.strip_prefix(PERF_MAP) {
@@ -41,7 +43,7 @@ pub(crate) fn name(path: &str, build_id: &str, addresses: &[u64], options: &Opti
         named.causes.push((Cause::Generated, all));
     } else {
         match contain(|| find::locate(path, build_id, options)) {
-            Ok(files) => from_files(&files, addresses, options, &mut named),
+            Ok(files) => from_files(&files, addresses, lines, options, &mut named),
             Err(why) => named.causes.push((Cause::Damaged { file: path.into(), why }, all)),
         }
     }
@@ -63,12 +65,12 @@ fn generated(pid: &str, addresses: &[u64], options: &Options, named: &mut Named)
     }
 }
 
-fn from_files(files: &Files, addresses: &[u64], options: &Options, named: &mut Named) {
+fn from_files(files: &Files, addresses: &[u64], lines: bool, options: &Options, named: &mut Named) {
     let all = addresses.len() as u64;
     named.causes.extend(files.causes.iter().map(|cause| (cause.clone(), all)));
     let tables: Vec<&Bytes> = [&files.image, &files.debug].into_iter().flatten().collect();
     let Some(shown) = tables.first().map(|bytes| bytes.path.clone()) else { return };
-    if let Some(debug) = files.with_debug_info() {
+    if let Some(debug) = files.with_debug_info().filter(|_| lines) {
         from_dwarf(debug, files, addresses, options, named);
     }
     from_symbols(&tables, addresses, named);
@@ -83,7 +85,9 @@ fn from_files(files: &Files, addresses: &[u64], options: &Options, named: &mut N
     let without_line =
         count(&|frames| matches!(frames, [f, ..] if f.line.is_none() && f.file.is_none() && !f.is_stub()));
     named.add(Cause::NoSymbols(shown.clone()), unnamed as u64);
-    named.add(Cause::NoLines(shown), without_line as u64);
+    if lines {
+        named.add(Cause::NoLines(shown), without_line as u64);
+    }
 }
 
 fn from_dwarf(debug: &Bytes, files: &Files, addresses: &[u64], options: &Options, named: &mut Named) {

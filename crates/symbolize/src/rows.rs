@@ -108,7 +108,7 @@ struct Task<'a> {
 impl Task<'_> {
     fn run(&self, options: &Options) -> Named {
         match self.module {
-            Some(module) => module::name(&module.path, &module.build_id, &self.addresses, options),
+            Some(module) => module::name(module, &self.addresses, options),
             None => {
                 let mut none = Named {
                     frames: vec![Vec::new(); self.addresses.len()],

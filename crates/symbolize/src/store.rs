@@ -1,9 +1,11 @@
 //! The thin layer over a profile's files.
 
 use crate::{Options, Outcome, demangle, symbolize_rows};
-use numalens_profile::tables::{Frame, Function, Module, Object, Site};
+use numalens_profile::ids::{ModuleId, SiteId};
+use numalens_profile::tables::{Frame, Function, Module, Object, PlacedPages, Site, SiteAccess};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Error, Profile};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it
 /// was a linker's. What an earlier run found is kept (see [`symbolize_rows`]).
@@ -27,6 +29,35 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
         profile.replace(objects)?;
     }
     Ok(outcome)
+}
+
+/// Modules with less than `share` (0 to 1) of the counted accesses and of the pages placed: their lines can wait.
+///
+/// # Errors
+/// When a table cannot be read.
+pub fn minor_modules(profile: &Profile, share: f64) -> Result<FxHashSet<ModuleId>, Error> {
+    let module_of: FxHashMap<SiteId, Option<ModuleId>> =
+        profile.rows::<Site>()?.iter().map(|site| (site.site, site.module)).collect();
+    // Accesses, and pages.
+    let mut totals = [0; 2];
+    let mut weights: FxHashMap<ModuleId, [u64; 2]> = FxHashMap::default();
+    let mut add = |what: usize, site: SiteId, weight: u64| {
+        totals[what] += weight;
+        if let Some(Some(module)) = module_of.get(&site) {
+            weights.entry(*module).or_default()[what] += weight;
+        }
+    };
+    for row in profile.rows::<SiteAccess>()? {
+        add(0, row.site, row.reads.saturating_add(row.writes).saturating_mul(row.period.max(1)));
+    }
+    for row in profile.rows::<PlacedPages>()? {
+        row.site.into_iter().for_each(|site| add(1, site, row.count));
+    }
+    let is_minor = |module: &ModuleId| {
+        let own = weights.get(module).copied().unwrap_or_default();
+        own.iter().zip(totals).all(|(&own, total)| (own as f64) <= share * total as f64)
+    };
+    Ok(profile.rows::<Module>()?.iter().map(|module| module.module).filter(is_minor).collect())
 }
 
 /// Makes the linker's names of objects readable; whether there were any.

@@ -252,10 +252,16 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
+/// A module with a smaller share of the accesses and of the pages gets its lines when somebody reads the profile: most
+/// often it is the C library, whose debug information alone takes longer to read than all else.
+const MINOR: f64 = 0.01;
+
 /// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
 fn name_everything(path: &Path) {
-    let named = Profile::open(path).map_err(|error| error.to_string()).and_then(|profile| {
-        numalens_symbolize::symbolize(&profile, &Default::default()).map_err(|error| error.to_string())
+    let named = Profile::open(path).and_then(|profile| {
+        let without_lines = numalens_symbolize::minor_modules(&profile, MINOR)?;
+        let options = numalens_symbolize::Options { without_lines, ..Default::default() };
+        numalens_symbolize::symbolize(&profile, &options)
     });
     if let Err(error) = named {
         eprintln!("numalens: functions and lines could not be found: {error}");

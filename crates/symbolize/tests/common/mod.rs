@@ -52,7 +52,12 @@ pub fn build_id(binary: &Path) -> String {
 
 /// Options that look nowhere but in `debug_dirs`.
 pub fn options(debug_dirs: &[&Path]) -> Options {
-    Options { path_map: Vec::new(), debug_dirs: debug_dirs.iter().map(PathBuf::from).collect(), jobs: 1 }
+    Options {
+        path_map: Vec::new(),
+        debug_dirs: debug_dirs.iter().map(PathBuf::from).collect(),
+        jobs: 1,
+        ..Options::default()
+    }
 }
 
 /// A site per address, in one module.

@@ -17,7 +17,7 @@ pub enum EventKind {
 }
 
 /// Bytes of user stack that come with a page fault: enough for the frames above a leaf such as `memset`.
-pub const FAULT_STACK_BYTES: u32 = 512;
+pub const FAULT_STACK_BYTES: u32 = 640;
 /// Bytes of user stack that come with a clock sample.
 pub const CLOCK_STACK_BYTES: u32 = 4096;
 
@@ -74,23 +74,18 @@ impl EventPlan {
         EventPlan { kind: EventKind::Side, attr, leader: None, cpus: None }
     }
 
-    /// Page faults, every one.
+    /// Page faults, every one. Callers come from the stack's bytes: the kernel's own chain costs as much as all the rest of
+    /// the record where `rbp` is no frame pointer, because it follows it into memory that is not there.
     pub fn faults() -> Self {
         let mut attr = common();
         attr.type_ = sys::PERF_TYPE_SOFTWARE;
         attr.config = u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS);
         attr.__bindgen_anon_1.sample_period = 1;
         attr.sample_type |= u64::from(
-            sys::PERF_SAMPLE_IP
-                | sys::PERF_SAMPLE_ADDR
-                | sys::PERF_SAMPLE_CALLCHAIN
-                | sys::PERF_SAMPLE_REGS_USER
-                | sys::PERF_SAMPLE_STACK_USER,
+            sys::PERF_SAMPLE_IP | sys::PERF_SAMPLE_ADDR | sys::PERF_SAMPLE_REGS_USER | sys::PERF_SAMPLE_STACK_USER,
         );
         attr.sample_regs_user = REGISTERS;
         attr.sample_stack_user = FAULT_STACK_BYTES;
-        attr.sample_max_stack = 16;
-        attr.set_exclude_callchain_kernel(1);
         EventPlan { kind: EventKind::Fault, attr, leader: None, cpus: None }
     }
 

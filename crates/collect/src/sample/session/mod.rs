@@ -147,6 +147,8 @@ pub struct Session {
     batch: u32,
     /// The kernel moves pages to where they are used.
     balancing: bool,
+    /// The collector's.
+    own_pid: u32,
     /// Pages of adopted processes that are on no node of the virtual machine.
     pages_from_before: u64,
 }
@@ -173,6 +175,7 @@ impl Session {
             output,
             tally: Tally::default(),
             first_pid: None,
+            own_pid: std::process::id(),
             pages_from_before: 0,
             batch: 0,
         }
@@ -322,7 +325,7 @@ impl Session {
             return;
         }
         // Our own process is met when the whole system is watched.
-        if pid <= 0 || record.pid == std::process::id() {
+        if pid <= 0 || record.pid == self.own_pid {
             return;
         }
         match &record.payload {
