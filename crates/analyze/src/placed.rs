@@ -71,12 +71,15 @@ pub fn placements(rows: &[PlacedPages], migrates: bool) -> Vec<PlacedPages> {
         ended.values_mut().for_each(|runs| runs.sort_by_key(|run| run.page));
     }
     let continues = |row: &PlacedPages| {
+        // Somebody was seen to place it, but not now: the page came from elsewhere.
+        if row.placed != Placed::Unseen && row.fault == Fault::None {
+            return true;
+        }
         let runs = ended.get(&(row.process, row.bin_from)).map_or(&[][..], Vec::as_slice);
         let before = runs[..runs.partition_point(|run| run.page <= row.page)].last();
         before.is_some_and(|run| {
             let moved = toucher(run) == toucher(row) && run.home != row.home;
-            let seen = row.placed != Placed::Unseen && row.fault == Fault::None;
-            row.page.0 - run.page.0 < run.count && (moved || seen)
+            row.page.0 - run.page.0 < run.count && moved
         })
     };
     let places =

@@ -54,11 +54,11 @@ pub struct Args {
     policy: PagePolicy,
 
     /// Samples per second and CPU
-    #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true, default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     frequency: u64,
 
     /// Watch a running process
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_name = "PID", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
 
     /// Watch the whole system
@@ -66,7 +66,7 @@ pub struct Args {
     all: bool,
 
     /// Stop recording after so many seconds; the program goes on
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     duration: Option<Duration>,
 
     /// Count accesses relative to the stack pointer too
@@ -74,7 +74,7 @@ pub struct Args {
     stack: bool,
 
     /// Do not record the children of the program
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     no_follow: bool,
 
     /// Time bins of the profile at most

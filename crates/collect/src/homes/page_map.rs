@@ -217,7 +217,7 @@ fn is_huge_frame(file: &File, frames: &File, page: u64) -> Option<bool> {
     if first == 0 {
         return None;
     }
-    let whole = first % PAGES_PER_HUGE == 0 && last == first + PAGES_PER_HUGE - 1;
+    let whole = first.is_multiple_of(PAGES_PER_HUGE) && last == first + PAGES_PER_HUGE - 1;
     Some(whole && read_word(frames, first)? & (HUGETLB | TRANSPARENT) != 0)
 }
 

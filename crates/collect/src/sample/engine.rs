@@ -6,7 +6,7 @@ use super::launch::{Child, LaunchError, Waiting};
 use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions, command_line};
 use super::signals;
-use numalens_profile::{Meta, Writer};
+use numalens_profile::{Meta, Profile, Writer};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,8 @@ pub enum RecordError {
     NoProcess(i32),
     #[error("{0}")]
     System(#[from] io::Error),
-    /// The target ran, but its profile could not be finished; what was written before is at `partial`.
-    #[error("the profile could not be written: {error}. What was collected until the last checkpoint is in {}", partial.display())]
+    /// The target ran, but its profile could not be finished; what a checkpoint wrote is at `partial`.
+    #[error("the profile could not be written: {error}. {}", what_is_left(partial, *status))]
     Output { error: OutputError, partial: PathBuf, status: Option<ExitStatus> },
     #[error(transparent)]
     Create(OutputError),
@@ -101,6 +101,7 @@ pub fn record(
     path: impl FnOnce(Option<i32>) -> PathBuf,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
+    signals::survive_size_limit();
     let cpus: Vec<u32> = online_cpus();
     let channel = match target {
         Target::Launch(_) => open_channel(progress),
@@ -409,6 +410,19 @@ impl Recorder {
             },
             (_, status) => status,
         }
+    }
+}
+
+/// What a user still has after a profile could not be finished.
+fn what_is_left(partial: &Path, status: Option<ExitStatus>) -> String {
+    let kept = if Profile::open(partial).is_ok() {
+        format!("What was collected until the last checkpoint is in {}", partial.display())
+    } else {
+        "Nothing had been written before".to_owned()
+    };
+    match status {
+        Some(status) => format!("{kept}; the program itself {}", describe(status).replace("killed", "was killed")),
+        None => kept,
     }
 }
 

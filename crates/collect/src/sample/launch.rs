@@ -1,5 +1,6 @@
 //! Starting the target so that nothing of it escapes: it waits before its exec until it is watched.
 
+use super::signals;
 use std::ffi::{CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,6 +26,7 @@ pub struct Waiting {
     release: std::fs::File,
     outcome: std::fs::File,
     name: String,
+    path: PathBuf,
 }
 
 /// A child that runs.
@@ -46,10 +48,17 @@ impl Waiting {
                 LaunchError::NotExecutable(name.clone(), "its name or an argument holds a NUL byte".into())
             })
         };
-        let path = c(path.as_os_str())?;
+        let file = path;
+        let path = c(file.as_os_str())?;
         let arguments = command.iter().map(|word| c(word)).collect::<Result<Vec<_>, _>>()?;
-        let kept = std::env::vars_os().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));
-        let variables = kept.chain(extra.iter().cloned()).map(|(name, value)| {
+        // What the user has set keeps its place: programs print their environment.
+        let value_of = |name: &OsString| extra.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+        let kept = std::env::vars_os().map(|(name, value)| {
+            let value = value_of(&name).unwrap_or(value);
+            (name, value)
+        });
+        let added = extra.iter().filter(|(name, _)| std::env::var_os(name).is_none()).cloned();
+        let variables = kept.chain(added).map(|(name, value)| {
             let mut pair = name.into_vec();
             pair.push(b'=');
             pair.extend_from_slice(value.as_bytes());
@@ -75,6 +84,7 @@ impl Waiting {
                     // End of file instead of a byte: the collector died or gave up, so nothing must run unwatched.
                     if libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                        signals::keep_size_limit_for_exec();
                         libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
                         let errno = *libc::__errno_location();
                         libc::write(failed.as_raw_fd(), (&raw const errno).cast(), 4);
@@ -82,7 +92,7 @@ impl Waiting {
                     libc::_exit(127)
                 }
             }
-            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name }),
+            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name, path: file }),
         }
     }
 
@@ -102,7 +112,13 @@ impl Waiting {
             Ok(()) => {
                 let _ = (Child { pid: self.pid }).wait();
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
-                Err(LaunchError::NotExecutable(self.name, explain(&error)))
+                let why = match error.raw_os_error() {
+                    Some(libc::ENOEXEC) if is_elf(&self.path) => {
+                        "a damaged program, or one for another processor or system (see `file`)".to_owned()
+                    }
+                    _ => explain(&error),
+                };
+                Err(LaunchError::NotExecutable(self.name, why))
             }
             // The pipe closed at the exec.
             Err(_) => Ok(Child { pid: self.pid }),
@@ -160,6 +176,11 @@ fn find(program: &Path, name: &str) -> Result<PathBuf, LaunchError> {
 
 fn may_execute(file: &Path) -> bool {
     nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok()
+}
+
+fn is_elf(file: &Path) -> bool {
+    let mut start = [0; 4];
+    std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"\x7fELF"
 }
 
 fn explain(error: &io::Error) -> String {

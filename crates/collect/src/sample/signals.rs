@@ -6,6 +6,25 @@
 use super::launch::Child;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+/// The user has programs go on when a file grows past its limit.
+static SIZE_LIMIT_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// A limit on the size of files (`ulimit -f`) is an error to report, not a reason to die and leave the target alone.
+/// Call before anything is written; the target gets its own back by [`keep_size_limit_for_exec`].
+pub fn survive_size_limit() {
+    SIZE_LIMIT_IGNORED.store(action(libc::SIGXFSZ) == libc::SIG_IGN, Ordering::Relaxed);
+    // SAFETY: ignores a valid signal.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// In a child before its exec: what the user had. Async-signal-safe.
+pub fn keep_size_limit_for_exec() {
+    if !SIZE_LIMIT_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: sets a default action of a valid signal.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+    }
+}
+
 const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
 /// One bit for each signal that came from a process.

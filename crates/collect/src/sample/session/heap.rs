@@ -4,6 +4,7 @@
 //! copied out of the channel first ([`HeapNotes`]) and merged by time with the records of the same batch.
 
 use super::objects::NewBlock;
+use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
 use super::{Session, bound};
@@ -206,16 +207,9 @@ impl Session {
                 let released = self.objects.release(&mut live.blocks, *address, time_ns);
                 self.log_release(note, time_ns, words::Call::Free, *address, released);
             }
-            What::Unmapped { address, size } => self.unmapped(note, time_ns, *address, *size),
+            What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
             What::Moved { old, old_size, new, new_size } => {
-                let moved = self.live.get(&pid).and_then(|live| live.vmas.find(*old).cloned());
-                if old != new || new_size < old_size {
-                    self.unmapped(note, time_ns, *old, *old_size);
-                }
-                if let (Some(mut vma), Some(live)) = (moved, self.live.get_mut(&pid)) {
-                    (vma.start, vma.end) = (*new, new.saturating_add(*new_size));
-                    live.map(&mut self.images, vma);
-                }
+                self.remapped(note, time_ns, *old..old.saturating_add(*old_size), *new..new.saturating_add(*new_size));
             }
             What::Placed { tid, cpus } => {
                 if self.options.machine.is_virtual {
@@ -317,11 +311,52 @@ impl Session {
         }
     }
 
-    fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) {
+    /// `mremap`: pages keep their homes and their first touches at another address.
+    fn remapped(&mut self, note: &HeapNote, time_ns: u64, old: Range<u64>, new: Range<u64>) {
+        let pid = note.pid;
+        let moved = self.live.get(&pid).and_then(|live| live.vmas.find(old.start).cloned());
+        if old.start == new.start {
+            if new.end < old.end {
+                self.unmapped(note, time_ns, new.end, old.end - new.end);
+            }
+        } else {
+            // What was mapped there made room.
+            self.unmapped(note, time_ns, new.start, new.end - new.start);
+            let pages = self.unmapped(note, time_ns, old.start, old.end - old.start);
+            self.place_moved(pid, time_ns, &pages, old.start, &new);
+        }
+        if let (Some(mut vma), Some(live)) = (moved, self.live.get_mut(&pid)) {
+            (vma.start, vma.end) = (new.start, new.end);
+            live.map(&mut self.images, vma);
+        }
+    }
+
+    /// Enters pages that were at `old` and behind at the same distance from the start of `new`, as far as that reaches.
+    fn place_moved(&mut self, pid: i32, time_ns: u64, pages: &[Run], old: u64, new: &Range<u64>) {
+        let bin = self.bin(time_ns);
+        let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::of(new.end.saturating_add(4095)).0);
+        let Some(live) = self.live.get_mut(&pid) else { return };
+        for run in pages {
+            let touch = self.touches.intern(Touch { bin, moved: true, ..self.touches.get(run.state.touch) });
+            let (home, inferred) = (run.state.home, run.state.inferred);
+            let first = run.page.0.saturating_sub(from) + to;
+            let last = (first + run.count).min(end);
+            // A huge page that comes to lie across the bounds of 2 MiB is split.
+            if run.state.huge && first % CHUNK == 0 && last % CHUNK == 0 {
+                let chunks = (first..last).step_by(CHUNK as usize);
+                chunks.for_each(|chunk| live.pages.place_huge(Page(chunk), touch, home, inferred));
+            } else {
+                (first..last).for_each(|page| live.pages.place(Page(page), touch, home, inferred));
+            }
+        }
+    }
+
+    /// Memory is gone, and its pages with it. Returns them.
+    fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) -> Vec<Run> {
         // Faults of this batch came before: their pages must be known before they are forgotten.
         self.settle();
         let bin = self.bin(time_ns);
-        let Some(live) = self.live.get_mut(&note.pid) else { return };
+        let Some(live) = self.live.get_mut(&note.pid) else { return Vec::new() };
         let id = live.id;
         let end = address.saturating_add(size);
         let whole = live.blocks.find(address).filter(|(start, block)| *start == address && block.end <= end);
@@ -331,5 +366,6 @@ impl Session {
         let gone = live.pages.forget(Page::of(address), Page::of(end.saturating_add(4095)));
         self.close_runs(id, &gone, Some(bin));
         self.log_release(note, time_ns, words::Call::Munmap, address, released);
+        gone
     }
 }

@@ -325,7 +325,7 @@ impl Session {
             return;
         }
         // Our own process is met when the whole system is watched.
-        if pid <= 0 || record.pid == self.own_pid {
+        if pid <= 0 || record.pid == self.own_pid || !self.follows(pid) {
             return;
         }
         match &record.payload {
@@ -349,6 +349,11 @@ impl Session {
         }
     }
 
+    /// Whether a process is to be recorded: every one, or only the first.
+    fn follows(&self, pid: i32) -> bool {
+        self.options.follow || self.first_pid.is_none_or(|first| first == pid)
+    }
+
     /// Makes sure that the process is known; one that runs since before the recording is adopted.
     fn known(&mut self, pid: i32) {
         if !self.live.contains_key(&pid) {
@@ -366,6 +371,8 @@ impl Session {
             return;
         }
         self.known(parent_pid);
+        // What the parent touched before, the child inherits: that must be known when its pages are copied.
+        self.settle();
         let parent = self.live.get(&parent_pid).map(|process| process.id);
         let command = parent
             .and_then(|parent| self.processes.get(parent.0 as usize))

@@ -34,8 +34,11 @@ pub struct Touch {
     pub fault: Fault,
     /// The page counts as placed by a pinned thread.
     pub pinned: bool,
-    /// The kernel has moved the page since.
+    /// The kernel has moved the page since, to another node or to another address.
     pub moved: bool,
+    /// By a read of anonymous memory, though there was a page when we asked: somebody placed it in between, and the
+    /// record of that may still be on its way.
+    pub by_read: bool,
 }
 
 impl Touch {
@@ -63,6 +66,7 @@ impl Touch {
             fault,
             pinned,
             moved: false,
+            by_read: false,
         }
     }
 
@@ -79,6 +83,7 @@ impl Touch {
             fault: Fault::None,
             pinned,
             moved: false,
+            by_read: false,
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct LiveProcess {
     pub new_mappings: Vec<Vma>,
     /// Where the slow walk over all pages for migrations goes on.
     pub reread_from: Page,
+    /// When what is mapped was last compared with what had been seen, since the start of the recording.
+    pub reconciled_ns: u64,
 }
 
 /// Where a thread was when it was sampled.
@@ -87,6 +89,7 @@ impl LiveProcess {
             ended: false,
             new_mappings: Vec::new(),
             reread_from: Page(0),
+            reconciled_ns: 0,
         }
     }
 

@@ -12,9 +12,6 @@ use numalens_topology::NodeId;
 impl Session {
     pub(super) fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
         let (pid, tid) = (record.pid as i32, record.tid as i32);
-        if !self.options.follow && self.first_pid.is_some_and(|first| first != pid) {
-            return;
-        }
         self.known(pid);
         let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
         if self.threads.get(record.tid).is_none() {
@@ -211,7 +208,6 @@ impl Session {
             _ if vma.is_shared() => Fault::File,
             _ if vma.is_file() => Fault::CopyOnWrite,
             Some(state) if self.touches.get(state.touch).process != process => Fault::CopyOnWrite,
-            Some(state) if self.touches.get(state.touch).fault == Fault::ZeroPage => Fault::CopyOnWrite,
             _ => Fault::Anonymous,
         };
         let pinned = by.node.is_some();

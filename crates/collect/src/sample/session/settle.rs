@@ -3,6 +3,7 @@
 use super::pages::{CHUNK, PageState, Run, Touch};
 use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
+use crate::sample::perf::monotonic_ns;
 use crate::sample::session::facts::Attributed;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
@@ -82,8 +83,9 @@ impl Session {
         let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
         let mut touch = fault.touch;
         touch.bin = self.bin(fault.time_ns);
-        let zero_page =
-            fault.read_only && touch.fault == Fault::Anonymous && !matches!(answer, Some(PageHome::Node(_)));
+        let read_anonymous = fault.read_only && touch.fault != Fault::File;
+        let zero_page = read_anonymous && !matches!(answer, Some(PageHome::Node(_)));
+        touch.by_read = read_anonymous && !zero_page;
         let (home, inferred) = if zero_page {
             touch.fault = Fault::ZeroPage;
             (None, false)
@@ -102,7 +104,17 @@ impl Session {
         let was = process.pages.get(fault.page);
         if let Some(was) = was {
             let again = self.touches.get(was.touch);
-            if again.process == touch.process && self.is_same_page(fault, again.fault, answer) {
+            // Nobody placed the page before: a read found the zero page, or it was taken for unseen before the record of
+            // this fault had come.
+            let early = again.fault == Fault::None && !again.moved && fault.time_ns <= process.reconciled_ns;
+            let not_placed = again.fault == Fault::ZeroPage || again.by_read || early;
+            if not_placed && !early && !fault.read_only && touch.fault == Fault::Anonymous {
+                touch.fault = Fault::CopyOnWrite;
+            }
+            if again.process == touch.process
+                && (fault.read_only || !not_placed)
+                && self.is_same_page(fault, again.fault, answer)
+            {
                 if let Some(home) = home.filter(|_| !inferred) {
                     self.found_at(fault.pid, fault.page, was, home, touch.bin);
                 }
@@ -116,7 +128,7 @@ impl Session {
             } else {
                 vec![Run { page: fault.page, count: 1, state: was }]
             };
-            if again.fault != Fault::ZeroPage {
+            if !not_placed {
                 self.close_runs(id, &gone, Some(touch.bin));
             }
         }
@@ -291,7 +303,13 @@ impl Session {
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
         let pages = &process.pages;
         let Ok(runs) = unseen_pages(pid, &mappings, |page| pages.get(page).is_some()) else { return };
-        let first = self.threads.of_process(process.id).map(|thread| (thread.id, thread.bound.node)).min();
+        // A process that runs on has placed some of them since the rings were read, and its faults are still to come.
+        let now = self.since_start(monotonic_ns());
+        let id = process.id;
+        if let Some(process) = self.live.get_mut(&pid) {
+            process.reconciled_ns = now;
+        }
+        let first = self.threads.of_process(id).map(|thread| (thread.id, thread.bound.node)).min();
         let node = first.and_then(|(_, node)| node);
         let time_ns = self.now_ns;
         for run in runs {

@@ -1,0 +1,18 @@
+//! `record` on programs that recorders trip over: whatever happens, the program must not notice, and what was collected
+//! must be left in a sound profile.
+
+#[path = "record/support.rs"]
+mod support;
+
+#[path = "record/damage.rs"]
+mod damage;
+#[path = "record/ends.rs"]
+mod ends;
+#[path = "record/exact.rs"]
+mod exact;
+#[path = "record/options.rs"]
+mod options;
+#[path = "record/programs.rs"]
+mod programs;
+#[path = "record/storage.rs"]
+mod storage;

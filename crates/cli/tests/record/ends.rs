@@ -1,0 +1,124 @@
+//! However program and recorder end, the status is the program's and the profile is sound.
+
+use crate::support::*;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+
+fn serving(lab: &Lab) -> std::process::Command {
+    let mut command = lab.recorder(&[]);
+    command.arg(awkward()).arg("serve");
+    command
+}
+
+#[test]
+fn exit_codes_are_passed_on() {
+    need_recording!();
+    for code in [0, 3, 255] {
+        let lab = Lab::new();
+        let outcome = run(lab.recorder(&[]).args(["sh", "-c", &format!("exit {code}")]));
+        assert_eq!((outcome.code(), outcome.stderr.as_str()), (Some(code), ""));
+        assert_eq!(lab.sound().meta.exit_status, format!("exited {code}"));
+    }
+}
+
+#[test]
+fn numalens_dies_of_what_the_program_died_of() {
+    need_recording!();
+    for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGKILL, libc::SIGTERM] {
+        let lab = Lab::new();
+        let outcome = run(lab.recorder(&[]).arg(awkward()).args(["die", &signal.to_string()]));
+        assert_eq!((outcome.signal(), outcome.stderr.as_str()), (Some(signal), ""));
+        assert!(!outcome.status.core_dumped(), "a core dump of numalens");
+        assert_eq!(lab.sound().meta.exit_status, format!("killed by signal {signal}"));
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_program_and_finishes_the_profile() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut command = serving(&lab);
+    command.process_group(0);
+    let mut served = serve(command);
+    kill(-(served.numalens.id() as i32), libc::SIGINT);
+    let (status, stderr) = served.wait();
+    assert_eq!((status.signal(), stderr.as_str()), (Some(libc::SIGINT), ""));
+    lab.sound();
+}
+
+#[test]
+fn a_signal_to_numalens_alone_is_passed_on() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut served = serve(serving(&lab));
+    kill(served.numalens.id() as i32, libc::SIGTERM);
+    assert_eq!(served.rest(), "asked\n");
+    let (status, stderr) = served.wait();
+    assert_eq!((status.code(), stderr.as_str()), (Some(7), ""));
+    lab.sound();
+}
+
+#[test]
+fn a_killed_program_leaves_a_profile() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut served = serve(serving(&lab));
+    served.signal(libc::SIGKILL);
+    assert_eq!(served.wait().0.signal(), Some(libc::SIGKILL));
+    lab.sound();
+}
+
+#[test]
+fn a_stopped_program_goes_on() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut served = serve(serving(&lab));
+    served.signal(libc::SIGSTOP);
+    until("it stands still", || state(served.pid) == Some('T'));
+    served.signal(libc::SIGCONT);
+    until("it goes on", || state(served.pid) != Some('T'));
+    assert_eq!(served.finish(), "ended\n");
+    assert_eq!(served.wait().0.code(), Some(0));
+    lab.sound();
+}
+
+#[test]
+fn a_killed_recorder_leaves_the_program_alone_and_a_readable_profile() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut served = serve(serving(&lab));
+    until("there is a checkpoint", || lab.partial().join("meta.parquet").exists());
+    served.kill_numalens();
+    assert_eq!(served.finish(), "ended\n");
+    check(&lab.partial());
+    let report = run(numalens(&["report"]).arg(lab.partial()));
+    assert_eq!(report.code(), Some(0), "{report:?}");
+    let words = (report.stdout + &report.stderr).to_lowercase();
+    assert!(
+        ["partial", "not finished", "unfinished", "not complete", "incomplete"].iter().any(|word| words.contains(word)),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_recorder_killed_early_says_so() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut served = serve(serving(&lab));
+    let early = !lab.partial().join("meta.parquet").exists();
+    served.kill_numalens();
+    assert_eq!(served.finish(), "ended\n");
+    if early && !lab.partial().join("meta.parquet").exists() {
+        let report = run(numalens(&["report"]).arg(lab.profile()));
+        assert_eq!(report.code(), Some(1));
+        assert!(report.stderr.contains("before its first"), "{report:?}");
+    }
+}
+
+#[test]
+fn a_program_that_leaves_a_daemon_behind_ends_at_its_own_end() {
+    need_recording!();
+    let lab = Lab::new();
+    let (outcome, profile) = lab.record(&[], &[awkward().to_str().unwrap(), "daemon"]);
+    assert!(outcome.stdout.contains("ended\n"), "{outcome:?}");
+    assert_eq!(profile.meta.exit_status, "exited 0");
+}

@@ -1,0 +1,188 @@
+//! Placed pages by arithmetic: programs that touch a known number of pages in a known way.
+
+use crate::support::*;
+use numalens_profile::Profile;
+use numalens_profile::tables::{Frame, PlacedPages, Process, Thread};
+use numalens_profile::words::{Fault, Placed};
+use std::path::Path;
+
+struct Run {
+    profile: Profile,
+    /// Rows about the program's pages, each cut to them.
+    rows: Vec<PlacedPages>,
+    _lab: Lab,
+}
+
+#[track_caller]
+fn touch(kind: &str) -> Run {
+    touch_with(pages(), kind)
+}
+
+#[track_caller]
+fn touch_with(program: &Path, kind: &str) -> Run {
+    let lab = Lab::new();
+    let (outcome, profile) = lab.record(&["--machine", "4x2"], &[program.to_str().unwrap(), kind, "700"]);
+    range(lab, profile, outcome.stdout.lines().last().unwrap())
+}
+
+/// The rows of the pages that a line of the program's output names.
+fn range(lab: Lab, profile: Profile, line: &str) -> Run {
+    let (first, count) = line.trim().split_once(' ').unwrap();
+    let (first, count) = (u64::from_str_radix(first, 16).unwrap(), count.parse::<u64>().unwrap());
+    let rows = profile.rows::<PlacedPages>().unwrap().into_iter().filter_map(|mut row| {
+        let (from, to) = (row.page.0.max(first), (row.page.0 + row.count).min(first + count));
+        row.page.0 = from;
+        row.count = to.checked_sub(from).filter(|&count| count > 0)?;
+        Some(row)
+    });
+    let rows = rows.collect();
+    Run { profile, rows, _lab: lab }
+}
+
+impl Run {
+    fn sum(&self, wanted: impl Fn(&PlacedPages) -> bool) -> u64 {
+        self.rows.iter().filter(|row| wanted(row)).map(|row| row.count).sum()
+    }
+
+    /// Pages that were really placed: the zero page is nobody's.
+    fn placed(&self) -> u64 {
+        self.sum(|row| row.fault != Fault::ZeroPage)
+    }
+
+    /// All of them were placed by the line that writes.
+    #[track_caller]
+    fn by_the_writing_line(&self) {
+        let source = include_str!("pages.c");
+        let line = source.lines().position(|line| line.contains("/* WRITE */")).unwrap() as u32 + 1;
+        let frames = self.profile.rows::<Frame>().unwrap();
+        for row in self.rows.iter().filter(|row| row.fault != Fault::ZeroPage) {
+            let frame = frames.iter().find(|frame| Some(frame.site) == row.site && frame.depth == 0);
+            assert_eq!(frame.and_then(|frame| frame.line), Some(line), "{row:?}");
+        }
+    }
+
+    fn tid(&self, row: &PlacedPages) -> Option<u32> {
+        let threads = self.profile.rows::<Thread>().unwrap();
+        threads.iter().find(|thread| Some(thread.thread) == row.thread).map(|thread| thread.tid)
+    }
+}
+
+#[test]
+fn written_pages_are_placed_by_the_line_and_thread_that_wrote_them() {
+    need_recording!();
+    for kind in ["write", "thread"] {
+        let run = touch(kind);
+        assert_eq!(run.placed(), 700, "{kind}: {:?}", run.rows);
+        assert_eq!(
+            run.sum(|row| row.fault == Fault::Anonymous && row.placed == Placed::Pinned && row.page_size == 4096),
+            700
+        );
+        run.by_the_writing_line();
+        let leader = run.profile.rows::<Process>().unwrap()[0].pid;
+        assert!(run.rows.iter().all(|row| (run.tid(row) == Some(leader)) == (kind == "write")), "{:?}", run.rows);
+        let nodes: std::collections::BTreeSet<_> = run.rows.iter().map(|row| row.home).collect();
+        assert_eq!(nodes.len(), 1, "one thread, one node");
+    }
+}
+
+#[test]
+fn reading_untouched_memory_places_nothing_until_it_is_written() {
+    need_recording!();
+    assert_eq!(touch("read").placed(), 0);
+    let run = touch("read-write");
+    assert_eq!(run.placed(), 700, "{:?}", run.rows);
+    run.by_the_writing_line();
+}
+
+#[test]
+fn pages_that_the_kernel_filled_are_placed_unseen() {
+    need_recording!();
+    for kind in ["populate", "read-call"] {
+        let run = touch(kind);
+        assert_eq!((run.placed(), run.sum(|row| row.placed == Placed::Unseen)), (700, 700), "{kind}: {:?}", run.rows);
+    }
+}
+
+#[test]
+fn a_forked_childs_copies_are_the_childs() {
+    need_recording!();
+    let run = touch("fork");
+    let processes = run.profile.rows::<Process>().unwrap();
+    assert_eq!(processes.len(), 2);
+    let of = |process: &Process, fault| run.sum(|row| row.process == process.process && row.fault == fault);
+    assert_eq!(of(&processes[0], Fault::Anonymous), 700, "{:?}", run.rows);
+    assert_eq!(of(&processes[1], Fault::CopyOnWrite), 700, "{:?}", run.rows);
+    assert_eq!(run.placed(), 1400);
+    run.by_the_writing_line();
+}
+
+#[test]
+fn pages_given_back_are_placed_again() {
+    need_recording!();
+    for kind in ["dontneed", "remap"] {
+        let run = touch(kind);
+        assert_eq!(run.placed(), 1400, "{kind}: {:?}", run.rows);
+        run.by_the_writing_line();
+    }
+}
+
+#[test]
+fn a_static_programs_pages_are_counted_all_the_same() {
+    need_recording!();
+    for (kind, count) in [("write", 700), ("read-write", 700), ("dontneed", 1400), ("remap", 1400)] {
+        let run = touch_with(pages_static(), kind);
+        assert_eq!(run.placed(), count, "{kind}: {:?}", run.rows);
+        run.by_the_writing_line();
+    }
+}
+
+#[test]
+fn moved_pages_keep_who_placed_them() {
+    need_recording!();
+    let run = touch("move");
+    assert_eq!((run.placed(), run.sum(|row| row.fault == Fault::None)), (700, 700), "{:?}", run.rows);
+    run.by_the_writing_line();
+    let placed: u64 = run
+        .profile
+        .rows::<PlacedPages>()
+        .unwrap()
+        .iter()
+        .filter(|row| row.site == run.rows[0].site && row.fault == Fault::Anonymous)
+        .map(|row| row.count)
+        .sum();
+    assert_eq!(placed, 700, "at their first address");
+}
+
+#[test]
+fn pages_placed_while_others_are_looked_up_are_counted_once() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut command = lab.recorder(&["--machine", "4x2"]);
+    command.arg(pages()).args(["steady", "2000000"]);
+    let mut served = serve(command);
+    until("there is a checkpoint", || lab.partial().join("meta.parquet").exists());
+    let line = served.finish();
+    assert_eq!(served.wait().0.code(), Some(0));
+    let profile = lab.sound();
+    let run = range(lab, profile, &line);
+    let count: u64 = line.trim().split_once(' ').unwrap().1.parse().unwrap();
+    assert_eq!((run.placed(), run.sum(|row| row.fault == Fault::Anonymous)), (count, count));
+}
+
+#[test]
+fn a_huge_page_is_placed_once() {
+    need_recording!();
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if setting.is_empty() || setting.contains("[never]") {
+        eprintln!("skipped: no transparent huge pages");
+        return;
+    }
+    let run = touch("huge");
+    if run.sum(|row| row.page_size == 4096) == 1 {
+        eprintln!("skipped: the kernel had no huge page left");
+        return;
+    }
+    assert_eq!((run.placed(), run.sum(|row| row.page_size == 2 << 20)), (512, 512), "{:?}", run.rows);
+    assert_eq!(run.rows.len(), 1);
+    run.by_the_writing_line();
+}

@@ -1,0 +1,120 @@
+/* Touches an exact number of pages in a known way: pages KIND COUNT. Prints the first page and how many follow. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096L
+static long count;
+
+static volatile char *fresh(int extra) {
+    void *memory = mmap(0, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | extra, -1, 0);
+    if (memory == MAP_FAILED) exit(9);
+    madvise(memory, count * PAGE, MADV_NOHUGEPAGE);
+    return memory;
+}
+
+__attribute__((noinline)) static void writing(volatile char *memory) {
+    for (long page = 0; page < count; page++)
+        memory[page * PAGE] = 1; /* WRITE */
+}
+
+__attribute__((noinline)) static int reading(volatile char *memory) {
+    int sum = 0;
+    for (long page = 0; page < count; page++)
+        sum += memory[page * PAGE];
+    return sum;
+}
+
+static void *thread(void *memory) {
+    writing(memory);
+    return 0;
+}
+
+int main(int arguments, char **argument) {
+    if (arguments < 3) return 2;
+    const char *kind = argument[1];
+    count = atol(argument[2]);
+    volatile char *memory = 0;
+    if (!strcmp(kind, "write")) {
+        memory = fresh(0);
+        writing(memory);
+    } else if (!strcmp(kind, "thread")) {
+        memory = fresh(0);
+        pthread_t other;
+        pthread_create(&other, 0, thread, (void *)memory);
+        pthread_join(other, 0);
+    } else if (!strcmp(kind, "read")) {
+        memory = fresh(0);
+        reading(memory);
+    } else if (!strcmp(kind, "read-write")) {
+        memory = fresh(0);
+        reading(memory);
+        writing(memory);
+    } else if (!strcmp(kind, "populate")) {
+        memory = fresh(MAP_POPULATE);
+    } else if (!strcmp(kind, "read-call")) {
+        memory = fresh(0);
+        int zero = open("/dev/zero", O_RDONLY);
+        if (read(zero, (void *)memory, count * PAGE) != count * PAGE) return 8;
+        close(zero);
+    } else if (!strcmp(kind, "fork")) {
+        memory = fresh(0);
+        writing(memory);
+        if (fork() == 0) {
+            writing(memory);
+            _exit(0);
+        }
+        wait(0);
+    } else if (!strcmp(kind, "dontneed")) {
+        memory = fresh(0);
+        writing(memory);
+        madvise((void *)memory, count * PAGE, MADV_DONTNEED);
+        writing(memory);
+    } else if (!strcmp(kind, "remap")) {
+        memory = fresh(0);
+        writing(memory);
+        munmap((void *)memory, count * PAGE);
+        void *again = mmap((void *)memory, count * PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        madvise(again, count * PAGE, MADV_NOHUGEPAGE);
+        if (again != memory) return 7;
+        writing(memory);
+    } else if (!strcmp(kind, "move")) {
+        volatile char *old = fresh(0);
+        writing(old);
+        void *wanted = mmap(0, count * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memory = mremap((void *)old, count * PAGE, count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, wanted);
+        if (memory != wanted) return 7;
+        writing(memory);
+    } else if (!strcmp(kind, "steady")) { /* works until its input ends, about 20,000 pages a second */
+        long all = count;
+        char byte;
+        memory = fresh(0);
+        printf("%d\n", getpid());
+        fflush(stdout);
+        fcntl(0, F_SETFL, O_NONBLOCK);
+        volatile char *next = memory;
+        for (count = 2; next < memory + all * PAGE && read(0, &byte, 1) != 0; next += count * PAGE) {
+            writing(next);
+            usleep(30);
+        }
+        count = (next - memory) / PAGE;
+    } else if (!strcmp(kind, "huge")) {
+        char *block = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memory = (char *)(((long)block + (2 << 20) - 1) & ~((2L << 20) - 1));
+        madvise((void *)memory, 4 << 20, MADV_HUGEPAGE);
+        count = 1;
+        writing(memory);
+        count = 512;
+    } else {
+        return 2;
+    }
+    printf("%lx %ld\n", (long)memory / PAGE, count);
+    return 0;
+}
