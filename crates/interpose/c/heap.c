@@ -178,15 +178,25 @@ EXPORT void free(void *p) {
     else real_free(p);
 }
 
+/* The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any
+ * other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2. */
+static uint64_t own_mapping(const void *p) {
+    if (((uint64_t)p & 4095) != 16) return 0;
+    uint64_t size = ((const uint64_t *)p)[-1];
+    return (size & 4095) == 2 ? size - 2 : 0;
+}
+
 /* Forgets the old block before the real call (afterwards somebody else may have its address), and remembers it again
  * when that fails. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
     int was_tracked = p && numalens_maybe_tracked(p) && numalens_untrack(p);
-    uint64_t before = was_tracked ? numalens_now() : 0;
+    uint64_t before = was_tracked ? numalens_now() : 0, old = was_tracked ? own_mapping(p) : 0;
     void *moved = real_realloc(p, n);
     if (was_tracked) {
         if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
         else numalens_track(p);
+        uint64_t new = old && moved ? own_mapping(moved) : 0;
+        if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);
     }
     if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, frame);
     return moved;

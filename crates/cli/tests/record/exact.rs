@@ -139,18 +139,14 @@ fn a_static_programs_pages_are_counted_all_the_same() {
 #[test]
 fn moved_pages_keep_who_placed_them() {
     need_recording!();
-    let run = touch("move");
-    assert_eq!((run.placed(), run.sum(|row| row.fault == Fault::None)), (700, 700), "{:?}", run.rows);
-    run.by_the_writing_line();
-    let placed: u64 = run
-        .profile
-        .rows::<PlacedPages>()
-        .unwrap()
-        .iter()
-        .filter(|row| row.site == run.rows[0].site && row.fault == Fault::Anonymous)
-        .map(|row| row.count)
-        .sum();
-    assert_eq!(placed, 700, "at their first address");
+    for kind in ["move", "grow"] {
+        let run = touch(kind);
+        assert_eq!((run.placed(), run.sum(|row| row.fault == Fault::None)), (700, 700), "{kind}: {:?}", run.rows);
+        run.by_the_writing_line();
+        let rows = run.profile.rows::<PlacedPages>().unwrap();
+        let first = rows.iter().filter(|row| row.site == run.rows[0].site && row.fault == Fault::Anonymous);
+        assert_eq!(first.map(|row| row.count).sum::<u64>(), 700, "{kind}: at their first address");
+    }
 }
 
 #[test]

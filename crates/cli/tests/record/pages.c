@@ -92,6 +92,14 @@ int main(int arguments, char **argument) {
         memory = mremap((void *)old, count * PAGE, count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, wanted);
         if (memory != wanted) return 7;
         writing(memory);
+    } else if (!strcmp(kind, "grow")) { /* a large block of malloc's, which glibc moves with mremap */
+        char *block = malloc((count + 1) * PAGE);
+        memory = block + PAGE - 16;
+        writing(memory);
+        char *grown = realloc(block, 3 * count * PAGE);
+        if (!grown || grown == block) return 7;
+        memory = grown + PAGE - 16;
+        writing(memory);
     } else if (!strcmp(kind, "steady")) { /* works until its input ends, about 20,000 pages a second */
         long all = count;
         char byte;

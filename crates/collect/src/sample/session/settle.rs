@@ -329,6 +329,10 @@ impl Session {
     pub(super) fn note_pages_from_before(&mut self, pid: i32) {
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
         let Ok(runs) = unseen_pages(pid, &mappings, |_| false) else { return };
+        let now = self.since_start(monotonic_ns());
+        if let Some(process) = self.live.get_mut(&pid) {
+            process.reconciled_ns = now;
+        }
         for run in runs {
             self.pages_from_before += run.count;
             self.place_unseen(pid, run.start, run.count, None, run.huge, self.now_ns);
