@@ -62,6 +62,9 @@ pub struct Options {
     pub jobs: usize,
     /// Modules whose symbol tables have to do: their sites get functions and no lines, which another run can add.
     pub without_lines: FxHashSet<ModuleId>,
+    /// Read debug information from separate debug files too. They are found by build id, so that another run finds the
+    /// same later, even if the module has been replaced.
+    pub separate_lines: bool,
 }
 
 impl Default for Options {
@@ -70,7 +73,7 @@ impl Default for Options {
     fn default() -> Self {
         let mut debug_dirs = vec![PathBuf::from("/usr/lib/debug")];
         debug_dirs.extend(debuginfod_cache());
-        Options { path_map: Vec::new(), debug_dirs, jobs: 0, without_lines: FxHashSet::default() }
+        Options { path_map: Vec::new(), debug_dirs, jobs: 0, without_lines: FxHashSet::default(), separate_lines: true }
     }
 }
 

@@ -70,7 +70,10 @@ fn from_files(files: &Files, addresses: &[u64], lines: bool, options: &Options, 
     named.causes.extend(files.causes.iter().map(|cause| (cause.clone(), all)));
     let tables: Vec<&Bytes> = [&files.image, &files.debug].into_iter().flatten().collect();
     let Some(shown) = tables.first().map(|bytes| bytes.path.clone()) else { return };
-    if let Some(debug) = files.with_debug_info().filter(|_| lines) {
+    let debug = files.with_debug_info();
+    let separate = debug.is_some() && files.image.as_ref().map(|image| &image.path) != debug.map(|debug| &debug.path);
+    let lines = lines && (options.separate_lines || !separate);
+    if let Some(debug) = debug.filter(|_| lines) {
         from_dwarf(debug, files, addresses, options, named);
     }
     from_symbols(&tables, addresses, named);

@@ -252,15 +252,15 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
-/// A module with a smaller share of the accesses and of the pages gets its lines when somebody reads the profile: most
-/// often it is the C library, whose debug information alone takes longer to read than all else.
+/// A module with a smaller share of the accesses and of the pages gets its lines when somebody reads the profile, as do
+/// those with separate debug files: the C library's debug information alone takes longer to read than all else.
 const MINOR: f64 = 0.01;
 
 /// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
 fn name_everything(path: &Path) {
     let named = Profile::open(path).and_then(|profile| {
         let without_lines = numalens_symbolize::minor_modules(&profile, MINOR)?;
-        let options = numalens_symbolize::Options { without_lines, ..Default::default() };
+        let options = numalens_symbolize::Options { without_lines, separate_lines: false, ..Default::default() };
         numalens_symbolize::symbolize(&profile, &options)
     });
     if let Err(error) = named {
