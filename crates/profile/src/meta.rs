@@ -66,6 +66,8 @@ pub struct Meta {
     pub notes: Vec<String>,
     /// How the program ended.
     pub exit_status: String,
+    /// The lines of some modules are still to be looked up: the recording had no time for them.
+    pub lines_wait: bool,
     /// The variables that matter to placement (`OMP_*`, `GOMP_*`, ...).
     pub environment: BTreeMap<String, String>,
     /// Keys that this version does not know; they are kept.
@@ -101,6 +103,7 @@ impl Default for Meta {
             unobserved: Vec::new(),
             notes: Vec::new(),
             exit_status: String::new(),
+            lines_wait: false,
             environment: BTreeMap::new(),
             extra: BTreeMap::new(),
         }

@@ -230,6 +230,25 @@ impl Profile {
         self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(T::TABLE.to_owned(), file);
         Ok(())
     }
+
+    /// Changes `meta` in the profile's directory, as it is there now; this `Profile` keeps the one that it has. A profile that
+    /// cannot be written (packed, still being recorded, read-only) stays as it is.
+    ///
+    /// # Errors
+    /// The disk is full, `meta` is damaged, ...
+    pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), Error> {
+        let Some(_lock) = (!self.packed).then(|| write::lock(&self.path).ok()).flatten() else { return Ok(()) };
+        let (mut meta, files) = read_meta(&TableFile::open(Extent::whole(&self.path.join(META))?)?)?;
+        change(&mut meta);
+        match write::write_meta(&self.path, &meta, &files, meta.complete) {
+            Err(Error::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                Ok(())
+            }
+            outcome => outcome.map(drop),
+        }
+    }
 }
 
 /// A row group of a file.

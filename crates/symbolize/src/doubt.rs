@@ -101,6 +101,8 @@ impl fmt::Display for Cause {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "(no module)" } else { &self.path };
-        write!(f, "{path}: {} (sites: {})", self.cause, self.sites)
+        let cause = self.cause.to_string();
+        let module = if cause.starts_with(path) { String::new() } else { format!("{path}: ") };
+        write!(f, "{module}{cause} (sites: {})", self.sites)
     }
 }

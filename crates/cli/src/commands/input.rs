@@ -36,14 +36,15 @@ pub struct Loaded {
     pub doubts: Vec<String>,
 }
 
-/// Opens the profile; finds names when it has none yet, or when the user says where else to look.
+/// Opens the profile; finds names when it has none yet, or not all, or when the user says where else to look.
 pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
     let profile = Profile::open(&args.profile).into_diagnostic()?;
     let mut doubts = Vec::new();
     let nameless = profile.count::<numalens_profile::tables::Frame>().into_diagnostic()? == 0;
-    if nameless || !args.source_map.is_empty() {
+    if nameless || profile.meta.lines_wait || !args.source_map.is_empty() {
         let options = numalens_symbolize::Options { path_map: args.source_map.clone(), ..Default::default() };
         let mut outcome = numalens_symbolize::symbolize(&profile, &options).into_diagnostic()?;
+        profile.update_meta(|meta| meta.lines_wait = false).into_diagnostic()?;
         outcome.doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));
         doubts.extend(outcome.doubts.iter().map(ToString::to_string));
     }

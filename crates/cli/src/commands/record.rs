@@ -260,6 +260,7 @@ const MINOR: f64 = 0.01;
 fn name_everything(path: &Path) {
     let named = Profile::open(path).and_then(|profile| {
         let without_lines = numalens_symbolize::minor_modules(&profile, MINOR)?;
+        profile.update_meta(|meta| meta.lines_wait = true)?;
         let options = numalens_symbolize::Options { without_lines, separate_lines: false, ..Default::default() };
         numalens_symbolize::symbolize(&profile, &options)
     });

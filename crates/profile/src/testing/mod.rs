@@ -523,6 +523,7 @@ fn meta(machine: &Machine) -> Meta {
         losses: [("samples".to_owned(), 2)].into(),
         notes: vec!["synthetic".into()],
         exit_status: "exited 0".into(),
+        lines_wait: false,
         environment: [("OMP_NUM_THREADS".to_owned(), "3".to_owned())].into(),
         ..Meta::default()
     }
