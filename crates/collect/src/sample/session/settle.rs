@@ -20,9 +20,9 @@ type Answers = FxHashMap<Page, PageHome>;
 impl Session {
     /// Answers what is pending and turns it into facts.
     pub fn settle(&mut self) {
-        let faults = std::mem::take(&mut self.pending_faults);
-        let accesses = std::mem::take(&mut self.pending_accesses);
-        let fetches = std::mem::take(&mut self.pending_fetches);
+        let mut faults = std::mem::take(&mut self.pending_faults);
+        let mut accesses = std::mem::take(&mut self.pending_accesses);
+        let mut fetches = std::mem::take(&mut self.pending_fetches);
         if faults.is_empty() && accesses.is_empty() && fetches.is_empty() {
             return;
         }
@@ -37,6 +37,11 @@ impl Session {
         for fetch in &fetches {
             self.settle_fetch(fetch, answers.get(&fetch.pid));
         }
+        // Their memory is for the next batch.
+        faults.clear();
+        accesses.clear();
+        fetches.clear();
+        (self.pending_faults, self.pending_accesses, self.pending_fetches) = (faults, accesses, fetches);
         for process in self.live.values_mut() {
             process.maps_fresh = false;
         }
