@@ -1,0 +1,625 @@
+//! From the program's code at an address to a block.
+//!
+//! Three passes: decode up to the end of the block, find what is live before each instruction, write the code. The writer
+//! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
+//! control leaves the block.
+
+use crate::block::{Block, Exit, ExitKind, Mark, State};
+use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
+use crate::instrument::string_operation;
+use crate::liveness::{Live, Liveness, Window};
+use crate::scratch::Scratch;
+use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
+use alloc::vec::Vec;
+use iced_x86::{Code as Opcode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
+use numalens_isa::{Access, Usage, accesses};
+
+/// Bytes of one instruction at most.
+const LONGEST: usize = 15;
+
+struct Decoded {
+    instruction: Instruction,
+    usage: Usage,
+    /// What is needed when the instruction begins.
+    before: Live,
+    displacement_offset: usize,
+    length: usize,
+}
+
+/// A block in the making.
+pub(crate) struct Builder<'a, E: Env> {
+    pub config: &'a Config,
+    pub env: &'a mut E,
+    pub hot: Code,
+    pub cold: Code,
+    pub scratch: Scratch,
+    start: u64,
+    first_exit: ExitId,
+    exits: Vec<Exit>,
+    hot_marks: Vec<Mark>,
+    cold_marks: Vec<Mark>,
+    sites: Vec<SiteId>,
+    site_instructions: Vec<u32>,
+    /// The current instruction, as an offset from the start, and how many of its sites are counted.
+    current: u32,
+    counted: u8,
+}
+
+/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
+pub(crate) fn translate(
+    config: &Config,
+    liveness: &mut Liveness,
+    env: &mut impl Env,
+    room: &Room,
+    ip: u64,
+    first_exit: ExitId,
+) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
+    let mut bytes = Vec::new();
+    let mut list = decode(config, env, ip, &mut bytes)?;
+    let end = ip + bytes.len() as u64;
+    let may_change = env.may_change(ip, end);
+    find_live(&mut list, liveness, env, end, may_change);
+    let mut builder = Builder {
+        config,
+        env,
+        hot: Code::new(room.hot),
+        cold: Code::new(room.cold),
+        scratch: Scratch {
+            uses: list.iter().map(|one| one.usage.reads | one.usage.kills).collect(),
+            ..Scratch::default()
+        },
+        start: ip,
+        first_exit,
+        exits: Vec::new(),
+        hot_marks: Vec::new(),
+        cold_marks: Vec::new(),
+        sites: Vec::new(),
+        site_instructions: Vec::new(),
+        current: 0,
+        counted: 0,
+    };
+    let mut factory = InstructionInfoFactory::new();
+    builder.mark_hot(State::Before);
+    if may_change {
+        builder.compare_code(&bytes)?;
+    }
+    let mut closed = false;
+    for (number, one) in list.iter().enumerate() {
+        let at = (one.instruction.ip() - ip) as usize;
+        let code = &bytes[at..at + one.length];
+        builder.begin(number, one);
+        closed = builder.instruction(&mut factory, one, code)?;
+    }
+    if !closed {
+        builder.scratch.restore(&mut builder.hot, u16::MAX);
+        builder.current = (end - ip) as u32;
+        builder.leave_to(&[0xe9], end)?;
+    }
+    Ok(builder.finish(end))
+}
+
+fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut Vec<u8>) -> Result<Vec<Decoded>, Error> {
+    let mut window = Window::new();
+    let mut list = Vec::with_capacity(config.instructions.min(64));
+    let mut side_exits = 0;
+    let mut at = ip;
+    while list.len() < config.instructions.max(1) {
+        let code = window.code(env, at);
+        let mut decoder = iced_x86::Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, 0);
+        let readable = decoder.can_decode();
+        let instruction = if readable { decoder.decode() } else { Instruction::default() };
+        if !readable || decoder.last_error() == iced_x86::DecoderError::NoMoreBytes && code.len() < LONGEST {
+            if list.is_empty() {
+                return Err(Error::Unreadable { ip, at: at + code.len() as u64 });
+            }
+            break;
+        }
+        let offsets = decoder.get_constant_offsets(&instruction);
+        let length = if instruction.is_invalid() { 1 } else { instruction.len() };
+        bytes.extend_from_slice(&code[..length]);
+        list.push(Decoded {
+            instruction,
+            usage: Usage::ALL,
+            before: Live::ALL,
+            displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
+            length,
+        });
+        at += length as u64;
+        match instruction.flow_control() {
+            _ if ends_block(&instruction) => break,
+            FlowControl::ConditionalBranch => {
+                side_exits += 1;
+                if side_exits > config.side_exits {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(list)
+}
+
+fn ends_block(instruction: &Instruction) -> bool {
+    let goes_on = matches!(
+        instruction.flow_control(),
+        FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
+    );
+    !goes_on
+        || instruction.is_invalid()
+        || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
+        || is_unsupported(instruction)
+}
+
+fn find_live(list: &mut [Decoded], liveness: &mut Liveness, env: &mut impl Env, end: u64, may_change: bool) {
+    let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
+    else {
+        return;
+    };
+    let in_loop = list.iter().any(|one| {
+        let instruction = &one.instruction;
+        matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
+            && (first.saturating_sub(4096)..=instruction.ip()).contains(&instruction.near_branch64())
+    });
+    // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
+    // any register when an instruction faults.
+    let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };
+    let mut live = match last.flow_control() {
+        _ if is_unsupported(&last) => Live::ALL,
+        FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
+        FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
+        FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
+        _ => Live::ALL,
+    };
+    for one in list.iter_mut().rev() {
+        if one.instruction.flow_control() == FlowControl::ConditionalBranch {
+            live = live.or(at(liveness, one.instruction.near_branch64()));
+        }
+        one.usage = if is_unsupported(&one.instruction) { Usage::ALL } else { liveness.usage(&one.instruction) };
+        live = live.before(&one.usage);
+        if may_change {
+            live.registers = u16::MAX;
+        }
+        one.before = live;
+    }
+}
+
+/// What would have to be emulated: whatever uses GS, and jumps that change more than rip.
+fn is_unsupported(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    if instruction.is_invalid() {
+        return false;
+    }
+    let has_memory = (0..instruction.op_count()).any(|operand| {
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemorySegESI | OpKind::MemorySegRDI | OpKind::MemorySegEDI
+        )
+    });
+    let uses_gs = has_memory
+        && instruction.memory_segment() == Register::GS
+        && !matches!(instruction.mnemonic(), M::Lea | M::Nop | M::Reservednop);
+    let loads_gs = instruction.op_count() > 0
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register() == Register::GS;
+    uses_gs
+        || loads_gs && matches!(instruction.mnemonic(), M::Mov | M::Pop)
+        || matches!(
+            instruction.mnemonic(),
+            M::Swapgs | M::Rdgsbase | M::Wrgsbase | M::Lgs | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysenter | M::Sysexit
+                | M::Sysexitq | M::Sysret | M::Sysretq | M::Uiret | M::Rsm
+        )
+        || instruction.mnemonic() == M::Int && instruction.immediate8() == 0x80
+        || instruction.is_call_far()
+        || instruction.is_call_far_indirect()
+        || instruction.is_jmp_far()
+        || instruction.is_jmp_far_indirect()
+        // With a 16-bit operand they cut rip.
+        || matches!(
+            instruction.code(),
+            Opcode::Call_rm16 | Opcode::Jmp_rm16 | Opcode::Call_rel16 | Opcode::Jmp_rel16 | Opcode::Jmp_rel8_16 | Opcode::Retnw
+                | Opcode::Retnw_imm16
+        )
+}
+
+impl<E: Env> Builder<'_, E> {
+    fn finish(mut self, end: u64) -> (Block, Vec<u8>, Vec<u8>) {
+        let (hot, cold) = (self.hot.offset(), self.cold.offset());
+        self.hot.align(16, 0xcc);
+        self.cold.align(16, 0xcc);
+        let block = Block {
+            ip: self.start,
+            end,
+            entry: self.hot.base,
+            hot: (self.hot.base, hot),
+            cold: (self.cold.base, cold),
+            hot_marks: self.hot_marks,
+            cold_marks: self.cold_marks,
+            first_exit: self.first_exit,
+            exits: self.exits,
+            sites: self.sites,
+            site_instructions: self.site_instructions,
+            landing: None,
+            incoming: Vec::new(),
+            dead: false,
+        };
+        (block, self.hot.bytes, self.cold.bytes)
+    }
+
+    fn begin(&mut self, number: usize, one: &Decoded) {
+        self.scratch.current = number;
+        // The values of dead registers need not come back.
+        self.scratch.spilled &= one.before.registers;
+        self.current = (one.instruction.ip() - self.start) as u32;
+        self.counted = 0;
+        self.mark_hot(State::Before);
+    }
+
+    pub(crate) fn new_site(&mut self, site: &Site) -> Result<SiteId, Error> {
+        let id = self.env.new_site(site);
+        self.sites.push(id);
+        self.site_instructions.push(self.current);
+        Ok(id)
+    }
+
+    fn mark(&self, offset: u32, state: State) -> Mark {
+        let state = if state == State::Before && self.counted > 0 { State::Counting } else { state };
+        Mark {
+            offset,
+            instruction: self.current,
+            spilled: self.scratch.spilled,
+            saved: 0,
+            state,
+            counted: self.counted,
+        }
+    }
+
+    pub(crate) fn mark_hot(&mut self, state: State) {
+        let mark = self.mark(self.hot.offset(), state);
+        push_mark(&mut self.hot_marks, mark);
+    }
+
+    /// The same state with other registers spilled.
+    pub(crate) fn mark_spilled(&mut self) {
+        let state = self.hot_marks.last().map_or(State::Before, |mark| mark.state);
+        self.mark_hot(state);
+    }
+
+    pub(crate) fn mark_cold(&mut self, state: State) {
+        let mark = self.mark(self.cold.offset(), state);
+        push_mark(&mut self.cold_marks, mark);
+    }
+
+    pub(crate) fn resolve_hot(&mut self, field: Field, target: u64) -> Result<(), Error> {
+        let ok = self.hot.resolve(field, target);
+        if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
+    }
+
+    pub(crate) fn resolve_cold(&mut self, field: Field, target: u64) -> Result<(), Error> {
+        let ok = self.cold.resolve(field, target);
+        if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
+    }
+
+    /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
+    fn instruction(&mut self, factory: &mut InstructionInfoFactory, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+        let instruction = &one.instruction;
+        if instruction.is_invalid() {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+            self.mark_hot(State::Counted);
+            self.hot.raw(&[0x0f, 0x0b]);
+            return Ok(true);
+        }
+        if is_unsupported(instruction) {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+            let field = self.hot.relative(&[0xe9]);
+            let stub = self.cold.here();
+            self.resolve_hot(field, stub)?;
+            self.exit_stub(ExitKind::Unsupported, instruction.ip())?;
+            return Ok(true);
+        }
+        let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
+        let mut list: Vec<Access> = Vec::new();
+        if self.config.count {
+            accesses(instruction, factory.info(instruction), |access| list.push(access));
+            list.retain(|access| match (access.stack, access.implied) {
+                (_, true) => self.config.stack_operations,
+                (true, false) => self.config.stack_operands,
+                (false, false) => true,
+            });
+        }
+        // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
+        let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
+        self.scratch.restore(&mut self.hot, needs);
+        self.mark_hot(State::Before);
+        if list.first().is_some_and(|access| access.shape == Shape::String) {
+            self.string(one, code, &list)?;
+            return Ok(false);
+        }
+        for access in &list {
+            self.count_access(instruction, access, one.before)?;
+            self.counted = self.counted.saturating_add(1);
+            self.mark_hot(State::Counting);
+            self.scratch.restore(&mut self.hot, needs);
+        }
+        if leaves {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+        }
+        self.mark_hot(State::Counted);
+        let closed = self.original(one, code)?;
+        self.scratch.spilled &= !one.usage.kills;
+        Ok(closed)
+    }
+
+    fn string(&mut self, one: &Decoded, code: &[u8], list: &[Access]) -> Result<(), Error> {
+        let is_source = |access: &&Access| access.address.base == Some(crate::emit::RSI);
+        let source = list.iter().find(is_source);
+        let destination = list.iter().find(|access| !is_source(access));
+        let what = string_operation(source, destination);
+        let mut sites = Vec::with_capacity(2);
+        for access in source.iter().chain(destination.iter()) {
+            sites.push(self.new_site(&Site::new(one.instruction.ip(), access))?);
+        }
+        self.before_string(&what, &sites);
+        self.mark_hot(State::String);
+        self.hot.raw(code);
+        self.counted = sites.len() as u8;
+        self.mark_hot(State::Counting);
+        self.scratch.current += 1;
+        self.after_string(&what)?;
+        Ok(())
+    }
+
+    /// The instruction itself.
+    fn original(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+        let instruction = &one.instruction;
+        let next = instruction.ip() + one.length as u64;
+        match instruction.flow_control() {
+            _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
+            _ if instruction.mnemonic() == Mnemonic::Xbegin => {
+                // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
+                self.hot.constant(RAX, 0);
+                self.leave_to(&[0xe9], instruction.near_branch64())?;
+            }
+            FlowControl::Next | FlowControl::XbeginXabortXend => {
+                self.copy(one, code)?;
+                return Ok(false);
+            }
+            FlowControl::Interrupt | FlowControl::Exception => {
+                self.copy(one, code)?;
+                self.current = (next - self.start) as u32;
+                self.counted = 0;
+                self.mark_hot(State::Before);
+                self.leave_to(&[0xe9], next)?;
+            }
+            FlowControl::ConditionalBranch => {
+                self.conditional(instruction, code)?;
+                return Ok(false);
+            }
+            FlowControl::UnconditionalBranch => self.leave_to(&[0xe9], instruction.near_branch64())?,
+            FlowControl::Call => {
+                self.push_constant(next)?;
+                self.leave_to(&[0xe9], instruction.near_branch64())?;
+            }
+            FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
+            FlowControl::Return => {
+                self.save_for_lookup();
+                self.hot.raw(&[0x58]); // pop rax
+                if instruction.op_count() == 1 {
+                    self.hot.lea(RSP, Memory::base(RSP, i32::from(instruction.immediate16())));
+                }
+                self.look_up();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Copies an instruction that goes on to the next one, pointing a RIP-relative operand to where it pointed.
+    fn copy(&mut self, one: &Decoded, code: &[u8]) -> Result<(), Error> {
+        let instruction = &one.instruction;
+        if !instruction.is_ip_rel_memory_operand() {
+            self.hot.raw(code);
+            return Ok(());
+        }
+        let target = instruction.ip_rel_memory_address();
+        let distance = target.wrapping_sub(self.hot.here() + one.length as u64) as i64;
+        let reachable = i32::try_from(distance).ok().filter(|_| instruction.memory_base() == Register::RIP);
+        let at = one.displacement_offset;
+        if let Some(short) = reachable {
+            self.hot.raw(&code[..at]);
+            self.hot.imm32(short as u32);
+            self.hot.raw(&code[at + 4..]);
+            return Ok(());
+        }
+        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the operand has
+        // room for it, as its ModRM byte is followed by 32 bits of displacement either way.
+        let used = one.usage.reads | one.usage.kills;
+        let low = 0xff & !(1 << RSP);
+        let register = self.scratch.pick(&mut self.hot, one.before.registers, used | !low);
+        self.mark_spilled();
+        self.hot.constant(register, target);
+        let mut copy = [0u8; LONGEST];
+        let copy = &mut copy[..code.len()];
+        copy.copy_from_slice(code);
+        copy[at - 1] = copy[at - 1] & 0x38 | 0x80 | register;
+        copy[at..at + 4].fill(0);
+        self.hot.raw(copy);
+        Ok(())
+    }
+
+    fn conditional(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
+        let target = instruction.near_branch64();
+        if instruction.is_jcc_short_or_near() {
+            // The condition is in the low half of the opcode's last byte.
+            let from_end = if instruction.is_jcc_short() { 2 } else { 5 };
+            let condition = code[code.len() - from_end] & 15;
+            return self.leave_to(&[0x0f, 0x80 | condition], target);
+        }
+        // loop, jrcxz: they reach only 127 bytes.
+        self.hot.raw(&code[..code.len() - 1]);
+        self.hot.raw(&[2, 0xeb, 0]);
+        let over = self.hot.bytes.len();
+        self.leave_to(&[0xe9], target)?;
+        let distance = self.hot.bytes.len() - over;
+        self.hot.bytes[over - 1] = distance as u8;
+        Ok(())
+    }
+
+    /// A direct jump: to a stub at first.
+    fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
+        let field = self.hot.patchable(opcode);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let branch = self.hot.address_of(field);
+        self.exit_stub(ExitKind::Direct { branch }, target)
+    }
+
+    fn exit_stub(&mut self, kind: ExitKind, target: u64) -> Result<(), Error> {
+        let index = self.exits.len() as u32;
+        let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
+        let mark = Mark {
+            offset: self.cold.offset(),
+            instruction: index,
+            spilled: 0,
+            saved: 1 << RAX,
+            state: State::Leaving,
+            counted: 0,
+        };
+        push_mark(&mut self.cold_marks, mark);
+        let stub = self.cold.here();
+        self.cold.store(RAX, Memory::area(area::register(RAX)));
+        self.cold.constant(RAX, u64::from(id));
+        self.cold.jump_area(None, area::DISPATCH);
+        self.exits.push(Exit { kind, target, stub });
+        Ok(())
+    }
+
+    fn system_call(&mut self, next: u64) -> Result<(), Error> {
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let execute = self.hot.here();
+        self.exit_stub(ExitKind::Syscall { execute }, self.start + u64::from(self.current))?;
+        self.mark_hot(State::Before);
+        self.hot.raw(&[0x0f, 0x05]);
+        self.current = (next - self.start) as u32;
+        self.counted = 0;
+        self.mark_hot(State::AfterSyscall);
+        self.hot.constant(RCX, next);
+        self.mark_hot(State::Before);
+        self.leave_to(&[0xe9], next)
+    }
+
+    fn push_constant(&mut self, value: u64) -> Result<(), Error> {
+        if value < 1 << 31 {
+            self.hot.raw(&[0x68]);
+            self.hot.imm32(value as u32);
+            return Ok(());
+        }
+        self.cold.align(8, 0xcc);
+        let constant = self.cold.here();
+        self.cold.imm64(value);
+        let field = self.hot.relative(&[0xff, 0x35]);
+        self.resolve_hot(field, constant)
+    }
+
+    fn save_for_lookup(&mut self) {
+        self.hot.store(RAX, Memory::area(area::register(RAX)));
+        self.hot.store(RCX, Memory::area(area::register(RCX)));
+        let mark = Mark { saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
+        push_mark(&mut self.hot_marks, mark);
+    }
+
+    /// Goes to the translation of the program's address in rax.
+    fn look_up(&mut self) {
+        let unknown =
+            Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
+        push_mark(&mut self.hot_marks, unknown);
+        self.hot.extract(RCX, RAX, area::LOOKUP_MASK);
+        self.hot.jump_area(Some(RCX), self.config.lookup);
+    }
+
+    fn indirect(&mut self, one: &Decoded, next: u64) -> Result<(), Error> {
+        let instruction = &one.instruction;
+        self.save_for_lookup();
+        if instruction.op0_kind() == OpKind::Register {
+            let register = instruction.op0_register().number() as u8;
+            self.hot.move64(RAX, register);
+        } else if instruction.is_ip_rel_memory_operand() {
+            let target = instruction.ip_rel_memory_address();
+            let field = self.hot.relative(&[0x48, 0x8b, 0x05]);
+            if !self.hot.resolve(field, target) {
+                self.hot.bytes.truncate(field.0 - 3);
+                self.hot.constant(RAX, target);
+                self.hot.load(RAX, Memory::base(RAX, 0));
+            }
+        } else {
+            let part = |register: Register| (register != Register::None).then(|| register.number() as u8 & 15);
+            let (base, index) = (instruction.memory_base(), instruction.memory_index());
+            if instruction.memory_segment() == Register::FS {
+                self.hot.raw(&[0x64]);
+            }
+            if base.is_gpr32() || index.is_gpr32() {
+                self.hot.raw(&[0x67]);
+            }
+            let memory = Memory::Flat {
+                base: part(base),
+                index: part(index),
+                scale: instruction.memory_index_scale() as u8,
+                displacement: instruction.memory_displacement64() as i32,
+            };
+            self.hot.load(RAX, memory);
+        }
+        if instruction.flow_control() == FlowControl::IndirectCall {
+            self.push_constant(next)?;
+        }
+        self.look_up();
+        Ok(())
+    }
+
+    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The flags are
+    /// left alone even if they are dead here: the new code may look at them.
+    fn compare_code(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        const VALUE: u8 = 11;
+        self.scratch.take(&mut self.hot, VALUE, u16::MAX);
+        self.scratch.take(&mut self.hot, RCX, u16::MAX);
+        self.mark_spilled();
+        let stale = self.cold.here();
+        let mut at = 0;
+        while at < bytes.len() {
+            let (size, opcode): (usize, &[u8]) = match bytes.len() - at {
+                8.. => (8, &[0x4c, 0x8b, 0x1d]),       // mov r11, [rip + ..]
+                4.. => (4, &[0x44, 0x8b, 0x1d]),       // mov r11d, [rip + ..]
+                2.. => (2, &[0x44, 0x0f, 0xb7, 0x1d]), // movzx r11d, word [rip + ..]
+                _ => (1, &[0x44, 0x0f, 0xb6, 0x1d]),   // movzx r11d, byte [rip + ..]
+            };
+            let field = self.hot.relative(opcode);
+            self.resolve_hot(field, self.start + at as u64)?;
+            let mut expected = [0u8; 8];
+            expected[..size].copy_from_slice(&bytes[at..at + size]);
+            self.hot.constant(RCX, u64::from_le_bytes(expected).wrapping_neg());
+            self.hot.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(VALUE), scale: 1, displacement: 0 });
+            self.hot.raw(&[0xe3, 5]); // jrcxz past the next
+            let field = self.hot.relative(&[0xe9]);
+            self.resolve_hot(field, stale)?;
+            at += size;
+        }
+        self.mark_cold(State::Before);
+        for register in [VALUE, RCX] {
+            self.cold.load(register, Memory::area(area::spill(register)));
+        }
+        self.exit_stub(ExitKind::Stale, self.start)
+    }
+}
+
+/// Adds a mark, in place of one that covers nothing.
+fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
+    if let Some(last) = marks.last_mut() {
+        if last.offset == mark.offset {
+            *last = mark;
+            return;
+        }
+        if (Mark { offset: mark.offset, ..*last }) == mark {
+            return;
+        }
+    }
+    marks.push(mark);
+}
