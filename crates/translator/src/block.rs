@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The instruction at `ip` has not begun and nothing of it is counted: with the spilled registers put back, the thread
-    /// stands at `ip`.
+    /// stands at `ip`. A fault here is the program's own, at `ip`.
     Before,
     /// Some of the accesses of the instruction at `ip` are being counted: go on to the next [`State::Before`] (single steps). A fault here
-    /// is due to an address that no program can map.
+    /// is due to an address that no program can map; put back registers, take back [`Position::counted`] and deliver it at `ip`.
     Counting,
-    /// Everything that is counted before the instruction at `ip` is counted, and it is about to be executed or has been: go on. A
-    /// fault is the program's own: put back registers, take back [`Position::counted`] and deliver it at `ip`.
+    /// The instruction at `ip` is counted as far as it is counted before it is executed, and is about to be executed or has been: go on as
+    /// for [`State::Counting`]. A fault is the program's own: put back registers, take back [`Position::counted`] and deliver it at `ip`.
     Counted,
     /// The system call has returned, `ip` is the instruction after it; the program's rcx must be set to `ip`.
     AfterSyscall,

@@ -233,7 +233,7 @@ impl Code {
     }
 
     pub fn align(&mut self, to: usize, filler: u8) {
-        while self.here() % to as u64 != 0 {
+        while !self.here().is_multiple_of(to as u64) {
             self.raw(&[filler]);
         }
     }

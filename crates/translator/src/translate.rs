@@ -91,8 +91,10 @@ pub(crate) fn translate(
         closed = builder.instruction(&mut factory, one, code)?;
     }
     if !closed {
-        builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.current = (end - ip) as u32;
+        builder.counted = 0;
+        builder.mark_hot(State::Before);
+        builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
     Ok(builder.finish(end))
@@ -304,7 +306,6 @@ impl<E: Env> Builder<'_, E> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
             self.scratch.restore(&mut self.hot, u16::MAX);
-            self.mark_hot(State::Counted);
             self.hot.raw(&[0x0f, 0x0b]);
             return Ok(true);
         }
@@ -343,7 +344,8 @@ impl<E: Env> Builder<'_, E> {
         if leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
-        self.mark_hot(State::Counted);
+        // With nothing counted, the thread still stands before the instruction.
+        self.mark_hot(if list.is_empty() { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
         Ok(closed)
@@ -377,6 +379,7 @@ impl<E: Env> Builder<'_, E> {
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
                 // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
                 self.hot.constant(RAX, 0);
+                self.mark_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::Next | FlowControl::XbeginXabortXend => {
@@ -397,6 +400,7 @@ impl<E: Env> Builder<'_, E> {
             FlowControl::UnconditionalBranch => self.leave_to(&[0xe9], instruction.near_branch64())?,
             FlowControl::Call => {
                 self.push_constant(next)?;
+                self.mark_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
@@ -455,7 +459,9 @@ impl<E: Env> Builder<'_, E> {
         }
         // loop, jrcxz: they reach only 127 bytes.
         self.hot.raw(&code[..code.len() - 1]);
-        self.hot.raw(&[2, 0xeb, 0]);
+        self.hot.raw(&[2]);
+        self.mark_hot(State::Counted);
+        self.hot.raw(&[0xeb, 0]);
         let over = self.hot.bytes.len();
         self.leave_to(&[0xe9], target)?;
         let distance = self.hot.bytes.len() - over;

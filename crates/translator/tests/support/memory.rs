@@ -18,6 +18,14 @@ impl Mapping {
         Self::map(size, 0, libc::MAP_32BIT, false)
     }
 
+    /// A page that cannot be read or written.
+    pub fn hole() -> Mapping {
+        let mapping = Self::new(4096, None, false);
+        // SAFETY: it was mapped just now.
+        assert_eq!(unsafe { libc::mprotect(mapping.pointer.cast(), mapping.size, libc::PROT_NONE) }, 0);
+        mapping
+    }
+
     fn map(size: usize, at: usize, flags: i32, executable: bool) -> Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE | if executable { libc::PROT_EXEC } else { 0 };
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

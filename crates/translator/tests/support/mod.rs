@@ -3,6 +3,7 @@
 
 pub mod assemble;
 pub mod memory;
+pub mod stops;
 pub mod switch;
 pub mod vectors;
 
@@ -38,8 +39,8 @@ pub type PageCounts = BTreeMap<u64, (u64, u64)>;
 /// What the translator sees of the machine.
 pub struct World {
     pub sites: Vec<Site>,
-    program: (u64, Vec<u8>),
-    readable: usize,
+    /// Where the program's code is, and how long.
+    program: (u64, usize),
     arena: Mapping,
     hot: usize,
     cold: usize,
@@ -62,6 +63,8 @@ pub struct Machine {
     pub data: Mapping,
     area: Mapping,
     end: u64,
+    /// Where the code was stopped, see [`stops`].
+    pub trace: Vec<stops::Stop>,
     /// Given back after the mappings are gone.
     _turn: Option<MutexGuard<'static, ()>>,
 }
@@ -110,8 +113,7 @@ impl Machine {
             cache: Cache::new(config),
             world: World {
                 sites: Vec::new(),
-                program: (0, Vec::new()),
-                readable: PROGRAM,
+                program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
                 arena,
@@ -125,6 +127,7 @@ impl Machine {
             data: Mapping::low(DATA),
             area: Mapping::new(AREA, None, false),
             end: 0,
+            trace: Vec::new(),
             _turn: turn,
         });
         let base = machine.area.address();
@@ -154,10 +157,10 @@ impl Machine {
         bytes.extend([0x65, 0xff, 0x24, 0x25]); // jmp gs:[FINISH]
         bytes.extend(switch::FINISH.to_le_bytes());
         assert!(bytes.len() + 16 <= PROGRAM);
-        let old = std::mem::replace(&mut self.world.program, (address, bytes));
-        self.program.bytes_mut()[..self.world.program.1.len()].copy_from_slice(&self.world.program.1);
+        let old = std::mem::replace(&mut self.world.program, (address, bytes.len()));
+        self.program.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
         self.world.first_site = self.world.sites.len();
-        let longest = old.1.len().max(self.world.program.1.len()) as u64;
+        let longest = old.1.max(bytes.len()) as u64;
         self.cache.invalidate(&mut self.world, address..address + longest);
         address
     }
@@ -165,7 +168,6 @@ impl Machine {
     /// Changes the program where it runs, telling nobody.
     pub fn poke(&mut self, offset: usize, bytes: &[u8]) {
         self.program.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
-        self.world.program.1[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     fn put(&mut self, registers: &Registers) {
@@ -276,10 +278,13 @@ impl Machine {
 
 impl Env for World {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
-        let Some(offset) = address.checked_sub(self.program.0) else { return 0 };
-        let code = self.program.1.get(offset as usize..).unwrap_or(&[]);
-        let length = code.len().min(into.len());
-        into[..length].copy_from_slice(&code[..length]);
+        let (start, size) = self.program;
+        let Some(left) = (start + size as u64).checked_sub(address).filter(|&left| left <= size as u64) else {
+            return 0;
+        };
+        let length = into.len().min(left as usize);
+        // SAFETY: within the program, which is mapped as long as the machine is.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), length) };
         length
     }
 
