@@ -5,26 +5,15 @@
 //! control leaves the block.
 
 use crate::block::{Block, Exit, ExitKind, Mark, State};
+use crate::decode::{Decoded, LONGEST, decode, find_live, is_unsupported};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::instrument::string_operation;
-use crate::liveness::{Live, Liveness, Window};
+use crate::liveness::Liveness;
 use crate::scratch::Scratch;
 use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
 use alloc::vec::Vec;
-use iced_x86::{Code as Opcode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
-use numalens_isa::{Access, Usage, accesses};
-
-/// Bytes of one instruction at most.
-const LONGEST: usize = 15;
-
-struct Decoded {
-    instruction: Instruction,
-    usage: Usage,
-    /// What is needed when the instruction begins.
-    before: Live,
-    displacement_offset: usize,
-    length: usize,
-}
+use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, Register};
+use numalens_isa::{Access, accesses};
 
 /// A block in the making.
 pub(crate) struct Builder<'a, E: Env> {
@@ -33,16 +22,16 @@ pub(crate) struct Builder<'a, E: Env> {
     pub hot: Code,
     pub cold: Code,
     pub scratch: Scratch,
-    start: u64,
-    first_exit: ExitId,
-    exits: Vec<Exit>,
-    hot_marks: Vec<Mark>,
-    cold_marks: Vec<Mark>,
-    sites: Vec<SiteId>,
-    site_instructions: Vec<u32>,
+    pub start: u64,
+    pub first_exit: ExitId,
+    pub exits: Vec<Exit>,
+    pub hot_marks: Vec<Mark>,
+    pub cold_marks: Vec<Mark>,
+    pub sites: Vec<SiteId>,
+    pub site_instructions: Vec<u32>,
     /// The current instruction, as an offset from the start, and how many of its sites are counted.
-    current: u32,
-    counted: u8,
+    pub current: u32,
+    pub counted: u8,
 }
 
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
@@ -100,129 +89,6 @@ pub(crate) fn translate(
     Ok(builder.finish(end))
 }
 
-fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut Vec<u8>) -> Result<Vec<Decoded>, Error> {
-    let mut window = Window::new();
-    let mut list = Vec::with_capacity(config.instructions.min(64));
-    let mut side_exits = 0;
-    let mut at = ip;
-    while list.len() < config.instructions.max(1) {
-        let code = window.code(env, at);
-        let mut decoder = iced_x86::Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, 0);
-        let readable = decoder.can_decode();
-        let instruction = if readable { decoder.decode() } else { Instruction::default() };
-        if !readable || decoder.last_error() == iced_x86::DecoderError::NoMoreBytes && code.len() < LONGEST {
-            if list.is_empty() {
-                return Err(Error::Unreadable { ip, at: at + code.len() as u64 });
-            }
-            break;
-        }
-        let offsets = decoder.get_constant_offsets(&instruction);
-        let length = if instruction.is_invalid() { 1 } else { instruction.len() };
-        bytes.extend_from_slice(&code[..length]);
-        list.push(Decoded {
-            instruction,
-            usage: Usage::ALL,
-            before: Live::ALL,
-            displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
-            length,
-        });
-        at += length as u64;
-        match instruction.flow_control() {
-            _ if ends_block(&instruction) => break,
-            FlowControl::ConditionalBranch => {
-                side_exits += 1;
-                if side_exits > config.side_exits {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(list)
-}
-
-fn ends_block(instruction: &Instruction) -> bool {
-    let goes_on = matches!(
-        instruction.flow_control(),
-        FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
-    );
-    !goes_on
-        || instruction.is_invalid()
-        || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
-        || is_unsupported(instruction)
-}
-
-fn find_live(list: &mut [Decoded], liveness: &mut Liveness, env: &mut impl Env, end: u64, may_change: bool) {
-    let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
-    else {
-        return;
-    };
-    let in_loop = list.iter().any(|one| {
-        let instruction = &one.instruction;
-        matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && (first.saturating_sub(4096)..=instruction.ip()).contains(&instruction.near_branch64())
-    });
-    // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
-    // any register when an instruction faults.
-    let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };
-    let mut live = match last.flow_control() {
-        _ if is_unsupported(&last) => Live::ALL,
-        FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
-        FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
-        FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
-        _ => Live::ALL,
-    };
-    for one in list.iter_mut().rev() {
-        if one.instruction.flow_control() == FlowControl::ConditionalBranch {
-            live = live.or(at(liveness, one.instruction.near_branch64()));
-        }
-        one.usage = if is_unsupported(&one.instruction) { Usage::ALL } else { liveness.usage(&one.instruction) };
-        live = live.before(&one.usage);
-        if may_change {
-            live.registers = u16::MAX;
-        }
-        one.before = live;
-    }
-}
-
-/// What would have to be emulated: whatever uses GS, and jumps that change more than rip.
-fn is_unsupported(instruction: &Instruction) -> bool {
-    use Mnemonic as M;
-    if instruction.is_invalid() {
-        return false;
-    }
-    let has_memory = (0..instruction.op_count()).any(|operand| {
-        matches!(
-            instruction.op_kind(operand),
-            OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemorySegESI | OpKind::MemorySegRDI | OpKind::MemorySegEDI
-        )
-    });
-    let uses_gs = has_memory
-        && instruction.memory_segment() == Register::GS
-        && !matches!(instruction.mnemonic(), M::Lea | M::Nop | M::Reservednop);
-    let loads_gs = instruction.op_count() > 0
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op0_register() == Register::GS;
-    uses_gs
-        || loads_gs && matches!(instruction.mnemonic(), M::Mov | M::Pop)
-        || matches!(
-            instruction.mnemonic(),
-            M::Swapgs | M::Rdgsbase | M::Wrgsbase | M::Lgs | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysenter | M::Sysexit
-                | M::Sysexitq | M::Sysret | M::Sysretq | M::Uiret | M::Rsm
-        )
-        || instruction.mnemonic() == M::Int && instruction.immediate8() == 0x80
-        || instruction.is_call_far()
-        || instruction.is_call_far_indirect()
-        || instruction.is_jmp_far()
-        || instruction.is_jmp_far_indirect()
-        // With a 16-bit operand they cut rip.
-        || matches!(
-            instruction.code(),
-            Opcode::Call_rm16 | Opcode::Jmp_rm16 | Opcode::Call_rel16 | Opcode::Jmp_rel16 | Opcode::Jmp_rel8_16 | Opcode::Retnw
-                | Opcode::Retnw_imm16
-        )
-}
-
 impl<E: Env> Builder<'_, E> {
     fn finish(mut self, end: u64) -> (Block, Vec<u8>, Vec<u8>) {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
@@ -263,7 +129,7 @@ impl<E: Env> Builder<'_, E> {
         Ok(id)
     }
 
-    fn mark(&self, offset: u32, state: State) -> Mark {
+    pub(crate) fn mark(&self, offset: u32, state: State) -> Mark {
         let state = if state == State::Before && self.counted > 0 { State::Counting } else { state };
         Mark {
             offset,
@@ -404,14 +270,7 @@ impl<E: Env> Builder<'_, E> {
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
-            FlowControl::Return => {
-                self.save_for_lookup();
-                self.hot.raw(&[0x58]); // pop rax
-                if instruction.op_count() == 1 {
-                    self.hot.lea(RSP, Memory::base(RSP, i32::from(instruction.immediate16())));
-                }
-                self.look_up();
-            }
+            FlowControl::Return => self.give_back(instruction),
         }
         Ok(true)
     }
@@ -446,138 +305,6 @@ impl<E: Env> Builder<'_, E> {
         copy[at - 1] = copy[at - 1] & 0x38 | 0x80 | register;
         copy[at..at + 4].fill(0);
         self.hot.raw(copy);
-        Ok(())
-    }
-
-    fn conditional(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
-        let target = instruction.near_branch64();
-        if instruction.is_jcc_short_or_near() {
-            // The condition is in the low half of the opcode's last byte.
-            let from_end = if instruction.is_jcc_short() { 2 } else { 5 };
-            let condition = code[code.len() - from_end] & 15;
-            return self.leave_to(&[0x0f, 0x80 | condition], target);
-        }
-        // loop, jrcxz: they reach only 127 bytes.
-        self.hot.raw(&code[..code.len() - 1]);
-        self.hot.raw(&[2]);
-        self.mark_hot(State::Counted);
-        self.hot.raw(&[0xeb, 0]);
-        let over = self.hot.bytes.len();
-        self.leave_to(&[0xe9], target)?;
-        let distance = self.hot.bytes.len() - over;
-        self.hot.bytes[over - 1] = distance as u8;
-        Ok(())
-    }
-
-    /// A direct jump: to a stub at first.
-    fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
-        let field = self.hot.patchable(opcode);
-        let stub = self.cold.here();
-        self.resolve_hot(field, stub)?;
-        let branch = self.hot.address_of(field);
-        self.exit_stub(ExitKind::Direct { branch }, target)
-    }
-
-    fn exit_stub(&mut self, kind: ExitKind, target: u64) -> Result<(), Error> {
-        let index = self.exits.len() as u32;
-        let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
-        let mark = Mark {
-            offset: self.cold.offset(),
-            instruction: index,
-            spilled: 0,
-            saved: 1 << RAX,
-            state: State::Leaving,
-            counted: 0,
-        };
-        push_mark(&mut self.cold_marks, mark);
-        let stub = self.cold.here();
-        self.cold.store(RAX, Memory::area(area::register(RAX)));
-        self.cold.constant(RAX, u64::from(id));
-        self.cold.jump_area(None, area::DISPATCH);
-        self.exits.push(Exit { kind, target, stub });
-        Ok(())
-    }
-
-    fn system_call(&mut self, next: u64) -> Result<(), Error> {
-        let field = self.hot.relative(&[0xe9]);
-        let stub = self.cold.here();
-        self.resolve_hot(field, stub)?;
-        let execute = self.hot.here();
-        self.exit_stub(ExitKind::Syscall { execute }, self.start + u64::from(self.current))?;
-        self.mark_hot(State::Before);
-        self.hot.raw(&[0x0f, 0x05]);
-        self.current = (next - self.start) as u32;
-        self.counted = 0;
-        self.mark_hot(State::AfterSyscall);
-        self.hot.constant(RCX, next);
-        self.mark_hot(State::Before);
-        self.leave_to(&[0xe9], next)
-    }
-
-    fn push_constant(&mut self, value: u64) -> Result<(), Error> {
-        if value < 1 << 31 {
-            self.hot.raw(&[0x68]);
-            self.hot.imm32(value as u32);
-            return Ok(());
-        }
-        self.cold.align(8, 0xcc);
-        let constant = self.cold.here();
-        self.cold.imm64(value);
-        let field = self.hot.relative(&[0xff, 0x35]);
-        self.resolve_hot(field, constant)
-    }
-
-    fn save_for_lookup(&mut self) {
-        self.hot.store(RAX, Memory::area(area::register(RAX)));
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
-    }
-
-    /// Goes to the translation of the program's address in rax.
-    fn look_up(&mut self) {
-        let unknown =
-            Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
-        push_mark(&mut self.hot_marks, unknown);
-        self.hot.extract(RCX, RAX, area::LOOKUP_MASK);
-        self.hot.jump_area(Some(RCX), self.config.lookup);
-    }
-
-    fn indirect(&mut self, one: &Decoded, next: u64) -> Result<(), Error> {
-        let instruction = &one.instruction;
-        self.save_for_lookup();
-        if instruction.op0_kind() == OpKind::Register {
-            let register = instruction.op0_register().number() as u8;
-            self.hot.move64(RAX, register);
-        } else if instruction.is_ip_rel_memory_operand() {
-            let target = instruction.ip_rel_memory_address();
-            let field = self.hot.relative(&[0x48, 0x8b, 0x05]);
-            if !self.hot.resolve(field, target) {
-                self.hot.bytes.truncate(field.0 - 3);
-                self.hot.constant(RAX, target);
-                self.hot.load(RAX, Memory::base(RAX, 0));
-            }
-        } else {
-            let part = |register: Register| (register != Register::None).then(|| register.number() as u8 & 15);
-            let (base, index) = (instruction.memory_base(), instruction.memory_index());
-            if instruction.memory_segment() == Register::FS {
-                self.hot.raw(&[0x64]);
-            }
-            if base.is_gpr32() || index.is_gpr32() {
-                self.hot.raw(&[0x67]);
-            }
-            let memory = Memory::Flat {
-                base: part(base),
-                index: part(index),
-                scale: instruction.memory_index_scale() as u8,
-                displacement: instruction.memory_displacement64() as i32,
-            };
-            self.hot.load(RAX, memory);
-        }
-        if instruction.flow_control() == FlowControl::IndirectCall {
-            self.push_constant(next)?;
-        }
-        self.look_up();
         Ok(())
     }
 
@@ -617,7 +344,7 @@ impl<E: Env> Builder<'_, E> {
 }
 
 /// Adds a mark, in place of one that covers nothing.
-fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
+pub(crate) fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
     if let Some(last) = marks.last_mut() {
         if last.offset == mark.offset {
             *last = mark;

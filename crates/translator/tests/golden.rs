@@ -3,73 +3,20 @@
 
 #[path = "support/assemble.rs"]
 mod assemble;
+#[path = "support/paper.rs"]
+mod paper;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-use numalens_translator::{Cache, Config, Env, Room, Shadow, Site, SiteId};
+use numalens_translator::{Cache, Config, Shadow};
+use paper::{COLD, CONFIG, HOT, Paper};
 use std::fmt::Write;
 
 const PROGRAM: u64 = 0x40_0000;
-const HOT: u64 = 0x1000_0000;
-const COLD: u64 = 0x1100_0000;
-
-struct Paper {
-    program: Vec<u8>,
-    base: u64,
-    may_change: bool,
-    sites: Vec<Site>,
-    hot: Vec<u8>,
-    cold: Vec<u8>,
-}
-
-impl Env for Paper {
-    fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
-        let code = address.checked_sub(self.base).and_then(|offset| self.program.get(offset as usize..)).unwrap_or(&[]);
-        let length = code.len().min(into.len());
-        into[..length].copy_from_slice(&code[..length]);
-        length
-    }
-
-    fn may_change(&mut self, _: u64, _: u64) -> bool {
-        self.may_change
-    }
-
-    fn new_site(&mut self, site: &Site) -> SiteId {
-        self.sites.push(*site);
-        SiteId(self.sites.len() as u32 - 1)
-    }
-
-    fn room(&mut self, _: u64) -> Option<Room> {
-        let (hot, cold) = (HOT + self.hot.len() as u64, COLD + self.cold.len() as u64);
-        Some(Room { hot, hot_size: Cache::ROOM, cold, cold_size: Cache::ROOM })
-    }
-
-    fn place(&mut self, _: &Room, hot: &[u8], cold: &[u8]) {
-        self.hot.extend_from_slice(hot);
-        self.cold.extend_from_slice(cold);
-    }
-
-    fn patch(&mut self, _: u64, _: i32) {}
-}
-
-const CONFIG: Config = Config {
-    count: true,
-    stack_operands: false,
-    stack_operations: false,
-    shadow: Shadow::At(0x7000_0000),
-    lookup: 0x20_0000,
-    lookup_bits: 18,
-    sites: 0x100_0000,
-    classes_log2: 3,
-    pages: 0x4000_0000,
-    instructions: 64,
-    side_exits: 4,
-    flags_dead_at_calls: true,
-};
 
 /// The block at the start of `text`.
 fn translate(text: &str, config: Config, base: u64, may_change: bool) -> String {
     let program = assemble::assemble(&[text]).remove(0);
-    let mut paper = Paper { program, base, may_change, sites: Vec::new(), hot: Vec::new(), cold: Vec::new() };
+    let mut paper = Paper { may_change, ..Paper::new(program, base) };
     let mut cache = Cache::new(config);
     cache.entry(&mut paper, base).expect("it can be translated");
     let mut out = String::new();

@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-event", &[]),
     ("numalens-aggregate", &[]),
     ("numalens-isa", &[]),
+    ("numalens-translator", &["numalens-isa"]),
     ("numalens-profile", &["numalens-topology"]),
     ("numalens-interpose", &["numalens-event"]),
     (
