@@ -4,7 +4,7 @@ use crate::liveness::{Live, Liveness, Window};
 use crate::{Config, Env, Error};
 use alloc::vec::Vec;
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::Usage;
+use numalens_isa::{Access, Usage, accesses};
 
 /// Bytes of one instruction at most.
 pub(crate) const LONGEST: usize = 15;
@@ -17,6 +17,8 @@ pub(crate) struct Decoded {
     pub before: Live,
     /// Where in its bytes the displacement of its memory operand is.
     pub displacement_offset: usize,
+    /// What is to be counted.
+    pub accesses: Vec<Access>,
     pub length: usize,
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut V
             instruction,
             usage: Usage::ALL,
             before: Live::ALL,
+            accesses: Vec::new(),
             displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
             length,
         });
@@ -73,8 +76,15 @@ fn ends_block(instruction: &Instruction) -> bool {
         || is_unsupported(instruction)
 }
 
-/// Fills in what each instruction uses and what is live before it. `end` follows the block.
-pub(crate) fn find_live(list: &mut [Decoded], liveness: &mut Liveness, env: &mut impl Env, end: u64, may_change: bool) {
+/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block.
+pub(crate) fn find_live(
+    config: &Config,
+    list: &mut [Decoded],
+    liveness: &mut Liveness,
+    env: &mut impl Env,
+    end: u64,
+    may_change: bool,
+) {
     let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
     else {
         return;
@@ -98,7 +108,22 @@ pub(crate) fn find_live(list: &mut [Decoded], liveness: &mut Liveness, env: &mut
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
             live = live.or(at(liveness, one.instruction.near_branch64()));
         }
-        one.usage = if is_unsupported(&one.instruction) { Usage::ALL } else { liveness.usage(&one.instruction) };
+        if !is_unsupported(&one.instruction) {
+            let info = liveness.info(&one.instruction);
+            one.usage = Usage::of(&one.instruction, info);
+            if config.count && !one.instruction.is_invalid() {
+                accesses(&one.instruction, info, |access| {
+                    let wanted = match (access.stack, access.implied) {
+                        (_, true) => config.stack_operations,
+                        (true, false) => config.stack_operands,
+                        (false, false) => true,
+                    };
+                    if wanted {
+                        one.accesses.push(access);
+                    }
+                });
+            }
+        }
         live = live.before(&one.usage);
         if may_change {
             live.registers = u16::MAX;

@@ -42,7 +42,8 @@ pub(crate) struct Field(pub usize);
 
 impl Code {
     pub fn new(base: u64) -> Self {
-        Code { base, bytes: Vec::new() }
+        // Enough for most blocks.
+        Code { base, bytes: Vec::with_capacity(1024) }
     }
 
     /// The address of what comes next.

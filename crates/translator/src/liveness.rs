@@ -5,10 +5,9 @@
 //! cautious, with one convention: flags are dead at calls and returns.
 
 use crate::Env;
-use alloc::vec;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic};
 use numalens_isa::{STATUS_FLAGS, Usage};
 
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
@@ -89,11 +88,28 @@ impl Window {
 pub(crate) struct Liveness {
     factory: InstructionInfoFactory,
     window: Window,
-    known: HashMap<u64, (Live, usize)>,
+    known: HashMap<u64, Known>,
     flags_dead_at_calls: bool,
+    /// Of one exploration; kept for their memory.
+    nodes: Vec<Node>,
+    numbers: HashMap<u64, u32>,
+    work: Vec<(u64, Edge)>,
 }
 
+/// An answer, and how many instructions it looks ahead: `EXACT` where it saw every way to its end.
+#[derive(Clone, Copy)]
+struct Known {
+    live: Live,
+    looked: usize,
+}
+
+const EXACT: usize = usize::MAX;
+
+/// From a node, through its first or second successor; `None` for the start.
+type Edge = Option<(u32, usize)>;
+
 struct Node {
+    ip: u64,
     usage: Usage,
     successors: [Option<u32>; 2],
     /// What is needed beyond, apart from the successors.
@@ -108,16 +124,20 @@ impl Liveness {
             window: Window::new(),
             known: HashMap::new(),
             flags_dead_at_calls,
+            nodes: Vec::new(),
+            numbers: HashMap::new(),
+            work: Vec::new(),
         }
     }
 
+    /// Code has changed.
     pub fn forget(&mut self) {
         self.known.clear();
         self.window.forget();
     }
 
-    pub fn usage(&mut self, instruction: &Instruction) -> Usage {
-        Usage::of(instruction, self.factory.info(instruction))
+    pub fn info(&mut self, instruction: &Instruction) -> &InstructionInfo {
+        self.factory.info(instruction)
     }
 
     /// After a call or return.
@@ -128,72 +148,93 @@ impl Liveness {
     /// What is needed at `ip`.
     pub fn at(&mut self, env: &mut impl Env, ip: u64, in_loop: bool) -> Live {
         let budget = if in_loop { AHEAD_IN_LOOPS } else { AHEAD };
-        if let Some(&(live, looked)) = self.known.get(&ip)
-            && looked >= budget
+        if let Some(known) = self.known.get(&ip)
+            && known.looked >= budget
         {
-            return live;
+            return known.live;
         }
-        let mut nodes = self.explore(env, ip, budget);
-        fixpoint(&mut nodes);
-        let live = nodes.first().map_or(Live::ALL, |node| node.live);
+        let whole = self.explore(env, ip, budget);
+        fixpoint(&mut self.nodes);
         if self.known.len() >= REMEMBERED {
             self.known.clear();
         }
-        self.known.insert(ip, (live, budget));
-        live
+        // Each node is an answer of its own, the better the earlier it was seen.
+        for (number, node) in self.nodes.iter().enumerate() {
+            let looked = if whole { EXACT } else { budget - number };
+            let known = self.known.entry(node.ip).or_insert(Known { live: node.live, looked });
+            if known.looked < looked {
+                *known = Known { live: node.live, looked };
+            }
+        }
+        self.nodes.first().map_or(Live::ALL, |node| node.live)
     }
 
-    fn explore(&mut self, env: &mut impl Env, start: u64, budget: usize) -> Vec<Node> {
-        let mut nodes: Vec<Node> = Vec::with_capacity(budget);
-        let mut numbers: HashMap<u64, u32> = HashMap::with_capacity(budget);
-        // Where to look, and whose successor it is.
-        let mut work: Vec<(u64, Option<(u32, usize)>)> = vec![(start, None)];
-        let mut next = 0;
-        while let Some(&(mut ip, mut from)) = work.get(next) {
-            next += 1;
+    /// Fills `nodes` from `start` on. `true` when every way was followed to an end.
+    fn explore(&mut self, env: &mut impl Env, start: u64, budget: usize) -> bool {
+        self.nodes.clear();
+        self.numbers.clear();
+        self.work.clear();
+        self.work.push((start, None));
+        let mut whole = true;
+        while let Some((mut ip, mut from)) = self.work.pop() {
             loop {
-                let connect = |nodes: &mut Vec<Node>, to: Option<u32>| {
-                    if let Some((node, slot)) = from {
-                        match to {
-                            Some(to) => nodes[node as usize].successors[slot] = Some(to),
-                            None => nodes[node as usize].beyond = Live::ALL,
-                        }
-                    }
-                };
-                if let Some(&number) = numbers.get(&ip) {
-                    connect(&mut nodes, Some(number));
+                if let Some(&number) = self.numbers.get(&ip) {
+                    self.connect(from, number);
                     break;
                 }
-                let instruction = if nodes.len() < budget { self.window.instruction(env, ip) } else { None };
+                // An answer that is as good as what would be found now.
+                if from.is_some()
+                    && let Some(&Known { live, looked }) = self.known.get(&ip)
+                    && looked >= budget - self.nodes.len().min(budget)
+                {
+                    whole &= looked == EXACT;
+                    self.end(from, live);
+                    break;
+                }
+                let instruction = if self.nodes.len() < budget { self.window.instruction(env, ip) } else { None };
                 let Some(instruction) = instruction else {
-                    connect(&mut nodes, None);
+                    whole = false;
+                    self.end(from, Live::ALL);
                     break;
                 };
-                let number = nodes.len() as u32;
-                connect(&mut nodes, Some(number));
-                numbers.insert(ip, number);
+                let number = self.nodes.len() as u32;
+                self.connect(from, number);
+                self.numbers.insert(ip, number);
                 let usage = Usage::of(&instruction, self.factory.info(&instruction));
-                nodes.push(Node { usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
+                self.nodes.push(Node { ip, usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
                 from = Some((number, 0));
                 match instruction.flow_control() {
                     FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => ip = instruction.next_ip(),
                     FlowControl::UnconditionalBranch => ip = instruction.near_branch64(),
                     FlowControl::ConditionalBranch => {
-                        work.push((instruction.near_branch64(), Some((number, 1))));
+                        self.work.push((instruction.near_branch64(), Some((number, 1))));
                         ip = instruction.next_ip();
                     }
                     FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => {
-                        nodes[number as usize].beyond = self.at_call();
+                        self.end(from, self.at_call());
                         break;
                     }
                     _ => {
-                        nodes[number as usize].beyond = Live::ALL;
+                        self.end(from, Live::ALL);
                         break;
                     }
                 }
             }
         }
-        nodes
+        whole
+    }
+
+    fn connect(&mut self, from: Edge, to: u32) {
+        if let Some((node, slot)) = from {
+            self.nodes[node as usize].successors[slot] = Some(to);
+        }
+    }
+
+    fn end(&mut self, from: Edge, live: Live) {
+        if let Some((node, _)) = from {
+            let beyond = &mut self.nodes[node as usize].beyond;
+            *beyond = beyond.or(live);
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::liveness::Liveness;
 use crate::scratch::Scratch;
 use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
 use alloc::vec::Vec;
-use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, Register};
-use numalens_isa::{Access, accesses};
+use iced_x86::{FlowControl, Mnemonic, Register};
+use numalens_isa::Access;
 
 /// A block in the making.
 pub(crate) struct Builder<'a, E: Env> {
@@ -47,7 +47,7 @@ pub(crate) fn translate(
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
     let may_change = env.may_change(ip, end);
-    find_live(&mut list, liveness, env, end, may_change);
+    find_live(config, &mut list, liveness, env, end, may_change);
     let mut builder = Builder {
         config,
         env,
@@ -67,7 +67,6 @@ pub(crate) fn translate(
         current: 0,
         counted: 0,
     };
-    let mut factory = InstructionInfoFactory::new();
     builder.mark_hot(State::Before);
     if may_change {
         builder.compare_code(&bytes)?;
@@ -77,7 +76,7 @@ pub(crate) fn translate(
         let at = (one.instruction.ip() - ip) as usize;
         let code = &bytes[at..at + one.length];
         builder.begin(number, one);
-        closed = builder.instruction(&mut factory, one, code)?;
+        closed = builder.instruction(one, code)?;
     }
     if !closed {
         builder.current = (end - ip) as u32;
@@ -168,7 +167,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
-    fn instruction(&mut self, factory: &mut InstructionInfoFactory, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+    fn instruction(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
             self.scratch.restore(&mut self.hot, u16::MAX);
@@ -184,24 +183,16 @@ impl<E: Env> Builder<'_, E> {
             return Ok(true);
         }
         let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
-        let mut list: Vec<Access> = Vec::new();
-        if self.config.count {
-            accesses(instruction, factory.info(instruction), |access| list.push(access));
-            list.retain(|access| match (access.stack, access.implied) {
-                (_, true) => self.config.stack_operations,
-                (true, false) => self.config.stack_operands,
-                (false, false) => true,
-            });
-        }
+        let list = &one.accesses;
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
         self.scratch.restore(&mut self.hot, needs);
         self.mark_hot(State::Before);
         if list.first().is_some_and(|access| access.shape == Shape::String) {
-            self.string(one, code, &list)?;
+            self.string(one, code, list)?;
             return Ok(false);
         }
-        for access in &list {
+        for access in list {
             self.count_access(instruction, access, one.before)?;
             self.counted = self.counted.saturating_add(1);
             self.mark_hot(State::Counting);
