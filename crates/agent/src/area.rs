@@ -31,8 +31,6 @@ pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
 pub const SITES: u64 = 0x40_0000;
 /// Bytes that site counters may take: what follows must stay within reach of a displacement.
 const MOST_SITE_BYTES: u64 = 1 << 30;
-/// Areas are searched from here on: 2 GB around any module are for code.
-const HINT: u64 = 0x1200_0000_0000;
 
 /// Our own fields in the fixed part.
 pub mod own {
@@ -96,7 +94,7 @@ impl Area {
     /// # Errors
     /// The kernel's: no address space or memory.
     pub fn new(layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<Self, Errno> {
-        let base = sys::map_private(HINT, layout.bytes(), raw::PROT_NONE)?;
+        let base = sys::map_private(layout.bytes(), raw::PROT_NONE)?;
         let area = Area(base);
         if let Err(error) = area.fill(layout, session, process, thread) {
             sys::unmap(base, layout.bytes());
@@ -143,8 +141,8 @@ impl Area {
         let pages = thread.offset() + exact::thread::PAGES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
         unsafe {
-            sys::map_shared(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
-            sys::map_shared(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
+            sys::map_shared_over(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
+            sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
         }
         Ok(())
     }

@@ -21,8 +21,6 @@ pub const FAILED: i32 = 125;
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
 /// displacement, and heaps of programs at fixed addresses have the room below.
 const SHADOW_AT: u64 = 0x7fff_f000;
-/// Where it goes when there is something already.
-const SHADOW_HINT: u64 = 0x1400_0000_0000;
 
 /// What the injector put into the registers.
 #[derive(Clone, Debug)]
@@ -100,7 +98,7 @@ fn map_shadow() -> Result<(ShadowPlace, u64), Errno> {
     if let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, protection) {
         return Ok((ShadowPlace::At(at as u32), at));
     }
-    sys::map_private(SHADOW_HINT, SHADOW_BYTES, protection).map(|at| (ShadowPlace::FromArea, at))
+    sys::map_private(SHADOW_BYTES, protection).map(|at| (ShadowPlace::FromArea, at))
 }
 
 /// The program's mappings at its start: all but our own.

@@ -15,8 +15,9 @@ use numalens_event::exact;
 use numalens_isa::Kind;
 use numalens_translator::{Address, Cache, Env, Room, Shape, Site, SiteId};
 
-/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold.
-const ARENA: u64 = 128 << 20;
+/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
+/// one (runtimes reserve gigabytes around their code), a smaller one does.
+const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
 /// Farthest that an arena may be from code: its data must be within 2 GiB too.
 const REACH: u64 = 0x5800_0000;
 /// Arenas for code below 2 GiB end here at the latest.
@@ -27,17 +28,18 @@ const STEP: u64 = 0x0200_0000;
 
 struct Arena {
     start: u64,
+    bytes: u64,
     hot: u64,
     cold: u64,
 }
 
 impl Arena {
     fn middle(&self) -> u64 {
-        self.start + ARENA / 2
+        self.start + self.bytes / 2
     }
 
     fn end(&self) -> u64 {
-        self.start + ARENA
+        self.start + self.bytes
     }
 
     fn reaches(&self, ip: u64) -> bool {
@@ -103,17 +105,8 @@ impl World {
         if found.is_some() {
             return found;
         }
-        let base = ip & !(STEP - 1);
-        let below = (0..).map(|step| base.checked_sub(FIRST_DISTANCE + step * STEP + ARENA));
-        let below = below.take_while(|at| at.is_some_and(|at| ip - at < REACH)).flatten();
-        let above = (0..).map(|step| base + FIRST_DISTANCE + step * STEP).take_while(|at| at + ARENA - ip < REACH);
-        let low = (0..).map(|step| LOW_END - ARENA - step * STEP).take_while(|&at| at > ip && at > STEP);
-        let candidates: Vec<u64> = if ip < 1 << 31 { low.chain(below).collect() } else { below.chain(above).collect() };
-        let start = candidates.into_iter().find(|&at| {
-            let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
-            at >= 0x10_0000 && sys::map_private_at(at, ARENA, protection).is_ok()
-        })?;
-        self.arenas.push(Arena { start, hot: start, cold: start + ARENA / 2 });
+        let (start, bytes) = ARENA_SIZES.into_iter().find_map(|bytes| Some((free_range(ip, bytes)?, bytes)))?;
+        self.arenas.push(Arena { start, bytes, hot: start, cold: start + bytes / 2 });
         Some(self.arenas.len() - 1)
     }
 
@@ -127,6 +120,28 @@ impl World {
         }
         readable
     }
+}
+
+/// Maps an arena of so many bytes where it reaches `ip`.
+fn free_range(ip: u64, bytes: u64) -> Option<u64> {
+    let base = ip & !(STEP - 1);
+    let step = STEP.min(bytes);
+    let below = |distance: u64| base.checked_sub(distance + bytes).filter(|&at| ip - at < REACH);
+    let above = |distance: u64| Some(base + distance).filter(|&at| at + bytes - ip < REACH);
+    let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);
+    let near = || (step..FIRST_DISTANCE).rev().step_by(step as usize);
+    let low = (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
+    let is_low = ip < 1 << 31;
+    let candidates = low
+        .filter(|_| is_low)
+        .chain(far().filter_map(below))
+        .chain(far().filter_map(above))
+        .chain(near().filter_map(below))
+        .chain(near().filter_map(above));
+    let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+    candidates
+        .map(|at| at & !(PAGE - 1))
+        .find(|&at| at >= 0x10_0000 && sys::map_private_at(at, bytes, protection).is_ok())
 }
 
 impl Env for World {

@@ -17,8 +17,6 @@ const SMALLEST: usize = 16;
 const CLASSES: usize = 4 * 11 + 1;
 /// Memory is taken from the kernel in pieces of this size.
 const PIECE: u64 = 1 << 20;
-/// Where the heap would like to be: away from everything that loaders and runtimes use.
-const HINT: u64 = 0x1100_0000_0000;
 
 /// The heap.
 pub struct Heap {
@@ -30,7 +28,6 @@ struct State {
     free: [*mut u8; CLASSES],
     next: u64,
     end: u64,
-    hint: u64,
 }
 
 // SAFETY: the pointers are to memory that belongs to the heap.
@@ -52,7 +49,7 @@ const fn class_of(size: usize) -> (usize, usize) {
 impl Heap {
     /// An empty heap.
     pub const fn new() -> Self {
-        Heap { state: Lock::new(State { free: [null_mut(); CLASSES], next: 0, end: 0, hint: HINT }) }
+        Heap { state: Lock::new(State { free: [null_mut(); CLASSES], next: 0, end: 0 }) }
     }
 
     /// Keeps everybody out while the process forks.
@@ -87,10 +84,9 @@ impl State {
         // Blocks of a power of two are aligned to their size as long as all of their piece are; others to 16 bytes.
         let at = self.next.next_multiple_of(if bytes.is_power_of_two() { bytes as u64 } else { SMALLEST as u64 });
         if at + bytes as u64 > self.end {
-            let Ok(piece) = sys::map_private(self.hint, PIECE, raw::PROT_READ | raw::PROT_WRITE) else {
+            let Ok(piece) = sys::map_private(PIECE, raw::PROT_READ | raw::PROT_WRITE) else {
                 return null_mut();
             };
-            self.hint = piece + PIECE;
             self.end = piece + PIECE;
             self.next = piece;
             return self.take(class, bytes);
@@ -114,7 +110,10 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let bytes = needed(layout);
         if bytes > LARGEST {
-            let at = if layout.align() as u64 > PAGE { Err(sys::Errno(0)) } else { self.large(bytes) };
+            if layout.align() as u64 > PAGE {
+                return null_mut();
+            }
+            let at = sys::map_private(pages(bytes), raw::PROT_READ | raw::PROT_WRITE);
             return at.map_or(null_mut(), |at| at as *mut u8);
         }
         let (class, bytes) = class_of(bytes);
@@ -139,9 +138,11 @@ unsafe impl GlobalAlloc for Heap {
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         let (old_bytes, new_bytes) = (needed(layout), needed(new));
         if old_bytes > LARGEST && new_bytes > LARGEST {
-            // SAFETY: a mapping of our own, which moves with its contents.
-            let moved =
-                unsafe { call!(__NR_mremap, block, pages(old_bytes), pages(new_bytes), raw::MREMAP_MAYMOVE) };
+            // The kernel would move it to where libraries are: the place is reserved first.
+            let flags = raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED;
+            let Ok(to) = sys::map_private(pages(new_bytes), raw::PROT_NONE) else { return null_mut() };
+            // SAFETY: a mapping of our own, which moves with its contents to a reservation of our own.
+            let moved = unsafe { call!(__NR_mremap, block, pages(old_bytes), pages(new_bytes), flags, to) };
             return moved.map_or(null_mut(), |at| at as *mut u8);
         }
         if old_bytes <= LARGEST && new_bytes <= LARGEST && class_of(old_bytes) == class_of(new_bytes) {
@@ -156,17 +157,6 @@ unsafe impl GlobalAlloc for Heap {
             }
             to
         }
-    }
-}
-
-impl Heap {
-    fn large(&self, bytes: usize) -> Result<u64, sys::Errno> {
-        let hint = {
-            let mut state = self.state.lock();
-            state.hint += pages(bytes);
-            state.hint - pages(bytes)
-        };
-        sys::map_private(hint, pages(bytes), raw::PROT_READ | raw::PROT_WRITE)
     }
 }
 

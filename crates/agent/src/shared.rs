@@ -27,11 +27,9 @@ impl Session {
     /// # Errors
     /// The kernel's; `Errno(0)` when it is not a session file of this version.
     pub fn open(descriptor: i32) -> Result<Self, Errno> {
-        // SAFETY: nothing is replaced.
-        let header = unsafe { sys::map_shared(0, exact::IMAGE_OFFSET, descriptor, 0) }?;
+        let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
         let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
-        // SAFETY: as above.
-        let directory = unsafe { sys::map_shared(0, bytes, descriptor, exact::DIRECTORY_OFFSET) }?;
+        let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
         let session = Session { descriptor, header, directory };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
         if found == (exact::MAGIC, exact::VERSION) { Ok(session) } else { Err(Errno(0)) }
@@ -127,8 +125,7 @@ impl ProcessMemory {
     pub fn map(session: &Session, extent: Extent) -> Result<Self, Errno> {
         let mut at = [0; 4];
         for (at, (offset, bytes)) in at.iter_mut().zip(PIECES) {
-            // SAFETY: nothing is replaced.
-            *at = unsafe { sys::map_shared(0, bytes, session.descriptor, extent.offset() + offset) }?;
+            *at = sys::map_shared(bytes, session.descriptor, extent.offset() + offset)?;
         }
         let [header, log, sites, pages] = at;
         let memory = ProcessMemory { extent, header, log, sites, pages };
@@ -147,7 +144,7 @@ impl ProcessMemory {
         let at = [self.header, self.log, self.sites, self.pages];
         for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {
             // SAFETY: replaces mappings of our own, of the same length.
-            unsafe { sys::map_shared(at, bytes, session.descriptor, extent.offset() + offset) }?;
+            unsafe { sys::map_shared_over(at, bytes, session.descriptor, extent.offset() + offset) }?;
         }
         self.extent = extent;
         let header = self.header();
@@ -219,7 +216,7 @@ pub fn write_lookup_pattern(session: &Session, process: Extent, bytes: u64, miss
     let offset = process.offset() + exact::process::LOOKUP;
     // SAFETY: a mapping of our own, filled and given back.
     unsafe {
-        let at = sys::map_shared(0, bytes, session.descriptor, offset)?;
+        let at = sys::map_shared(bytes, session.descriptor, offset)?;
         let populated = call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE);
         let _ = populated;
         core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize).fill(miss);

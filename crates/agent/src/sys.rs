@@ -4,6 +4,7 @@
 //! executed in the code cache, after [`crate::syscalls`] has looked at them.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 pub use linux_raw_sys::general as raw;
 
 /// An error number of the kernel.
@@ -54,8 +55,18 @@ pub const PAGE: u64 = 4096;
 /// The end of a program's address space.
 pub const USER_END: u64 = 1 << 47;
 
-/// Reserves or allocates memory without a file, anywhere near `hint` (0: anywhere).
-pub fn map_private(hint: u64, bytes: u64, protection: u32) -> Result<u64, Errno> {
+/// Where memory of the agent's is to go: away from everything that programs use, and nothing twice. Where a hint is taken,
+/// the kernel would choose the 2 GB around the libraries, which are for code.
+static NEXT_HINT: AtomicU64 = AtomicU64::new(0x1100_0000_0000);
+
+fn hint(bytes: u64) -> u64 {
+    const APART: u64 = 2 << 20;
+    NEXT_HINT.fetch_add(bytes.next_multiple_of(APART) + APART, Ordering::Relaxed)
+}
+
+/// Reserves or allocates memory without a file, far away from the program's.
+pub fn map_private(bytes: u64, protection: u32) -> Result<u64, Errno> {
+    let hint = hint(bytes);
     let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
     // SAFETY: without MAP_FIXED nothing that exists is touched.
     unsafe { call!(__NR_mmap, hint, bytes, protection, flags, u64::MAX, 0) }
@@ -74,12 +85,20 @@ pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, 
     Err(Errno(linux_raw_sys::errno::EEXIST as i32))
 }
 
-/// Maps a piece of a file, shared; in place of whatever is at `address` when it is not 0.
+/// Maps a piece of a file, shared, far away from the program's memory.
+pub fn map_shared(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
+    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE;
+    let protection = raw::PROT_READ | raw::PROT_WRITE;
+    // SAFETY: without MAP_FIXED nothing that exists is touched.
+    unsafe { call!(__NR_mmap, hint(bytes), bytes, protection, flags, descriptor, offset) }
+}
+
+/// The same at `address`, in place of whatever is there.
 ///
 /// # Safety
-/// What `address` replaces, if not 0, must be the agent's own.
-pub unsafe fn map_shared(address: u64, bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
-    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | if address == 0 { 0 } else { raw::MAP_FIXED };
+/// What it replaces must be the agent's own.
+pub unsafe fn map_shared_over(address: u64, bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
+    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | raw::MAP_FIXED;
     let protection = raw::PROT_READ | raw::PROT_WRITE;
     // SAFETY: the caller's promise.
     unsafe { call!(__NR_mmap, address, bytes, protection, flags, descriptor, offset) }

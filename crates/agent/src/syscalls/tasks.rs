@@ -235,7 +235,7 @@ pub fn execute(
         parent: memory.extent.0,
         or_kill: false,
     };
-    let Ok(stack) = sys::map_private(0x1300_0000_0000, 2 * HELPER_STACK, raw::PROT_READ | raw::PROT_WRITE) else {
+    let Ok(stack) = sys::map_private(2 * HELPER_STACK, raw::PROT_READ | raw::PROT_WRITE) else {
         return Verdict::Done(errno(linux_raw_sys::errno::ENOMEM));
     };
     let errand = Errand {
