@@ -5,6 +5,7 @@ use crate::emit::{Code, Memory, RAX, RCX};
 use crate::liveness::Liveness;
 use crate::translate::translate;
 use crate::{BlockId, Config, Env, Error, ExitId, area};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -48,7 +49,8 @@ pub struct Landing {
 pub struct Cache {
     config: Config,
     liveness: Liveness,
-    blocks: Vec<Block>,
+    /// `None`: evicted.
+    blocks: Vec<Option<Box<Block>>>,
     by_ip: HashMap<u64, BlockId>,
     by_page: HashMap<u64, Vec<BlockId>>,
     /// Which block an exit belongs to.
@@ -61,7 +63,7 @@ pub struct Cache {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Block(BlockId),
-    Landing,
+    Landing(BlockId),
 }
 
 /// Bytes of the code of a landing, at most.
@@ -100,8 +102,27 @@ impl Cache {
 
     /// The address in the cache of the block at `ip`, translated if there is none.
     pub fn entry(&mut self, env: &mut impl Env, ip: u64) -> Result<u64, Error> {
-        let id = self.block(env, ip)?;
-        Ok(self.blocks[id.0 as usize].entry)
+        self.block(env, ip).map(|id| self.entry_of(id))
+    }
+
+    fn get(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(id.0 as usize)?.as_deref()
+    }
+
+    fn get_mut(&mut self, id: BlockId) -> Option<&mut Block> {
+        self.blocks.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// Of a block that is there.
+    fn entry_of(&self, id: BlockId) -> u64 {
+        self.get(id).map_or(0, |block| block.entry)
+    }
+
+    /// An exit, with the block that it belongs to.
+    fn exit(&self, id: ExitId) -> Option<(&Block, Exit)> {
+        let block = self.get(*self.exits.get(id.0 as usize)?)?;
+        let exit = block.exits.get((id.0 - block.first_exit.0) as usize)?;
+        Some((block, *exit))
     }
 
     fn block(&mut self, env: &mut impl Env, ip: u64) -> Result<BlockId, Error> {
@@ -125,15 +146,13 @@ impl Cache {
         if block.cold.1 > 0 {
             self.cold.insert(block.cold.0, id);
         }
-        self.blocks.push(block);
+        self.blocks.push(Some(Box::new(block)));
         Ok(id)
     }
 
     /// What an exit wants. Links it, where it is a jump, so that it does not come again.
     pub fn leave(&mut self, env: &mut impl Env, id: ExitId) -> Result<Leave, Error> {
-        let owner = self.exits[id.0 as usize];
-        let block = &self.blocks[owner.0 as usize];
-        let Exit { kind, target, .. } = block.exits[(id.0 - block.first_exit.0) as usize];
+        let (block, Exit { kind, target, .. }) = self.exit(id).ok_or(Error::NoExit(id))?;
         match kind {
             ExitKind::Unsupported => Ok(Leave::Unsupported { ip: target }),
             // The only system call of a block is its last instruction.
@@ -144,13 +163,15 @@ impl Cache {
                 self.entry(env, target).map(Leave::Enter)
             }
             ExitKind::Direct { branch } => {
+                let dead = block.dead;
                 let to = self.block(env, target)?;
-                let entry = self.blocks[to.0 as usize].entry;
-                let distance = entry.wrapping_sub(branch + 4) as i64;
+                let entry = self.entry_of(to);
                 // A dead block is not entered any more, and its code may be gone soon.
-                if let (Ok(short), false) = (i32::try_from(distance), self.blocks[owner.0 as usize].dead) {
+                if let (Ok(short), false) = (i32::try_from(entry.wrapping_sub(branch + 4) as i64), dead) {
                     env.patch(branch, short);
-                    self.blocks[to.0 as usize].incoming.push(id);
+                    if let Some(to) = self.get_mut(to) {
+                        to.incoming.push(id);
+                    }
                 }
                 Ok(Leave::Enter(entry))
             }
@@ -160,9 +181,8 @@ impl Cache {
     /// Where an indirect jump to `ip` goes.
     pub fn landing(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
         let id = self.block(env, ip)?;
-        let block = &self.blocks[id.0 as usize];
-        let entry = block.entry;
-        if let Some(checked) = block.landing {
+        let entry = self.entry_of(id);
+        if let Some(checked) = self.get(id).and_then(|block| block.landing) {
             return Ok(Landing { checked, entry });
         }
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
@@ -183,8 +203,10 @@ impl Cache {
         }
         code.align(16, 0xcc);
         env.place(&room, &code.bytes, &[]);
-        self.blocks[id.0 as usize].landing = Some(room.hot);
-        self.hot.insert(room.hot, Place::Landing);
+        self.hot.insert(room.hot, Place::Landing(id));
+        if let Some(block) = self.get_mut(id) {
+            block.landing = Some(room.hot);
+        }
         Ok(Landing { checked: room.hot, entry })
     }
 
@@ -210,34 +232,75 @@ impl Cache {
         }
     }
 
-    /// `true` when the block is dead.
+    /// `true` when the block is dead or gone.
     fn kill_if_within(&mut self, env: &mut impl Env, id: BlockId, range: &Range<u64>) -> bool {
-        let block = &mut self.blocks[id.0 as usize];
-        if block.dead {
-            return true;
+        match self.get(id) {
+            Some(block) if !block.dead && (block.end <= range.start || range.end <= block.ip) => false,
+            Some(block) if !block.dead => {
+                self.kill(env, id);
+                true
+            }
+            _ => true,
         }
-        if block.end <= range.start || range.end <= block.ip {
-            return false;
-        }
+    }
+
+    /// Has nothing go to a block any more.
+    fn kill(&mut self, env: &mut impl Env, id: BlockId) {
+        let Some(block) = self.get_mut(id) else { return };
         block.dead = true;
         let incoming = core::mem::take(&mut block.incoming);
-        if self.by_ip.get(&block.ip) == Some(&id) {
-            self.by_ip.remove(&block.ip);
+        let (ip, landing) = (block.ip, block.landing);
+        if self.by_ip.get(&ip) == Some(&id) {
+            self.by_ip.remove(&ip);
         }
-        if let Some(landing) = block.landing {
+        if let Some(landing) = landing {
             // An address that no jump can have.
             env.patch(landing + 6, i32::MIN + 1);
         }
         for exit in incoming {
-            let block = &self.blocks[self.exits[exit.0 as usize].0 as usize];
-            let Exit { kind, stub, .. } = block.exits[(exit.0 - block.first_exit.0) as usize];
-            if let ExitKind::Direct { branch } = kind
-                && let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64)
-            {
+            let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
+            if let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64) {
                 env.patch(branch, short);
             }
         }
-        true
+    }
+
+    /// Forgets every translation whose code lies in `range` of the cache, whose bytes can then be used again. Before: no thread is inside.
+    /// After: the lookup tables of the threads must not name anything in `range`. Both halves of a room belong together: `range` holds
+    /// both or none.
+    pub fn evict(&mut self, env: &mut impl Env, range: Range<u64>) {
+        let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
+        for (start, place) in places {
+            self.hot.remove(&start);
+            match place {
+                Place::Landing(id) => {
+                    if let Some(block) = self.get_mut(id) {
+                        block.landing = None;
+                    }
+                }
+                Place::Block(id) => self.evict_block(env, id),
+            }
+        }
+    }
+
+    fn evict_block(&mut self, env: &mut impl Env, id: BlockId) {
+        self.kill(env, id);
+        let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.cold.remove(&block.cold.0);
+        for page in block.ip / PAGE..=(block.end - 1) / PAGE {
+            if let Some(blocks) = self.by_page.get_mut(&page) {
+                blocks.retain(|&other| other != id);
+            }
+        }
+        // Its jumps are no jumps any more: their targets must not patch them.
+        let exits = block.first_exit.0..block.first_exit.0 + block.exits.len() as u32;
+        for exit in &block.exits {
+            if let Some(&target) = self.by_ip.get(&exit.target)
+                && let Some(target) = self.get_mut(target)
+            {
+                target.incoming.retain(|incoming| !exits.contains(&incoming.0));
+            }
+        }
     }
 
     /// What stands at an address in the cache.
@@ -245,19 +308,19 @@ impl Cache {
         if let Some((&start, &place)) = self.hot.range(..=address).next_back() {
             match place {
                 Place::Block(id) => {
-                    if let Some(position) = self.blocks[id.0 as usize].locate(address) {
+                    if let Some(position) = self.get(id).and_then(|block| block.locate(address)) {
                         return Some(position);
                     }
                 }
-                Place::Landing if address - start < LANDING => {
+                Place::Landing(_) if address - start < LANDING => {
                     let saved = 1 << RAX | 1 << RCX;
                     let (counted, sites) = (&[][..], &[][..]);
                     return Some(Position { ip: 0, state: State::Leaving, spilled: 0, saved, counted, sites });
                 }
-                Place::Landing => {}
+                Place::Landing(_) => {}
             }
         }
         let (_, &id) = self.cold.range(..=address).next_back()?;
-        self.blocks[id.0 as usize].locate(address)
+        self.get(id)?.locate(address)
     }
 }

@@ -1,5 +1,6 @@
 //! Why there is no translation.
 
+use crate::ExitId;
 use core::fmt;
 
 /// Why there is no translation.
@@ -26,6 +27,8 @@ pub enum Error {
     },
     /// The site's counters would lie beyond 2 GiB from GS, or two billion exits have been used up.
     TooMany,
+    /// There is no such exit: its block was evicted while a thread was inside, or the number is made up.
+    NoExit(ExitId),
 }
 
 impl fmt::Display for Error {
@@ -36,6 +39,7 @@ impl fmt::Display for Error {
             Error::OutOfReach { ip, target } => {
                 write!(f, "the code cache near {ip:#x} is more than 2 GiB away from {target:#x}")
             }
+            Error::NoExit(id) => write!(f, "exit {} of the code cache is not there any more", id.0),
             Error::TooMany => write!(f, "too many sites or exits for the tables"),
         }
     }

@@ -219,3 +219,31 @@ fn blocks_that_are_invalid_are_not_entered_again() {
     machine.cache.invalidate(&mut machine.world, at + called..at + called + 1);
     assert_eq!(machine.run_translated(&start).general[3], 2);
 }
+
+#[test]
+fn evicted_code_is_translated_anew() {
+    let text = "
+        xor ebx, ebx
+    1:  lea rax, [rip + 2f]
+        call rax
+        call 2f
+        dec rcx
+        jnz 1b
+        jmp 3f
+    2:  add rbx, [rdi]
+        ret
+    3:  nop";
+    let mut machine = Machine::new(Options { low_shadow: false, instructions: 3, ..Options::default() });
+    machine.load(&assemble(&[text])[0]);
+    let start = registers(&machine);
+    let native = machine.run_native(&start);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    let (blocks, _) = machine.cache.size();
+    machine.evict();
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    assert_eq!(machine.cache.size().0, 2 * blocks);
+    // What was evicted is not patched any more, and what came after still is.
+    let program = machine.program_address();
+    machine.cache.invalidate(&mut machine.world, program..program + 4096);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+}

@@ -251,6 +251,17 @@ impl Machine {
         }
     }
 
+    /// Empties the code cache and fills it with traps.
+    pub fn evict(&mut self) {
+        let base = self.world.arena.address();
+        self.cache.evict(&mut self.world, base..base + ARENA as u64);
+        self.world.arena.bytes_mut().fill(0xcc);
+        (self.world.hot, self.world.cold) = (0, ARENA / 2);
+        for entry in 0..1 << LOOKUP_BITS {
+            self.area.set(LOOKUP as usize + 8 * entry, switch::lookup_miss as *const () as u64);
+        }
+    }
+
     /// A new machine in the place of one whose tables are nearly used up.
     pub fn renew_if_full(self: &mut Box<Self>, options: Options) {
         let world = &self.world;
