@@ -123,7 +123,6 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> Maps {
 
 /// Tells the collector about a mapping.
 pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
-    let words =
-        [mapping.start, mapping.end, offset, u64::from(mapping.protection), u64::from(mapping.shared)];
+    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), u64::from(mapping.shared)];
     memory.log(log::MAPPED, &words, name);
 }

@@ -130,7 +130,8 @@ fn free_range(ip: u64, bytes: u64) -> Option<u64> {
     let above = |distance: u64| Some(base + distance).filter(|&at| at + bytes - ip < REACH);
     let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);
     let near = || (step..FIRST_DISTANCE).rev().step_by(step as usize);
-    let low = (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
+    let low =
+        (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
     let is_low = ip < 1 << 31;
     let candidates = low
         .filter(|_| is_low)

@@ -137,11 +137,8 @@ pub fn enter_at_exec(pid: i32, plan: &Plan) -> Result<(), InjectError> {
             break;
         }
         let signal = if event == 0 && stop != SYSCALL_STOP { stop } else { 0 };
-        let how = if event == pt::PTRACE_EVENT_STOP as i32 && stop != SIGTRAP {
-            pt::PTRACE_LISTEN
-        } else {
-            pt::PTRACE_CONT
-        };
+        let how =
+            if event == pt::PTRACE_EVENT_STOP as i32 && stop != SIGTRAP { pt::PTRACE_LISTEN } else { pt::PTRACE_CONT };
         tracee.request("continue", how, signal as u64)?;
     }
     let done = tracee.enter(plan);

@@ -42,8 +42,7 @@ impl<T> Lock<T> {
         }
         while self.word.swap(WAITED_FOR, Ordering::Acquire) != FREE {
             // SAFETY: the word lives as long as the lock.
-            let _ =
-                unsafe { call!(__NR_futex, self.word.as_ptr(), FUTEX_WAIT | FUTEX_PRIVATE, WAITED_FOR, 0, 0, 0) };
+            let _ = unsafe { call!(__NR_futex, self.word.as_ptr(), FUTEX_WAIT | FUTEX_PRIVATE, WAITED_FOR, 0, 0, 0) };
         }
         Guard { lock: self }
     }

@@ -80,7 +80,10 @@ unsafe fn follow(folder: i32, path: *const u8, flags: u32) -> Result<(), Option<
 /// # Safety
 /// `path` is NUL-terminated.
 unsafe fn look(folder: i32, path: *const u8, flags: u32, head: &mut [u8; HEAD]) -> Result<usize, Option<Obstacle>> {
-    let open = raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { raw::O_NOFOLLOW } else { 0 };
+    let open = raw::O_RDONLY
+        | raw::O_CLOEXEC
+        | raw::O_NONBLOCK
+        | if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { raw::O_NOFOLLOW } else { 0 };
     // SAFETY: the caller's promise; a descriptor of our own, closed below. An empty path stands for `folder` itself.
     unsafe {
         let itself = flags & raw::AT_EMPTY_PATH != 0 && *path == 0;

@@ -162,9 +162,9 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             }
             Verdict::Continue(address) => address,
         },
-        Ok(Leave::Unsupported { ip }) => {
-            give_up(format_args!("the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"))
-        }
+        Ok(Leave::Unsupported { ip }) => give_up(format_args!(
+            "the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"
+        )),
         Err(error) => cannot_go_on(thread, error),
     }
 }

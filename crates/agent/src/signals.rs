@@ -40,8 +40,7 @@ const SIGFPE: u32 = raw::SIGFPE;
 const SIGILL: u32 = raw::SIGILL;
 const SIGSYS: u32 = raw::SIGSYS;
 /// Blocked while a signal is kept: all but what faults, steps and kills raise.
-const ALL_BUT_FAULTS: u64 =
-    !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGSYS));
+const ALL_BUT_FAULTS: u64 = !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGSYS));
 const TRAP_FLAG: u64 = 0x100;
 /// Cleared for a handler: direction, trap, resume.
 const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
@@ -624,7 +623,8 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     for site in sites {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
         let Some(address) = crate::code::effective_address(&known, &registers) else { continue };
-        let run = Run { site: numalens_translator::SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg() };
+        let run =
+            Run { site: numalens_translator::SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg() };
         if let Some(entry) = (Toucher { thread }).entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };

@@ -27,9 +27,8 @@ pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
     let bytes = size_of::<T>();
     let (local, remote) = ([value.as_mut_ptr() as u64, bytes as u64], [address, bytes as u64]);
     // SAFETY: one range of our own to fill, one of the program's that the kernel checks.
-    let copied = unsafe {
-        call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0)
-    };
+    let copied =
+        unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0) };
     match copied {
         Ok(copied) if copied == bytes as u64 => {}
         // Where a filter forbids the call, the pointer is believed.
@@ -51,9 +50,8 @@ pub fn write<T: Plain>(address: u64, value: &T) -> Result<(), Errno> {
     let bytes = size_of::<T>();
     let (local, remote) = ([&raw const *value as u64, bytes as u64], [address, bytes as u64]);
     // SAFETY: one range of our own to read, one of the program's that the kernel checks.
-    let copied = unsafe {
-        call!(__NR_process_vm_writev, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0)
-    };
+    let copied =
+        unsafe { call!(__NR_process_vm_writev, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0) };
     match copied {
         Ok(copied) if copied == bytes as u64 => Ok(()),
         Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {

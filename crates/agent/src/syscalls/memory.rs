@@ -146,7 +146,6 @@ fn log_file(runtime: &Runtime, mapping: &Mapping, descriptor: u64, offset: u64) 
     }
     let mut name = alloc::vec![0u8; MOST];
     // SAFETY: a NUL-terminated path and a buffer, both our own.
-    let length =
-        unsafe { call!(__NR_readlinkat, raw::AT_FDCWD, path.as_ptr(), name.as_mut_ptr(), MOST) }.unwrap_or(0);
+    let length = unsafe { call!(__NR_readlinkat, raw::AT_FDCWD, path.as_ptr(), name.as_mut_ptr(), MOST) }.unwrap_or(0);
     log_mapping(runtime.process(), mapping, offset, &name[..length as usize]);
 }

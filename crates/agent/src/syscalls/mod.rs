@@ -67,11 +67,9 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         raw::__NR_execveat => tasks::execute(thread, ip, a as i32, b, arguments[4] as u32, number, arguments),
         raw::__NR_exit => tasks::exit_thread(thread, a),
         raw::__NR_exit_group => tasks::exit_process(thread, a),
-        raw::__NR_close
-        | raw::__NR_close_range
-        | raw::__NR_dup2
-        | raw::__NR_dup3
-        | raw::__NR_fcntl => descriptors::examine(runtime().session.descriptor, number, arguments),
+        raw::__NR_close | raw::__NR_close_range | raw::__NR_dup2 | raw::__NR_dup3 | raw::__NR_fcntl => {
+            descriptors::examine(runtime().session.descriptor, number, arguments)
+        }
         _ => Verdict::Execute,
     }
 }

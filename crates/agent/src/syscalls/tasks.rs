@@ -3,10 +3,10 @@
 use super::Verdict;
 use crate::area::{Area, own};
 use crate::inject::{self, Plan};
+use crate::program::{self, Prospect};
 use crate::runtime::{self, runtime};
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
-use crate::program::{self, Prospect};
 use crate::{HEAP, boot, call, entry, signals};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -25,6 +25,7 @@ pub struct Waiting {
     release: std::fs::File,
     outcome: std::fs::File,
     name: String,
+    path: PathBuf,
 }
 
 /// A child that runs.
@@ -46,7 +47,8 @@ impl Waiting {
                 LaunchError::NotExecutable(name.clone(), "its name or an argument holds a NUL byte".into())
             })
         };
-        let path = c(path.as_os_str())?;
+        let file = path;
+        let path = c(file.as_os_str())?;
         let arguments = command.iter().map(|word| c(word)).collect::<Result<Vec<_>, _>>()?;
         let kept = std::env::vars_os().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));
         let variables = kept.chain(extra.iter().cloned()).map(|(name, value)| {
@@ -82,7 +84,7 @@ impl Waiting {
                     libc::_exit(127)
                 }
             }
-            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name }),
+            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name, path: file }),
         }
     }
 
@@ -90,13 +92,27 @@ impl Waiting {
         self.pid
     }
 
+    /// The file that it will execute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Lets the child exec.
     ///
     /// # Errors
     /// The exec itself failed.
-    pub fn release(mut self) -> Result<Child, LaunchError> {
+    pub fn release(self) -> Result<Child, LaunchError> {
+        self.release_watched(|_| ()).map(|(child, ())| child)
+    }
+
+    /// The same with something to do while the child is on its way through exec: `watch` gets its pid.
+    ///
+    /// # Errors
+    /// The exec itself failed.
+    pub fn release_watched<T>(mut self, watch: impl FnOnce(i32) -> T) -> Result<(Child, T), LaunchError> {
         self.release.write_all(&[1])?;
         drop(self.release);
+        let seen = watch(self.pid);
         let mut errno = [0u8; 4];
         match self.outcome.read_exact(&mut errno) {
             Ok(()) => {
@@ -105,7 +121,7 @@ impl Waiting {
                 Err(LaunchError::NotExecutable(self.name, explain(&error)))
             }
             // The pipe closed at the exec.
-            Err(_) => Ok(Child { pid: self.pid }),
+            Err(_) => Ok((Child { pid: self.pid }, seen)),
         }
     }
 }

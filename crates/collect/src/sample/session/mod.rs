@@ -12,6 +12,7 @@
 //! Between the touch of a page and the question the page may have gone. Its home then follows from the CPU that
 //! touched it and is marked as inferred.
 
+mod counted;
 mod facts;
 mod heap;
 mod intern;
@@ -27,6 +28,7 @@ mod vmas;
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{thread_affinity, thread_policy};
 use facts::FactTables;
+pub use counted::{CountedSite, PlacedPage};
 pub use heap::HeapNotes;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
@@ -34,6 +36,7 @@ use numalens_profile::words::{Access, Found, Source};
 use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
 pub use output::{Output, OutputError};
+use intern::Place;
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
 use std::collections::BTreeMap;
@@ -54,6 +57,8 @@ pub struct SessionOptions {
     pub period: u64,
     /// Record the children of the first process too.
     pub follow: bool,
+    /// Accesses are counted, not sampled.
+    pub counted: bool,
 }
 
 /// What was seen of samples and pages, for `meta`.
