@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 rust_wanted=1.90
+agent_target=x86_64-unknown-none
 
 check_only=false
 case "${1:-}" in
@@ -78,6 +79,13 @@ check_rust() {
         say "installing the Rust component ${component##*:}"
         rustup component add "${component##*:}" || fail "rustup could not install ${component##*:}: is there a network?"
     done
+    # The exact engine's part inside the program is freestanding.
+    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$agent_target" ]; then
+        command -v rustup >/dev/null || fail "the Rust target $agent_target is missing: install it beside cargo"
+        $check_only && fail "missing Rust target: $agent_target"
+        say "installing the Rust target $agent_target"
+        rustup target add "$agent_target" || fail "rustup could not install $agent_target: is there a network?"
+    fi
 }
 
 install_packages

@@ -1,6 +1,7 @@
 //! Collectors: from a running program to a profile.
 
 pub mod doctor;
+pub mod exact;
 pub mod globals;
 pub mod homes;
 pub mod sample;

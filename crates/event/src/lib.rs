@@ -20,6 +20,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod exact;
 pub mod layout;
 pub mod record;
 pub mod ring;

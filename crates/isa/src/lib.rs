@@ -33,14 +33,18 @@
 
 extern crate alloc;
 
+mod access;
 mod boundaries;
 mod fault;
 mod operand;
 mod plan;
 mod step;
+mod usage;
 
+pub use access::{Access, Address, Shape, accesses};
 pub use fault::access_at;
 pub use plan::{Plan, plan, recover};
+pub use usage::{STATUS_FLAGS, Usage};
 
 /// The registers of a thread at one moment, as `perf_event_open` samples them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

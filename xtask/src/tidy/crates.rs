@@ -10,6 +10,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-event", &[]),
     ("numalens-aggregate", &[]),
     ("numalens-isa", &[]),
+    ("numalens-translator", &["numalens-isa"]),
+    ("numalens-agent", &["numalens-event", "numalens-isa", "numalens-translator"]),
     ("numalens-profile", &["numalens-topology"]),
     ("numalens-interpose", &["numalens-event"]),
     (
@@ -17,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "numalens-topology",
             "numalens-event",
+            "numalens-agent",
             "numalens-aggregate",
             "numalens-isa",
             "numalens-profile",

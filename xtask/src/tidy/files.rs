@@ -7,7 +7,13 @@ use super::{Complaint, Tree};
 const MAX_LINES: usize = 600;
 
 /// Files that are one thing although they are long, and why.
-const LONG_FILES: &[(&str, &str)] = &[("crates/isa/tests/golden.rs", "a table: one row per instruction form")];
+const LONG_FILES: &[(&str, &str)] = &[
+    (
+        "crates/agent/src/signals.rs",
+        "the way of one signal, from the interrupt to the return, in the order in which it happens",
+    ),
+    ("crates/isa/tests/golden.rs", "a table: one row per instruction form"),
+];
 
 const SOURCES: [&str; 12] = [".rs", ".c", ".h", ".cc", ".f90", ".hs", ".py", ".sh", ".ts", ".svelte", ".S", ".java"];
 

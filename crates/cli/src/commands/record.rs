@@ -2,11 +2,11 @@
 
 use clap::ValueEnum;
 use numalens_analyze::sections;
-use numalens_collect::doctor;
 use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
 use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
+use numalens_collect::{doctor, exact};
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
@@ -95,6 +95,8 @@ pub struct Args {
 enum Engine {
     /// Page faults exactly, accesses by sampling: a few percent of cost
     Sample,
+    /// Every access counted, by translating the program while it runs: several times slower
+    Exact,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -107,7 +109,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
-    let Engine::Sample = args.engine;
     let (options, target) = match prepare(&args) {
         Ok(prepared) => prepared,
         Err(message) => {
@@ -120,7 +121,11 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     }
     let name = |pid| output_path(&args, pid);
     let mut progress = |progress: Progress<'_>| report_progress(args.quiet, &progress);
-    match engine::record(&target, options, name, &mut progress) {
+    let recorded = match (args.engine, &target) {
+        (Engine::Exact, Target::Launch(command)) => exact::engine::record(command, options, name, &mut progress),
+        _ => engine::record(&target, options, name, &mut progress),
+    };
+    match recorded {
         Ok(outcome) => {
             name_everything(&outcome.profile);
             if !args.quiet {
@@ -133,6 +138,10 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
 }
 
 fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
+    let exact = args.engine == Engine::Exact;
+    if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
+        return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
+    }
     let host = Machine::host().map_err(|error| error.to_string())?;
     let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
     args.policy.check(&machine).map_err(|error| error.to_string())?;
@@ -147,13 +156,15 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         host: host_name(),
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: "sample".to_owned(),
+        engine: if exact { "exact" } else { "sample" }.to_owned(),
+        unit: if exact { "accesses" } else { "" }.to_owned(),
+        unit_note: if exact { counted_note(args.stack) } else { String::new() },
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
         placement: if machine.is_virtual { args.placement.to_string() } else { String::new() },
         policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
         start_time: rfc3339(SystemTime::now()),
-        frequency: Some(args.frequency as f64),
+        frequency: (!exact).then_some(args.frequency as f64),
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .filter(|(name, _)| matters_to_placement(name))
@@ -168,10 +179,20 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         stack: args.stack,
         period: 1,
         follow: !args.no_follow,
+        counted: args.engine == Engine::Exact,
     };
     let options =
         RecordOptions { session, frequency: args.frequency, duration: args.duration, force: args.force, meta };
     Ok((options, target))
+}
+
+fn counted_note(stack: bool) -> String {
+    let stack = if stack {
+        "those relative to the stack pointer included"
+    } else {
+        "those relative to the stack pointer left out"
+    };
+    format!("every access of an instruction to memory, {stack}")
 }
 
 fn matters_to_placement(name: &str) -> bool {
@@ -191,7 +212,10 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     } else {
         format!("on this machine's {} nodes", machine.nodes.len())
     };
-    format!("sampling at {} Hz, {what}", args.frequency)
+    match args.engine {
+        Engine::Sample => format!("sampling at {} Hz, {what}", args.frequency),
+        Engine::Exact => format!("counting every access, {what}"),
+    }
 }
 
 /// The profile's path: what the user asked for with its placeholders filled, or COMMAND-PID.numalens; numbered when it

@@ -54,6 +54,9 @@ pub enum RecordError {
     Launch(#[from] LaunchError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The exact engine cannot watch the command; it has not run.
+    #[error("the command cannot be observed: {0}. It was not run; `--engine sample` may do")]
+    Unobservable(String),
     #[error("process {0} does not exist")]
     NoProcess(i32),
     #[error("{0}")]
@@ -446,7 +449,8 @@ fn has_ended(pid: i32) -> bool {
     matches!(state, Some('Z' | 'X')) && std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
 }
 
-fn describe(status: ExitStatus) -> String {
+/// How a process ended, in the words of the profile.
+pub fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited {code}"),

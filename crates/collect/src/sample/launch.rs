@@ -100,13 +100,27 @@ impl Waiting {
         self.pid
     }
 
+    /// The file that it will execute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Lets the child exec.
     ///
     /// # Errors
     /// The exec itself failed.
-    pub fn release(mut self) -> Result<Child, LaunchError> {
+    pub fn release(self) -> Result<Child, LaunchError> {
+        self.release_watched(|_| ()).map(|(child, ())| child)
+    }
+
+    /// The same with something to do while the child is on its way through exec: `watch` gets its pid.
+    ///
+    /// # Errors
+    /// The exec itself failed.
+    pub fn release_watched<T>(mut self, watch: impl FnOnce(i32) -> T) -> Result<(Child, T), LaunchError> {
         self.release.write_all(&[1])?;
         drop(self.release);
+        let seen = watch(self.pid);
         let mut errno = [0u8; 4];
         match self.outcome.read_exact(&mut errno) {
             Ok(()) => {
@@ -121,7 +135,7 @@ impl Waiting {
                 Err(LaunchError::NotExecutable(self.name, why))
             }
             // The pipe closed at the exec.
-            Err(_) => Ok(Child { pid: self.pid }),
+            Err(_) => Ok((Child { pid: self.pid }, seen)),
         }
     }
 }

@@ -7,4 +7,4 @@ pub mod heap;
 pub mod launch;
 pub mod perf;
 pub mod session;
-mod signals;
+pub(crate) mod signals;

@@ -138,6 +138,28 @@ impl FactTables {
         self.objects.add(ObjectKey { site: key, object }, counts);
     }
 
+    /// Adds exact counts of one thread's accesses to one page.
+    pub fn add_page_counts(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, counts: Counts) {
+        let page = if self.regions { Page(page.0 / REGION * REGION) } else { page };
+        self.pages.add(PageKey { process, bin, thread, page }, counts);
+    }
+
+    /// Adds exact counts of accesses from one site; those of the fields that say how many and to what are left out.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn add_site_counts(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<NodeId>,
+        site: SiteId,
+        home: Option<NodeId>,
+        class: Class,
+        counts: Counts,
+    ) {
+        self.sites.add(SiteKey { process, bin, thread, node, site, home, class }, counts);
+    }
+
     /// Counts one sample of the instruction pointer.
     #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
     pub fn add_code(

@@ -12,6 +12,7 @@
 //! Between the touch of a page and the question the page may have gone. Its home then follows from the CPU that
 //! touched it and is marked as inferred.
 
+mod counted;
 mod facts;
 mod heap;
 mod intern;
@@ -26,8 +27,10 @@ mod vmas;
 
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
+pub use counted::{CountedSite, PlacedPage};
 use facts::FactTables;
 pub use heap::HeapNotes;
+use intern::Place;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Found, Source};
@@ -54,6 +57,8 @@ pub struct SessionOptions {
     pub period: u64,
     /// Record the children of the first process too.
     pub follow: bool,
+    /// Accesses are counted, not sampled.
+    pub counted: bool,
 }
 
 /// What was seen of samples and pages, for `meta`.

@@ -220,6 +220,9 @@ impl Session {
         coarsened("pages: ended periods left out", self.closed_pages.dropped);
         coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
         let tally = self.tally;
+        if self.options.counted {
+            return;
+        }
         if tally.lost > 0 {
             meta.losses.insert("perf records".to_owned(), tally.lost);
         }

@@ -1,0 +1,193 @@
+//! The memory of one thread: what GS points at, the lookup table, the agent's stacks, the counters.
+//!
+//! ```text
+//!  GS + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on
+//!     + 4 KiB      lookup table of indirect branches, copy-on-write from the process's pattern
+//!     + ~2 MiB     the agent's stack in this thread, a gap below it
+//!     + ~2.5 MiB   the signal stack, a gap below it
+//!     + 4 MiB      site counters       } shared memory:
+//!     + ...        page counters       } the thread's extent in the session file
+//! ```
+
+use crate::call;
+use crate::shared::Session;
+use crate::sys::{self, Errno, PAGE, raw};
+use numalens_event::exact::{self, Extent};
+use numalens_translator::area as fixed;
+
+/// log2 of the entries of the lookup table.
+pub const LOOKUP_BITS: u8 = 18;
+/// Where the lookup table is.
+pub const LOOKUP: u64 = PAGE;
+/// Bytes of it.
+pub const LOOKUP_BYTES: u64 = 8 << LOOKUP_BITS;
+const STACK: u64 = 0x21_0000;
+const STACK_BYTES: u64 = 0x4_0000;
+/// Where the signal stack is.
+pub const SIGNAL_STACK: u64 = 0x26_0000;
+/// Bytes of it: frames grow with the processor's registers.
+pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
+/// Where the site counters are.
+pub const SITES: u64 = 0x40_0000;
+/// Bytes that site counters may take: what follows must stay within reach of a displacement.
+const MOST_SITE_BYTES: u64 = 1 << 30;
+
+/// Our own fields in the fixed part.
+pub mod own {
+    use numalens_translator::area::OWNER;
+
+    /// The top of the agent's stack.
+    pub const STACK: u32 = OWNER;
+    /// Where control goes on in the cache.
+    pub const NEXT: u32 = OWNER + 0x08;
+    /// Not 0: signals wait to be delivered.
+    pub const PENDING: u32 = OWNER + 0x10;
+    /// The [`crate::thread::Thread`].
+    pub const THREAD: u32 = OWNER + 0x18;
+    /// Where control would go on if no signal waited.
+    pub const DELIVER_AT: u32 = OWNER + 0x20;
+    /// The program's stack pointer while accesses are counted out of line.
+    pub const COUNT_STACK: u32 = OWNER + 0x28;
+    /// The top of the signal stack.
+    pub const SIGNAL_STACK: u32 = OWNER + 0x30;
+}
+
+/// The shape that all areas of a process have.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// log2 of the classes.
+    pub classes_log2: u8,
+    /// Most sites.
+    pub sites: u32,
+}
+
+impl Layout {
+    /// The layout for so many classes.
+    pub fn new(classes_log2: u8) -> Self {
+        let row = 8u64 << classes_log2;
+        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32 }
+    }
+
+    fn site_bytes(&self) -> u64 {
+        (u64::from(self.sites) * 8) << self.classes_log2
+    }
+
+    /// Where the page counters are.
+    pub fn pages(&self) -> u64 {
+        SITES + self.site_bytes()
+    }
+
+    /// Bytes of an area.
+    pub fn bytes(&self) -> u64 {
+        self.pages() + exact::thread::PAGES_BYTES
+    }
+}
+
+/// A thread's area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Area(pub u64);
+
+impl Area {
+    /// Reserves an area and fills it for the extents of a thread and its process.
+    ///
+    /// # Errors
+    /// The kernel's: no address space or memory.
+    pub fn new(layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<Self, Errno> {
+        let base = sys::map_private(layout.bytes(), raw::PROT_NONE)?;
+        let area = Area(base);
+        if let Err(error) = area.fill(layout, session, process, thread) {
+            sys::unmap(base, layout.bytes());
+            return Err(error);
+        }
+        Ok(area)
+    }
+
+    /// Fills a reserved or used area anew.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fill(self, layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<(), Errno> {
+        let readable = raw::PROT_READ | raw::PROT_WRITE;
+        let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
+        for (offset, bytes) in [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES)] {
+            // SAFETY: within our own reservation; its thread does not run (yet, or any more).
+            unsafe {
+                call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
+            }
+        }
+        let pattern = process.offset() + exact::process::LOOKUP;
+        // SAFETY: as above.
+        unsafe { call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, pattern) }?;
+        self.map_counters(layout, session, thread)?;
+        self.set(fixed::SELF, self.0);
+        self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);
+        self.set(fixed::LOOKUP_MISS, crate::entry::lookup_miss as *const () as u64);
+        self.set(fixed::COUNT, crate::entry::count as *const () as u64);
+        self.set(fixed::PAGE_MASK, fixed::PAGE_MASK_VALUE);
+        self.set(fixed::LOOKUP_MASK, (1 << LOOKUP_BITS) - 1);
+        self.set(fixed::FLAGS, CLEAN_FLAGS);
+        self.set(own::STACK, self.0 + STACK + STACK_BYTES);
+        self.set(own::SIGNAL_STACK, self.0 + SIGNAL_STACK + SIGNAL_STACK_BYTES);
+        Ok(())
+    }
+
+    /// Lets the counters be those of `thread`: at the start, in the child of a fork, and where a thread's placement changes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map_counters(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
+        let sites = thread.offset() + exact::thread::SITES;
+        let pages = thread.offset() + exact::thread::PAGES;
+        // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
+        unsafe {
+            sys::map_shared_over(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
+            sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
+        }
+        Ok(())
+    }
+
+    /// A field of the fixed part.
+    pub fn get(self, offset: u32) -> u64 {
+        debug_assert!(offset + 8 <= fixed::END);
+        // SAFETY: an area's fixed part is mapped as long as the area is used, and used by its own thread.
+        unsafe { ((self.0 + u64::from(offset)) as *const u64).read_volatile() }
+    }
+
+    /// Sets a field of the fixed part.
+    pub fn set(self, offset: u32, value: u64) {
+        debug_assert!(offset + 8 <= fixed::END);
+        // SAFETY: as above.
+        unsafe { ((self.0 + u64::from(offset)) as *mut u64).write_volatile(value) }
+    }
+
+    /// A general register of the program, saved.
+    pub fn register(self, number: u8) -> u64 {
+        self.get(fixed::register(number))
+    }
+
+    /// Sets a general register of the program.
+    pub fn set_register(self, number: u8, value: u64) {
+        self.set(fixed::register(number), value);
+    }
+
+    /// Puts `code` (an address in the cache) into the lookup table at the offset `entry` from GS, as
+    /// `Config::lookup_entry` gives it.
+    pub fn set_lookup(self, entry: u64, code: u64) {
+        // SAFETY: within the lookup table of this thread.
+        unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
+    }
+
+    /// Makes GS point here, for the calling thread.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn enter(self) -> Result<(), Errno> {
+        const ARCH_SET_GS: u32 = 0x1001;
+        // SAFETY: the agent is the only user of GS.
+        unsafe { call!(__NR_arch_prctl, ARCH_SET_GS, self.0) }.map(drop)
+    }
+}
+
+/// Flags of a new program: interrupts on, all else clear.
+pub const CLEAN_FLAGS: u64 = 0x202;

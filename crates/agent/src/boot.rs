@@ -1,0 +1,128 @@
+//! From the injector's registers to the first translated block.
+
+use crate::area::{self, Area, Layout};
+use crate::code::World;
+use crate::maps::{self, Maps};
+use crate::pages::{SHADOW_BYTES, Shadow};
+use crate::runtime::{self, Code, Runtime, install};
+use crate::shared::{self, ProcessMemory, Session};
+use crate::signals::Actions;
+use crate::sys::{self, Errno, raw};
+use crate::thread::Thread;
+use crate::{entry, say};
+use alloc::sync::Arc;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::{Extent, kind, log};
+use numalens_translator::{Cache, Shadow as ShadowPlace, area as fixed};
+
+/// The exit status of a program that the agent could not begin to observe.
+pub const FAILED: i32 = 125;
+/// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
+/// displacement, and heaps of programs at fixed addresses have the room below.
+const SHADOW_AT: u64 = 0x7fff_f000;
+
+/// What the injector put into the registers.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The session file.
+    pub descriptor: i32,
+    /// The program's first instruction.
+    pub entry: u64,
+    /// The extent of the process that called exec.
+    pub parent: u32,
+    /// The program's stack pointer.
+    pub stack: u64,
+    /// Where the agent is.
+    pub image: Range<u64>,
+}
+
+/// Takes over.
+///
+/// # Safety
+/// At the exec of a program, on a stack of the agent's, once.
+pub unsafe fn boot(start: &Start) -> ! {
+    // SAFETY: the caller's promise.
+    let (thread, area) = match unsafe { set_up(start) } {
+        Ok(ready) => ready,
+        Err((what, Errno(error))) => {
+            say!("numalens: the program cannot be observed: {what} (error {error})");
+            sys::exit_group(FAILED)
+        }
+    };
+    area.set_register(4, start.stack);
+    let entry = runtime::enter(thread, start.entry);
+    // SAFETY: the area holds the program's first registers; the boot stack is not used again.
+    unsafe {
+        core::arch::asm!("jmp {resume}", resume = sym entry::resume, in("rax") entry, options(noreturn));
+    }
+}
+
+type Failure = (&'static str, Errno);
+
+unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> {
+    let because = |what| move |error| (what, error);
+    let none = Errno(0);
+    let session = Session::open(start.descriptor).map_err(because("the session file cannot be mapped"))?;
+    let parent = Extent(start.parent);
+    let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1, -1);
+    let process = process.ok_or(("the session file is full", none))?;
+    let memory = ProcessMemory::map(&session, process).map_err(because("its tables cannot be mapped"))?;
+    let maps = read_maps(start, &memory);
+    let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
+    let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8);
+    let config = runtime::config(&layout, place, session.header().stack.load(Relaxed) != 0);
+    let miss = entry::lookup_miss as *const () as u64;
+    shared::write_lookup_pattern(&session, process, area::LOOKUP_BYTES, miss)
+        .map_err(because("its tables cannot be written"))?;
+    let code = Code { cache: Cache::new(config), world: World::new(maps, memory, layout) };
+    // SAFETY: the caller's promise: once, with one thread.
+    unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
+    let extent = session.first_thread(process, parent, sys::thread_id()).ok_or(("the session file is full", none))?;
+    let area = Area::new(&layout, &session, process, extent)
+        .map_err(because("there is no memory for the tables of its first thread"))?;
+    prepare(area);
+    area.enter().map_err(because("GS cannot be set"))?;
+    let thread = Thread::new(area, extent, session.entry(extent).node.load(Relaxed), Arc::new(Actions::new()));
+    crate::signals::begin_thread(thread);
+    Ok((thread, area))
+}
+
+/// Sets what an area holds beyond its layout.
+pub fn prepare(area: Area) {
+    area.set(fixed::SHADOW_BASE, runtime::runtime().shadow.base() / 8);
+}
+
+fn map_shadow() -> Result<(ShadowPlace, u64), Errno> {
+    let protection = raw::PROT_READ | raw::PROT_WRITE;
+    if let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, protection) {
+        return Ok((ShadowPlace::At(at as u32), at));
+    }
+    sys::map_private(SHADOW_BYTES, protection).map(|at| (ShadowPlace::FromArea, at))
+}
+
+/// The program's mappings at its start: all but our own.
+fn read_maps(start: &Start, memory: &ProcessMemory) -> Maps {
+    let text = maps::read();
+    let mut found = Maps::default();
+    for line in maps::parse(&text) {
+        let mapping = line.mapping;
+        if line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start) {
+            continue;
+        }
+        if mapping.end > sys::USER_END {
+            continue;
+        }
+        found.insert(mapping);
+        if !line.name.is_empty() {
+            log_mapping(memory, &mapping, line.offset, line.name);
+        }
+    }
+    found
+}
+
+/// Tells the collector about a mapping.
+pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
+    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), u64::from(mapping.shared)];
+    memory.log(log::MAPPED, &words, name);
+}

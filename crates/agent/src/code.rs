@@ -1,0 +1,239 @@
+//! Code: reading the program's, and the memory that its translation lies in.
+//!
+//! Translations must reach what the program's code reaches with 32-bit displacements, so each *arena* serves the modules
+//! around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below 2 GiB, where
+//! they lie as high as they can.
+
+use crate::area::Layout;
+use crate::call;
+use crate::maps::Maps;
+use crate::shared::ProcessMemory;
+use crate::sys::{self, PAGE, raw};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use numalens_event::exact;
+use numalens_isa::Kind;
+use numalens_translator::{Address, Cache, Env, Room, Shape, Site, SiteId};
+
+/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
+/// one (runtimes reserve gigabytes around their code), a smaller one does.
+const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
+/// Farthest that an arena may be from code: its data must be within 2 GiB too.
+const REACH: u64 = 0x5800_0000;
+/// Arenas for code below 2 GiB end here at the latest.
+const LOW_END: u64 = 0x7ff0_0000;
+/// First distance that is tried, and the step.
+const FIRST_DISTANCE: u64 = 0x2000_0000;
+const STEP: u64 = 0x0200_0000;
+
+struct Arena {
+    start: u64,
+    bytes: u64,
+    hot: u64,
+    cold: u64,
+}
+
+impl Arena {
+    fn middle(&self) -> u64 {
+        self.start + self.bytes / 2
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+
+    fn reaches(&self, ip: u64) -> bool {
+        let reach = if ip < 1 << 31 { 1 << 31 } else { REACH };
+        self.start.abs_diff(ip) < reach && self.end().abs_diff(ip) < reach
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            hot: self.hot,
+            hot_size: (self.middle() - self.hot) as usize,
+            cold: self.cold,
+            cold_size: (self.end() - self.cold) as usize,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let room = self.room();
+        room.hot_size >= Cache::ROOM && room.cold_size >= Cache::ROOM
+    }
+}
+
+/// What the translator asks about, and what it fills.
+pub struct World {
+    /// The program's mappings.
+    pub maps: Maps,
+    /// Where sites are registered.
+    pub process: ProcessMemory,
+    /// How many sites there can be.
+    pub layout: Layout,
+    /// The end of the heap that brk makes; 0 before it was asked for.
+    pub heap_end: u64,
+    arenas: Vec<Arena>,
+    /// Every site as the translator described it: a fault needs it.
+    sites: Vec<Site>,
+    /// The page found readable last.
+    readable: u64,
+}
+
+impl World {
+    /// A world without code.
+    pub fn new(maps: Maps, process: ProcessMemory, layout: Layout) -> Self {
+        World { maps, process, layout, heap_end: 0, arenas: Vec::new(), sites: Vec::new(), readable: 0 }
+    }
+
+    /// Whether an address is in an arena.
+    pub fn in_cache(&self, address: u64) -> bool {
+        self.arenas.iter().any(|arena| (arena.start..arena.end()).contains(&address))
+    }
+
+    /// What is known of a site.
+    pub fn site(&self, site: u32) -> Option<Site> {
+        self.sites.get(site as usize).copied()
+    }
+
+    /// Mappings have changed: nothing that was found out about pages holds any more.
+    pub fn forget_pages(&mut self) {
+        self.readable = 0;
+    }
+
+    fn arena_near(&mut self, ip: u64) -> Option<usize> {
+        let found = self.arenas.iter().position(|arena| arena.reaches(ip) && arena.has_room());
+        if found.is_some() {
+            return found;
+        }
+        let (start, bytes) = ARENA_SIZES.into_iter().find_map(|bytes| Some((free_range(ip, bytes)?, bytes)))?;
+        self.arenas.push(Arena { start, bytes, hot: start, cold: start + bytes / 2 });
+        Some(self.arenas.len() - 1)
+    }
+
+    fn is_readable(&mut self, page: u64) -> bool {
+        if self.readable == page {
+            return true;
+        }
+        let readable = sys::is_readable(page);
+        if readable {
+            self.readable = page;
+        }
+        readable
+    }
+}
+
+/// Maps an arena of so many bytes where it reaches `ip`.
+fn free_range(ip: u64, bytes: u64) -> Option<u64> {
+    let base = ip & !(STEP - 1);
+    let step = STEP.min(bytes);
+    let below = |distance: u64| base.checked_sub(distance + bytes).filter(|&at| ip - at < REACH);
+    let above = |distance: u64| Some(base + distance).filter(|&at| at + bytes - ip < REACH);
+    let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);
+    let near = || (step..FIRST_DISTANCE).rev().step_by(step as usize);
+    let low =
+        (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
+    let is_low = ip < 1 << 31;
+    let candidates = low
+        .filter(|_| is_low)
+        .chain(far().filter_map(below))
+        .chain(far().filter_map(above))
+        .chain(near().filter_map(below))
+        .chain(near().filter_map(above));
+    let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+    candidates
+        .map(|at| at & !(PAGE - 1))
+        .find(|&at| at >= 0x10_0000 && sys::map_private_at(at, bytes, protection).is_ok())
+}
+
+impl Env for World {
+    fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            let at = address + done as u64;
+            let page = at & !(PAGE - 1);
+            let executable = self.maps.find(at).is_some_and(|mapping| mapping.executable());
+            if !executable || !self.is_readable(page) {
+                break;
+            }
+            let bytes = ((page + PAGE - at) as usize).min(into.len() - done);
+            // SAFETY: the page was found readable a moment ago. A program that unmaps code while another thread is about to
+            // execute it would crash without us too.
+            unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into[done..].as_mut_ptr(), bytes) };
+            done += bytes;
+        }
+        done
+    }
+
+    fn may_change(&mut self, start: u64, end: u64) -> bool {
+        self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change())
+    }
+
+    fn new_site(&mut self, site: &Site) -> SiteId {
+        let header = self.process.header();
+        let number = header.sites.load(Relaxed);
+        if number >= self.layout.sites {
+            // The translator refuses what does not fit; its tables are laid out for this many.
+            return SiteId(number);
+        }
+        let record = self.process.site(number);
+        record.address.store(site.ip, Relaxed);
+        let kind = match site.kind {
+            Kind::Read => exact::site::READ,
+            Kind::Write => exact::site::WRITE,
+            Kind::ReadWrite => exact::site::READ | exact::site::WRITE,
+        };
+        record.flags.store(kind | if site.stack { exact::site::STACK } else { 0 }, Relaxed);
+        record.log.store(header.log_bytes.load(Relaxed) as u32, Relaxed);
+        header.sites.store(number + 1, Release);
+        self.sites.push(*site);
+        SiteId(number)
+    }
+
+    fn room(&mut self, ip: u64) -> Option<Room> {
+        let arena = self.arena_near(ip)?;
+        Some(self.arenas[arena].room())
+    }
+
+    fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]) {
+        let Some(arena) = self.arenas.iter_mut().find(|arena| arena.hot == room.hot && arena.cold == room.cold) else {
+            return;
+        };
+        for (to, bytes) in [(room.hot, hot), (room.cold, cold)] {
+            // SAFETY: free space of an arena of ours: nobody executes it yet.
+            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        }
+        arena.hot += hot.len() as u64;
+        arena.cold += cold.len() as u64;
+    }
+
+    fn patch(&mut self, address: u64, displacement: i32) {
+        // SAFETY: a displacement in code that the translator wrote there; within one cache line even an unaligned store is
+        // one store on this processor.
+        unsafe {
+            core::arch::asm!("mov dword ptr [{at}], {to:e}", at = in(reg) address, to = in(reg) displacement,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+/// The address of a plain operand, from the registers before its instruction; none where it does not follow from those.
+pub fn effective_address(site: &Site, registers: &[u64; 16]) -> Option<u64> {
+    if site.shape != Shape::Plain {
+        return None;
+    }
+    let Address { base, index, scale, displacement, fs, gs, narrow, byte_index } = site.address;
+    if gs {
+        return None;
+    }
+    let register = |number: Option<u8>| number.map_or(0, |number| registers[usize::from(number & 15)]);
+    let index = if byte_index { register(index) & 0xff } else { register(index) };
+    let offset = register(base).wrapping_add(index.wrapping_mul(u64::from(scale))).wrapping_add_signed(displacement);
+    let offset = if narrow { offset & 0xffff_ffff } else { offset };
+    let mut segment = 0u64;
+    if fs {
+        const ARCH_GET_FS: u32 = 0x1003;
+        // SAFETY: a word for the answer.
+        unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut segment) }.ok()?;
+    }
+    Some(segment.wrapping_add(offset))
+}

@@ -1,0 +1,40 @@
+//! The exact engine's part inside the program.
+//!
+//! Freestanding: no libc, no std, no vector registers. It is mapped into the program at its exec ([`inject`]), takes over
+//! before the first instruction ([`boot`]) and from then on runs a translation of the program that counts
+//! (`numalens-translator`), in the same threads. Counters lie in memory shared with the collector (`numalens_event::exact`).
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`inject`] | puts the agent into a program at its exec |
+//! | [`boot`] | from the injector's registers to the first translated block |
+//! | [`program`] | what a file would be when executed |
+//! | [`sys`] | the agent's own system calls |
+//! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
+//!
+//! The crate also builds for ordinary targets: the collector injects with the same code, and the tests run there.
+#![no_std]
+
+extern crate alloc;
+
+pub mod area;
+pub mod boot;
+pub mod code;
+pub mod entry;
+pub mod heap;
+pub mod inject;
+pub mod lock;
+pub mod maps;
+pub mod pages;
+pub mod program;
+pub mod runtime;
+pub mod shared;
+pub mod signals;
+pub mod sys;
+pub mod syscalls;
+pub mod thread;
+pub mod user;
+
+/// The agent's heap.
+#[cfg_attr(feature = "blob", global_allocator)]
+pub static HEAP: heap::Heap = heap::Heap::new();

@@ -1,0 +1,198 @@
+//! The program's memory map as far as the agent must know it: what is executable, writable, shared.
+//!
+//! Read once at the start and followed from then on through the program's own system calls, because asking the kernel
+//! anew costs a millisecond in a large program.
+
+use crate::call;
+use crate::sys::{PAGE, raw};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A range of addresses mapped alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// `PROT_*`.
+    pub protection: u32,
+    /// Whether others may write to it too.
+    pub shared: bool,
+}
+
+impl Mapping {
+    /// Whether code may be fetched from it.
+    pub fn executable(&self) -> bool {
+        self.protection & raw::PROT_EXEC != 0
+    }
+
+    /// Whether its bytes can change without a system call of this process.
+    pub fn may_change(&self) -> bool {
+        self.shared || self.protection & raw::PROT_WRITE != 0
+    }
+}
+
+/// Disjoint mappings by address.
+#[derive(Clone, Debug, Default)]
+pub struct Maps {
+    list: Vec<Mapping>,
+}
+
+impl Maps {
+    /// The mapping that holds `address`.
+    pub fn find(&self, address: u64) -> Option<&Mapping> {
+        let after = self.list.partition_point(|mapping| mapping.start <= address);
+        self.list[..after].last().filter(|mapping| address < mapping.end)
+    }
+
+    /// The mappings that overlap a range.
+    pub fn overlapping(&self, range: Range<u64>) -> &[Mapping] {
+        let from = self.list.partition_point(|mapping| mapping.end <= range.start);
+        let to = self.list.partition_point(|mapping| mapping.start < range.end).max(from);
+        &self.list[from..to]
+    }
+
+    /// Whether any of a range is executable.
+    pub fn any_executable(&self, range: Range<u64>) -> bool {
+        self.overlapping(range).iter().any(Mapping::executable)
+    }
+
+    /// Something is mapped in place of whatever was there.
+    pub fn insert(&mut self, mapping: Mapping) {
+        if mapping.start >= mapping.end {
+            return;
+        }
+        self.remove(mapping.start..mapping.end);
+        let at = self.list.partition_point(|other| other.start < mapping.start);
+        let like = |other: &Mapping| (other.protection, other.shared) == (mapping.protection, mapping.shared);
+        if at > 0 && self.list[at - 1].end == mapping.start && like(&self.list[at - 1]) {
+            self.list[at - 1].end = mapping.end;
+            return;
+        }
+        self.list.insert(at, mapping);
+    }
+
+    /// A range is unmapped.
+    pub fn remove(&mut self, range: Range<u64>) {
+        let from = self.list.partition_point(|mapping| mapping.end <= range.start);
+        let to = self.list.partition_point(|mapping| mapping.start < range.end).max(from);
+        let mut kept: [Option<Mapping>; 2] = [None, None];
+        if let (Some(first), Some(last)) = (self.list[from..to].first(), self.list[from..to].last()) {
+            if first.start < range.start {
+                kept[0] = Some(Mapping { end: range.start, ..*first });
+            }
+            if last.end > range.end {
+                kept[1] = Some(Mapping { start: range.end, ..*last });
+            }
+        }
+        self.list.splice(from..to, kept.into_iter().flatten());
+    }
+
+    /// A range gets another protection.
+    pub fn protect(&mut self, range: Range<u64>, protection: u32) {
+        let changed: Vec<Mapping> = self
+            .overlapping(range.clone())
+            .iter()
+            .map(|mapping| Mapping {
+                start: mapping.start.max(range.start),
+                end: mapping.end.min(range.end),
+                protection,
+                shared: mapping.shared,
+            })
+            .collect();
+        changed.into_iter().for_each(|mapping| self.insert(mapping));
+    }
+}
+
+/// A line of /proc/self/maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line<'a> {
+    /// What is mapped there.
+    pub mapping: Mapping,
+    /// Offset in the file.
+    pub offset: u64,
+    /// The file, or the kernel's name for it.
+    pub name: &'a [u8],
+}
+
+/// The lines of /proc/self/maps.
+pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mut words = line.splitn(6, |&byte| byte == b' ');
+        let mut range = words.next()?.split(|&byte| byte == b'-');
+        let (start, end) = (hexadecimal(range.next()?)?, hexadecimal(range.next()?)?);
+        let flags = words.next()?;
+        let has = |at: usize, letter: u8, bit: u32| if flags.get(at) == Some(&letter) { bit } else { 0 };
+        let protection = has(0, b'r', raw::PROT_READ) | has(1, b'w', raw::PROT_WRITE) | has(2, b'x', raw::PROT_EXEC);
+        let offset = hexadecimal(words.next()?)?;
+        let name = words.nth(2).unwrap_or(&[]).trim_ascii_start();
+        let shared = flags.get(3) == Some(&b's');
+        Some(Line { mapping: Mapping { start, end, protection, shared }, offset, name })
+    })
+}
+
+fn hexadecimal(word: &[u8]) -> Option<u64> {
+    let digit = |value: u64, byte: &u8| Some(value << 4 | u64::from((*byte as char).to_digit(16)?));
+    word.iter().try_fold(0, digit)
+}
+
+/// What /proc/self/maps says now; nothing where there is no /proc.
+pub fn read() -> Vec<u8> {
+    let mut text = Vec::new();
+    // SAFETY: a NUL-terminated path; reads into memory of our own.
+    unsafe {
+        let path = c"/proc/self/maps".as_ptr();
+        let Ok(file) = call!(__NR_openat, raw::AT_FDCWD, path, raw::O_RDONLY | raw::O_CLOEXEC, 0) else { return text };
+        loop {
+            text.reserve(4 * PAGE as usize);
+            let room = text.capacity() - text.len();
+            match call!(__NR_read, file, text.as_mut_ptr().add(text.len()), room) {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => text.set_len(text.len() + bytes as usize),
+            }
+        }
+        let _ = call!(__NR_close, file);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, protection: u32) -> Mapping {
+        Mapping { start, end, protection, shared: false }
+    }
+
+    #[test]
+    fn mappings_replace_split_and_merge() {
+        let mut maps = Maps::default();
+        maps.insert(mapping(0x1000, 0x9000, 5));
+        maps.insert(mapping(0x3000, 0x5000, 3));
+        assert_eq!(maps.list, [mapping(0x1000, 0x3000, 5), mapping(0x3000, 0x5000, 3), mapping(0x5000, 0x9000, 5)]);
+        maps.protect(0x4000..0x6000, 7);
+        assert_eq!(maps.find(0x5fff).map(|found| found.protection), Some(7));
+        assert_eq!(maps.find(0x6000).map(|found| found.protection), Some(5));
+        maps.remove(0x2000..0x8000);
+        assert_eq!(maps.list, [mapping(0x1000, 0x2000, 5), mapping(0x8000, 0x9000, 5)]);
+        maps.insert(mapping(0x2000, 0x3000, 5));
+        assert_eq!(maps.list.len(), 2);
+        assert!(maps.any_executable(0..0x1001) && !maps.any_executable(0x3000..0x8000));
+        maps.remove(0..u64::MAX);
+        assert!(maps.list.is_empty());
+    }
+
+    #[test]
+    fn the_kernels_lines_are_understood() {
+        let text = b"55d0c0000000-55d0c0001000 r-xp 00002000 08:01 1234                       /usr/bin/a b\n\
+            7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n\
+            7f0000000000-7f0000001000 rw-s 00000000 00:01 5 \n";
+        let lines: Vec<_> = parse(text).collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!((lines[0].mapping.protection, lines[0].offset, lines[0].name), (5, 0x2000, &b"/usr/bin/a b"[..]));
+        assert_eq!(lines[1].name, b"[stack]");
+        assert!(lines[2].mapping.shared && lines[2].name.is_empty());
+        assert!(parse(&read()).count() > 5);
+    }
+}

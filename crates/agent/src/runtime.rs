@@ -1,0 +1,223 @@
+//! What the threads of the program share in the agent, and what happens when control leaves the cache.
+
+use crate::area::{self, Area, Layout};
+use crate::code::World;
+use crate::lock::Lock;
+use crate::pages::{Shadow, Toucher};
+use crate::shared::{ProcessMemory, Session};
+use crate::signals;
+use crate::sys;
+use crate::syscalls::{self, Verdict};
+use crate::thread::Thread;
+use crate::{boot, say};
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use numalens_translator::{Cache, Config, Error, ExitId, Leave, count};
+
+/// All of it.
+pub struct Runtime {
+    /// The session file.
+    pub session: Session,
+    /// The shape of areas.
+    pub layout: Layout,
+    /// Where the agent is.
+    pub image: Range<u64>,
+    /// How code is translated.
+    pub config: Config,
+    /// Pages.
+    pub shadow: Shadow,
+    /// What translating and mapping changes.
+    pub code: Lock<Code>,
+    /// Areas whose threads have ended, or are about to: with the threads' ids.
+    pub retired: Lock<Vec<(u32, Area)>>,
+    process: UnsafeCell<ProcessMemory>,
+    /// What the injector said.
+    pub start: boot::Start,
+}
+
+/// The translations and what they are made from.
+pub struct Code {
+    /// Translated blocks.
+    pub cache: Cache,
+    /// The program's memory and the arenas.
+    pub world: World,
+}
+
+// SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a fork
+// while that has one thread.
+unsafe impl Sync for Runtime {}
+
+struct Place(UnsafeCell<MaybeUninit<Runtime>>);
+
+// SAFETY: written once, before there is a second thread.
+unsafe impl Sync for Place {}
+
+static RUNTIME: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// The runtime.
+pub fn runtime() -> &'static Runtime {
+    // SAFETY: every caller runs after `install`.
+    unsafe { (*RUNTIME.0.get()).assume_init_ref() }
+}
+
+/// Puts the runtime in its place.
+///
+/// # Safety
+/// Once, before anything calls [`runtime`].
+pub unsafe fn install(runtime: Runtime) {
+    // SAFETY: the caller's promise.
+    unsafe { (*RUNTIME.0.get()).write(runtime) };
+}
+
+impl Runtime {
+    /// A runtime for a process.
+    pub fn new(
+        session: Session,
+        layout: Layout,
+        config: Config,
+        shadow: Shadow,
+        process: ProcessMemory,
+        code: Code,
+        start: &boot::Start,
+    ) -> Self {
+        Runtime {
+            session,
+            layout,
+            image: start.image.clone(),
+            config,
+            shadow,
+            code: Lock::new(code),
+            retired: Lock::new(Vec::new()),
+            process: UnsafeCell::new(process),
+            start: start.clone(),
+        }
+    }
+
+    /// The process's extent.
+    pub fn process(&self) -> &ProcessMemory {
+        // SAFETY: changes only under `set_process`.
+        unsafe { &*self.process.get() }
+    }
+
+    /// Makes the runtime that of another process.
+    ///
+    /// # Safety
+    /// In the child of a fork, which has one thread, with no reference to the old one.
+    pub unsafe fn set_process(&self, process: ProcessMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.process.get() = process };
+    }
+}
+
+/// Where control goes on for the program's address `ip`: the entry of its block. A program that jumps to where no code is
+/// gets its signal.
+pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
+    let entry = {
+        let mut code = runtime().code.lock();
+        let Code { cache, world } = &mut *code;
+        cache.entry(world, ip)
+    };
+    match entry {
+        Ok(entry) => entry,
+        Err(error) => cannot_go_on(thread, error),
+    }
+}
+
+fn cannot_go_on(thread: &mut Thread, error: Error) -> u64 {
+    match error {
+        Error::Unreadable { ip, at } => signals::bad_jump(thread, ip, at),
+        error => give_up(format_args!("{error}")),
+    }
+}
+
+/// Ends the program because the agent cannot go on.
+pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
+    let mut line = sys::Line::new();
+    let _ = core::fmt::Write::write_fmt(&mut line, why);
+    runtime().process().fail(line.text());
+    say!("numalens: {why}");
+    sys::exit_group(boot::FAILED)
+}
+
+/// Through `area::DISPATCH`.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
+    // SAFETY: the area of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(area) };
+    let left = {
+        let mut code = runtime().code.lock();
+        let Code { cache, world } = &mut *code;
+        cache.leave(world, ExitId(exit))
+    };
+    match left {
+        Ok(Leave::Enter(entry)) => entry,
+        Ok(Leave::Syscall { ip, next, execute }) => match syscalls::examine(thread, ip, next) {
+            Verdict::Execute => execute,
+            Verdict::Done(result) => {
+                area.set_register(0, result);
+                area.set_register(1, next);
+                area.set_register(11, area.get(numalens_translator::area::FLAGS));
+                enter(thread, next)
+            }
+            Verdict::Continue(address) => address,
+        },
+        Ok(Leave::Unsupported { ip }) => give_up(format_args!(
+            "the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"
+        )),
+        Err(error) => cannot_go_on(thread, error),
+    }
+}
+
+/// Through `area::LOOKUP_MISS`.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
+    // SAFETY: the area of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(area) };
+    let landing = {
+        let mut code = runtime().code.lock();
+        let Code { cache, world } = &mut *code;
+        cache.landing(world, target)
+    };
+    match landing {
+        Ok(landing) => {
+            area.set_lookup(runtime().config.lookup_entry(target), landing.checked);
+            landing.entry
+        }
+        Err(error) => cannot_go_on(thread, error),
+    }
+}
+
+/// Through `area::COUNT`.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_count(area: Area) {
+    // SAFETY: the area of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(area) };
+    // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
+    unsafe { count::settle(area.0 as *mut u8, &runtime().config, &mut Toucher { thread }) };
+}
+
+/// How code is translated for areas of this layout.
+pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool) -> Config {
+    Config {
+        count: true,
+        stack_operands: stack,
+        stack_operations: stack,
+        shadow,
+        lookup: area::LOOKUP as u32,
+        lookup_bits: area::LOOKUP_BITS,
+        sites: area::SITES as u32,
+        classes_log2: layout.classes_log2,
+        pages: layout.pages() as u32,
+        instructions: 48,
+        side_exits: 4,
+        flags_dead_at_calls: true,
+    }
+}

@@ -1,0 +1,226 @@
+//! The session file as the agent sees it: a few mappings, and the right to extents.
+
+use crate::call;
+use crate::sys::{self, Errno, raw};
+use core::mem::size_of;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicU64};
+use numalens_event::exact::{
+    self, DirectoryEntry, Extent, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader, SiteRecord, kind,
+};
+
+/// The part of the log that is mapped: what a process says in its life must fit.
+const LOG_BYTES: u64 = 1 << 30;
+
+/// The file.
+#[derive(Clone, Copy)]
+pub struct Session {
+    /// Its descriptor, which the program must neither see closed nor replaced.
+    pub descriptor: i32,
+    header: u64,
+    directory: u64,
+}
+
+impl Session {
+    /// Maps the header and the directory.
+    ///
+    /// # Errors
+    /// The kernel's; `Errno(0)` when it is not a session file of this version.
+    pub fn open(descriptor: i32) -> Result<Self, Errno> {
+        let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
+        let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
+        let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
+        let session = Session { descriptor, header, directory };
+        let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
+        if found == (exact::MAGIC, exact::VERSION) { Ok(session) } else { Err(Errno(0)) }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &'static SessionHeader {
+        // SAFETY: mapped for ever, made of atomics.
+        unsafe { &*(self.header as *const SessionHeader) }
+    }
+
+    /// Where pages and threads go.
+    pub fn placement(&self) -> &'static Placement {
+        // SAFETY: as above.
+        unsafe { &*((self.header + exact::PLACEMENT_OFFSET) as *const Placement) }
+    }
+
+    /// The entry of an extent in the directory.
+    pub fn entry(&self, extent: Extent) -> &'static DirectoryEntry {
+        debug_assert!(extent.0 < exact::MOST_EXTENTS);
+        // SAFETY: as above; extents are given below the maximum only.
+        unsafe { &*((self.directory as *const DirectoryEntry).add(extent.0 as usize)) }
+    }
+
+    /// A new extent for a process or thread `id` that begins now.
+    pub fn new_extent(&self, what: u32, parent: Extent, id: u32, index: u32, node: i32) -> Option<Extent> {
+        let extent = Extent(self.header().extents.fetch_add(1, AcqRel));
+        if extent.0 >= exact::MOST_EXTENTS {
+            return None;
+        }
+        let entry = self.entry(extent);
+        entry.parent.store(parent.0, Relaxed);
+        entry.id.store(id, Relaxed);
+        entry.index.store(index, Relaxed);
+        entry.node.store(node, Relaxed);
+        entry.start_ns.store(sys::now_ns(), Relaxed);
+        entry.kind.store(what, Release);
+        Some(extent)
+    }
+
+    /// A new extent for a thread of `process`, on its node.
+    pub fn new_thread(&self, process: Extent, tid: u32) -> Option<Extent> {
+        let index = self.header().threads.fetch_add(1, AcqRel);
+        self.new_extent(kind::THREAD, process, tid, index, self.node_of_thread(index))
+    }
+
+    /// The same for the first thread of a program: after an exec it is the thread that called it.
+    pub fn first_thread(&self, process: Extent, parent: Extent, tid: u32) -> Option<Extent> {
+        if parent != Extent::NONE && parent.0 < exact::MOST_EXTENTS {
+            let before = self.entry(parent);
+            let same_process = before.id.load(Relaxed) == sys::process_id();
+            let caller = u32::try_from(before.node.load(Relaxed));
+            if let (true, Ok(index)) = (same_process, caller) {
+                return self.new_extent(kind::THREAD, process, tid, index, self.node_of_thread(index));
+            }
+        }
+        self.new_thread(process, tid)
+    }
+
+    /// The node of the `index`-th thread on a virtual machine; negative: unpinned.
+    fn node_of_thread(&self, index: u32) -> i32 {
+        let placement = self.placement();
+        let used = placement.thread_nodes_used.load(Relaxed).clamp(1, exact::MOST_THREAD_NODES as u32);
+        let node = placement.thread_nodes[(index % used) as usize].load(Relaxed);
+        if placement.is_virtual.load(Relaxed) == 0 || node == exact::NO_NODE { -1 } else { i32::from(node) }
+    }
+}
+
+/// The extent of a process, mapped.
+#[derive(Clone, Copy)]
+pub struct ProcessMemory {
+    /// Which one.
+    pub extent: Extent,
+    header: u64,
+    log: u64,
+    sites: u64,
+    pages: u64,
+}
+
+/// The pieces of a process's extent: offset and length.
+const PIECES: [(u64, u64); 4] = [
+    (0, exact::process::LOG),
+    (exact::process::LOG, LOG_BYTES),
+    (exact::process::SITES, exact::MOST_SITES as u64 * size_of::<SiteRecord>() as u64),
+    (exact::process::PAGES, exact::MOST_PAGES as u64 * size_of::<PageRecord>() as u64),
+];
+
+impl ProcessMemory {
+    /// Maps a process's extent.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map(session: &Session, extent: Extent) -> Result<Self, Errno> {
+        let mut at = [0; 4];
+        for (at, (offset, bytes)) in at.iter_mut().zip(PIECES) {
+            *at = sys::map_shared(bytes, session.descriptor, extent.offset() + offset)?;
+        }
+        let [header, log, sites, pages] = at;
+        let memory = ProcessMemory { extent, header, log, sites, pages };
+        // 0 is no page.
+        memory.header().pages.store(1, Relaxed);
+        Ok(memory)
+    }
+
+    /// Lets the same addresses stand for another extent: in the child of a fork.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn become_another(&mut self, session: &Session, extent: Extent) -> Result<(), Errno> {
+        let (sites, pages) = (self.header().sites.load(Relaxed), self.header().pages.load(Relaxed));
+        let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
+        let at = [self.header, self.log, self.sites, self.pages];
+        for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {
+            // SAFETY: replaces mappings of our own, of the same length.
+            unsafe { sys::map_shared_over(at, bytes, session.descriptor, extent.offset() + offset) }?;
+        }
+        self.extent = extent;
+        let header = self.header();
+        header.inherited_sites.store(sites, Relaxed);
+        header.inherited_pages.store(pages, Relaxed);
+        header.sites.store(sites, Relaxed);
+        header.pages.store(pages, Relaxed);
+        header.classes.iter().zip(classes).for_each(|(to, class)| to.store(class, Relaxed));
+        Ok(())
+    }
+
+    /// The header.
+    pub fn header(&self) -> &'static ProcessHeader {
+        // SAFETY: mapped for ever, made of atomics.
+        unsafe { &*(self.header as *const ProcessHeader) }
+    }
+
+    /// The record of a site.
+    pub fn site(&self, site: u32) -> &'static SiteRecord {
+        debug_assert!(site < exact::MOST_SITES);
+        // SAFETY: as above.
+        unsafe { &*((self.sites as *const SiteRecord).add(site as usize)) }
+    }
+
+    /// The record of a page.
+    pub fn page(&self, number: u32) -> &'static PageRecord {
+        debug_assert!(number < exact::MOST_PAGES);
+        // SAFETY: as above.
+        unsafe { &*((self.pages as *const PageRecord).add(number as usize)) }
+    }
+
+    /// Says something to the collector: words, then text. When the log is full, nothing is said.
+    pub fn log(&self, what: u32, words: &[u64], text: &[u8]) {
+        let bytes = (size_of::<LogHeader>() + words.len() * 8 + text.len()).next_multiple_of(8) as u64;
+        let at = self.header().log_bytes.fetch_add(bytes, AcqRel);
+        if at + bytes > LOG_BYTES {
+            return;
+        }
+        // SAFETY: `bytes` from `at` on are ours alone, within the mapping and aligned to 8.
+        unsafe {
+            let header = &*((self.log + at) as *const LogHeader);
+            header.bytes.store(bytes as u32, Relaxed);
+            header.time_ns.store(sys::now_ns(), Relaxed);
+            let payload = self.log + at + size_of::<LogHeader>() as u64;
+            for (number, &word) in words.iter().enumerate() {
+                (*(payload as *const AtomicU64).add(number)).store(word, Relaxed);
+            }
+            let text_at = payload + words.len() as u64 * 8;
+            for (number, &byte) in text.iter().enumerate() {
+                (*(text_at as *const AtomicU8).add(number)).store(byte, Relaxed);
+            }
+            header.kind.store(what, Release);
+        }
+    }
+
+    /// Notes why the agent gave up, for the collector to tell.
+    pub fn fail(&self, text: &[u8]) {
+        for (to, &byte) in self.header().failure.iter().zip(text) {
+            to.store(byte, Relaxed);
+        }
+    }
+}
+
+/// Puts the pattern of an empty lookup table into the process's extent: `bytes` of the pointer `miss`.
+///
+/// # Errors
+/// The kernel's.
+pub fn write_lookup_pattern(session: &Session, process: Extent, bytes: u64, miss: u64) -> Result<(), Errno> {
+    let offset = process.offset() + exact::process::LOOKUP;
+    // SAFETY: a mapping of our own, filled and given back.
+    unsafe {
+        let at = sys::map_shared(bytes, session.descriptor, offset)?;
+        let populated = call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE);
+        let _ = populated;
+        core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize).fill(miss);
+        sys::unmap(at, bytes);
+    }
+    Ok(())
+}

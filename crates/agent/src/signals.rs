@@ -1,0 +1,700 @@
+//! Signals: the program's handlers see what they would see natively, at a boundary between two of its instructions.
+//!
+//! Problem: a signal interrupts translated code anywhere: between the counting of an access and the access, with program
+//! registers in spill slots, or in the agent itself. The handler must get a frame with the program's own registers and
+//! instruction pointer, on the stack where the kernel would have put it, and may change it, return from it, or never return.
+//!
+//! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's ([`crate::area::SIGNAL_STACK`]). It looks at
+//! where the thread was:
+//!
+//! ```text
+//!   at a boundary, or before anything was counted     deliver now
+//!   between counting and executing                    keep the signal, set the trap flag, step to the next boundary
+//!   in a repeated string instruction                  count what is done, then deliver: it restarts with the rest
+//!   at a fault of the program's own access            take back what was counted for it, then deliver
+//!   in the agent                                      keep the signal, set PENDING; see crate::entry
+//! ```
+//! *Deliver* copies the kernel's frame, vector state included, to where the program expects it, with the program's registers
+//! put in, and changes the kernel's own frame so that returning from our handler begins the program's. Signals are blocked
+//! while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame again, with the
+//! instruction pointer translated, executed by the agent.
+
+use crate::area::{Area, SIGNAL_STACK, SIGNAL_STACK_BYTES, own};
+use crate::entry;
+use crate::lock::Lock;
+use crate::pages::Toucher;
+use crate::runtime::{self, Code, runtime};
+use crate::sys::{self, raw};
+use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
+use crate::{call, say};
+use alloc::sync::Arc;
+use numalens_translator::count::{self, Pages, Run};
+use numalens_translator::{State, area as fixed};
+
+/// Signals, from 1.
+const SIGNALS: usize = 64;
+const SIGTRAP: u32 = raw::SIGTRAP;
+const SIGSEGV: u32 = raw::SIGSEGV;
+const SIGBUS: u32 = raw::SIGBUS;
+const SIGFPE: u32 = raw::SIGFPE;
+const SIGILL: u32 = raw::SIGILL;
+const SIGSYS: u32 = raw::SIGSYS;
+/// Blocked while a signal is kept: all but what faults, steps and kills raise.
+const ALL_BUT_FAULTS: u64 = !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGSYS));
+const TRAP_FLAG: u64 = 0x100;
+/// Cleared for a handler: direction, trap, resume.
+const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
+/// `TRAP_TRACE`: a single step.
+const STEPPED: i32 = 2;
+const SI_KERNEL: i32 = 0x80;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_NODEFER: u64 = raw::SA_NODEFER as u64;
+const SA_RESETHAND: u64 = raw::SA_RESETHAND as u64;
+const SA_ONSTACK: u64 = raw::SA_ONSTACK as u64;
+/// What the kernel must know of the program's flags.
+const PASSED_ON: u64 = (raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT | raw::SA_RESTART) as u64;
+const OURS: u64 = raw::SA_SIGINFO as u64 | SA_ONSTACK | SA_RESTORER;
+const RED_ZONE: u64 = 128;
+
+const fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The kernel's `sigaction`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// 0 default, 1 ignore, else the handler.
+    pub handler: u64,
+    /// `SA_*`.
+    pub flags: u64,
+    /// Where the handler returns to.
+    pub restorer: u64,
+    /// Blocked while it runs.
+    pub mask: u64,
+}
+
+// SAFETY: integers.
+unsafe impl crate::user::Plain for Action {}
+
+/// What the program wants done for each signal.
+pub struct Actions {
+    table: Lock<[Action; SIGNALS + 1]>,
+}
+
+impl Actions {
+    /// What the program inherited: signals are ignored or not.
+    #[expect(clippy::new_without_default, reason = "it asks the kernel")]
+    pub fn new() -> Self {
+        let mut table = [Action::default(); SIGNALS + 1];
+        for (signal, action) in table.iter_mut().enumerate().skip(1) {
+            // SAFETY: a structure of our own for the answer.
+            let _ = unsafe { call!(__NR_rt_sigaction, signal, 0, &raw mut *action, 8) };
+        }
+        Actions { table: Lock::new(table) }
+    }
+
+    /// A copy, for a process that borrows the memory.
+    pub fn copy(&self) -> Self {
+        Actions { table: Lock::new(*self.table.lock()) }
+    }
+
+    fn get(&self, signal: u32) -> Action {
+        self.table.lock().get(signal as usize).copied().unwrap_or_default()
+    }
+}
+
+const SIGINFO_WORDS: usize = 16;
+type SigInfo = [u64; SIGINFO_WORDS];
+
+/// A signal that waits.
+#[derive(Clone, Copy)]
+struct Kept {
+    signal: u32,
+    info: SigInfo,
+}
+
+/// Signals of a thread that wait to be delivered.
+#[derive(Default)]
+pub struct Pending {
+    kept: [Option<Kept>; 4],
+    /// The mask that was in force when the first one came.
+    mask: u64,
+    /// Where the thread stands in the program, if that does not follow from the cache.
+    at: Option<u64>,
+}
+
+impl Pending {
+    /// The mask that the program would have, if signals wait and the kernel's is not the program's.
+    pub fn mask(&mut self) -> Option<&mut u64> {
+        self.kept[0].is_some().then_some(&mut self.mask)
+    }
+}
+
+/// The kernel's `ucontext`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Context {
+    flags: u64,
+    link: u64,
+    stack: AlternateStack,
+    registers: [u64; 23],
+    vector_state: u64,
+    reserved: [u64; 8],
+    mask: u64,
+}
+
+const R_RSP: usize = 15;
+const R_RIP: usize = 16;
+const R_FLAGS: usize = 17;
+const CONTEXT_BYTES: u64 = size_of::<Context>() as u64;
+const INFO_BYTES: u64 = 8 * SIGINFO_WORDS as u64;
+/// Return address, context, siginfo.
+const FRAME_BYTES: u64 = 8 + CONTEXT_BYTES + INFO_BYTES;
+/// Where in `Context::registers` the registers of the encoding stand.
+const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+
+impl Context {
+    fn register(&self, number: usize) -> u64 {
+        self.registers[PLACE[number]]
+    }
+
+    fn set_register(&mut self, number: usize, value: u64) {
+        self.registers[PLACE[number]] = value;
+    }
+
+    /// Bytes of the vector state that the kernel saved.
+    ///
+    /// # Safety
+    /// `vector_state` is null or leads to it.
+    unsafe fn vector_bytes(&self) -> u64 {
+        const MAGIC: u32 = 0x4650_5853;
+        if self.vector_state == 0 {
+            return 0;
+        }
+        // SAFETY: the software-reserved bytes of the FXSAVE area, which is 512 bytes long.
+        let [magic, bytes] = unsafe { ((self.vector_state + 464) as *const [u32; 2]).read() };
+        if magic == MAGIC { u64::from(bytes) } else { 512 }
+    }
+}
+
+/// Prepares the calling thread: its signal stack, and the handler of single steps.
+pub fn begin_thread(thread: &Thread) {
+    set_alternate_stack(thread.area);
+    install(SIGTRAP, &Action { handler: 2, ..Action::default() });
+    let trap = bit(SIGTRAP);
+    // SAFETY: a mask of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_UNBLOCK, &raw const trap, 0, 8) };
+}
+
+fn agents_stack(area: Area) -> AlternateStack {
+    AlternateStack { base: area.0 + SIGNAL_STACK, flags: 0, padding: 0, bytes: SIGNAL_STACK_BYTES }
+}
+
+/// Makes the kernel use the agent's signal stack in this thread.
+pub fn set_alternate_stack(area: Area) {
+    let stack = agents_stack(area);
+    // SAFETY: the stack belongs to this thread's area.
+    let _ = unsafe { call!(__NR_sigaltstack, &raw const stack, 0) };
+}
+
+/// Tells the kernel what is to be done for a signal: itself, or call us.
+fn install(signal: u32, wanted: &Action) -> u64 {
+    let kernel = if wanted.handler > 1 || signal == SIGTRAP {
+        let handler = entry::signal_entry as *const () as u64;
+        let restorer = entry::signal_return as *const () as u64;
+        Action { handler, flags: wanted.flags & PASSED_ON | OURS, restorer, mask: u64::MAX }
+    } else {
+        *wanted
+    };
+    // SAFETY: the structure is the kernel's; the handler is ours.
+    unsafe { sys::syscall(raw::__NR_rt_sigaction, [u64::from(signal), &raw const kernel as u64, 0, 8, 0, 0]) }
+}
+
+/// The program's rt_sigaction.
+pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
+    let invalid = errno(linux_raw_sys::errno::EINVAL);
+    if size != 8 || signal == 0 || signal > SIGNALS as u64 {
+        return invalid;
+    }
+    let signal = signal as u32;
+    if new != 0 && matches!(signal, raw::SIGKILL | raw::SIGSTOP) {
+        return invalid;
+    }
+    let wanted = match (new != 0).then(|| crate::user::read::<Action>(new)).transpose() {
+        Ok(wanted) => wanted,
+        Err(error) => return errno(error.0 as u32),
+    };
+    let mut table = thread.actions.table.lock();
+    let was = table[signal as usize];
+    if let Some(wanted) = wanted {
+        let result = install(signal, &wanted);
+        if sys::check(result).is_err() {
+            return result;
+        }
+        table[signal as usize] = wanted;
+    }
+    drop(table);
+    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    }
+}
+
+/// The program's rt_sigprocmask. SIGTRAP is never blocked: steps need it.
+pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
+    if size != 8 {
+        return errno(linux_raw_sys::errno::EINVAL);
+    }
+    let wanted = match (new != 0).then(|| crate::user::read::<u64>(new)).transpose() {
+        Ok(wanted) => wanted,
+        Err(error) => return errno(error.0 as u32),
+    };
+    // Nobody may come between reading and changing the mask.
+    let mut was = 0u64;
+    let everything = ALL_BUT_FAULTS;
+    // SAFETY: masks of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
+    let kept = thread.pending.mask().is_some();
+    let current = thread.pending.mask().map_or(was, |mask| *mask);
+    let changed = match (wanted, how as u32) {
+        (None, _) => Some(current),
+        (Some(set), raw::SIG_BLOCK) => Some(current | set),
+        (Some(set), raw::SIG_UNBLOCK) => Some(current & !set),
+        (Some(set), raw::SIG_SETMASK) => Some(set),
+        _ => None,
+    };
+    let next = changed.unwrap_or(current) & !bit(SIGTRAP);
+    if let Some(mask) = thread.pending.mask() {
+        *mask = next;
+    }
+    let in_force = if kept { everything } else { next };
+    // SAFETY: as above.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const in_force, 0, 8) };
+    let told = match (old != 0).then(|| crate::user::write(old, &current)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    };
+    if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
+}
+
+/// The program's sigaltstack.
+pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
+    const SMALLEST: u64 = 2048;
+    let stack = thread.area.register(4);
+    let on_it = thread.alternate.holds(stack);
+    let was = seen(thread.alternate, on_it);
+    if new != 0 {
+        let wanted: AlternateStack = match crate::user::read(new) {
+            Ok(wanted) => wanted,
+            Err(error) => return errno(error.0 as u32),
+        };
+        if on_it {
+            return errno(linux_raw_sys::errno::EPERM);
+        }
+        match wanted.flags & !DISARM {
+            DISABLED => thread.alternate = AlternateStack::NONE,
+            0 | ON_STACK if wanted.bytes >= SMALLEST => {
+                thread.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
+            }
+            0 | ON_STACK => return errno(linux_raw_sys::errno::ENOMEM),
+            _ => return errno(linux_raw_sys::errno::EINVAL),
+        }
+    }
+    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    }
+}
+
+/// An alternate stack as the program is told about it.
+fn seen(stack: AlternateStack, on_it: bool) -> AlternateStack {
+    AlternateStack { flags: if on_it { stack.flags | ON_STACK } else { stack.flags }, ..stack }
+}
+
+fn errno(number: u32) -> u64 {
+    i64::from(number).wrapping_neg() as u64
+}
+
+/// Blocks all signals of the calling thread and returns the mask that was.
+pub fn block_all() -> u64 {
+    let (everything, mut was) = (ALL_BUT_FAULTS, 0u64);
+    // SAFETY: masks of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
+    was
+}
+
+/// Sets the mask of the calling thread, or the one it will have when what waits is delivered.
+pub fn set_mask(thread: &mut Thread, mask: u64) {
+    if let Some(kept) = thread.pending.mask() {
+        *kept = mask;
+        return;
+    }
+    // SAFETY: a mask of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const mask, 0, 8) };
+}
+
+/// The program jumped to `ip`, where no code can be read at `at`. Returns where to go on.
+pub fn bad_jump(thread: &mut Thread, ip: u64, at: u64) -> u64 {
+    let was = block_all();
+    let mapped = runtime().code.lock().world.maps.find(at).is_some();
+    let mut info: SigInfo = [0; SIGINFO_WORDS];
+    let code: u64 = if mapped { 2 } else { 1 };
+    info[0] = u64::from(SIGSEGV);
+    info[1] = code;
+    info[2] = at;
+    keep(thread, SIGSEGV, info, was);
+    thread.pending.at = Some(ip);
+    entry::deliver_trap as *const () as u64
+}
+
+/// Called while the way out of the agent is closed by a waiting signal: returns where it goes instead of `next`.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_pending(area: Area, next: u64) -> u64 {
+    area.set(own::DELIVER_AT, next);
+    entry::deliver_trap as *const () as u64
+}
+
+fn keep(thread: &mut Thread, signal: u32, info: SigInfo, mask: u64) {
+    let kept = Kept { signal, info };
+    if thread.pending.kept[0].is_none() {
+        thread.pending.mask = mask;
+    }
+    match thread.pending.kept.iter_mut().find(|place| place.is_none()) {
+        Some(place) => *place = Some(kept),
+        None => requeue(thread, &kept),
+    }
+    thread.area.set(own::PENDING, 1);
+}
+
+/// Gives a signal back to the kernel: it comes again when the mask lets it.
+fn requeue(thread: &Thread, kept: &Kept) {
+    let (pid, tid) = (sys::process_id(), thread.tid);
+    // SAFETY: a siginfo of our own.
+    let _ = unsafe { call!(__NR_rt_tgsigqueueinfo, pid, tid, kept.signal, &raw const kept.info) };
+}
+
+/// The handler of all signals.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut Context, _frame: u64, signal: u32) {
+    // SAFETY: the kernel's frame of this signal on this thread's stack; the thread is stopped in code that holds no
+    // reference to its `Thread` across instructions that matter, see below.
+    let (thread, info, context) = unsafe { (Thread::of(area), &mut *info, &mut *context) };
+    let rip = context.registers[R_RIP];
+    let code = info[1] as i32;
+    let waiting = area.get(own::PENDING) != 0;
+    let stepped = signal == SIGTRAP && waiting && code == STEPPED;
+    if runtime().image.contains(&rip) {
+        if signal == SIGTRAP && rip == entry::deliver_trap as *const () as u64 + 1 {
+            let at = thread.pending.at.take().unwrap_or_else(|| program_address(area.get(own::DELIVER_AT)));
+            deliver_kept(thread, context, at);
+        } else {
+            in_the_agent(thread, info, context, signal, stepped);
+        }
+        return;
+    }
+    let fault = !stepped && is_fault(signal, code);
+    let mut code_space = runtime().code.lock();
+    let Code { cache, world } = &mut *code_space;
+    // A breakpoint of the program's is reported behind the instruction.
+    let breakpoint = signal == SIGTRAP && code == SI_KERNEL && !stepped;
+    let Some(position) = cache.locate(if breakpoint { rip - 1 } else { rip }) else {
+        let mapped = world.in_cache(rip);
+        drop(code_space);
+        say!("numalens: signal {signal} at {rip:#x}, which is not translated code (in the cache: {mapped})");
+        die(signal);
+    };
+    let go_on = matches!(position.state, State::Counting | State::Counted | State::Leaving);
+    if !fault && go_on {
+        drop(code_space);
+        if !stepped {
+            keep(thread, signal, *info, context.mask);
+        }
+        context.registers[R_FLAGS] |= TRAP_FLAG;
+        context.mask = ALL_BUT_FAULTS;
+        return;
+    }
+    let mut ip = position.ip + u64::from(breakpoint);
+    for number in 0..16 {
+        if position.spilled >> number & 1 != 0 {
+            context.set_register(number, area.get(fixed::spill(number as u8)));
+        }
+        if position.saved >> number & 1 != 0 {
+            context.set_register(number, area.get(fixed::register(number as u8)));
+        }
+    }
+    match position.state {
+        State::AfterSyscall => context.set_register(1, ip),
+        State::Counted if fault && !breakpoint => {
+            let sites = position.counted.iter().map(|site| site.0).collect();
+            drop(code_space);
+            take_back(thread, context, sites);
+            code_space = runtime().code.lock();
+        }
+        State::String => {
+            let [rcx, rsi, rdi] = [1, 6, 7].map(|number| context.register(number));
+            let mut fs = 0u64;
+            const ARCH_GET_FS: u32 = 0x1003;
+            // SAFETY: a word for the answer.
+            let _ = unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut fs) };
+            drop(code_space);
+            // SAFETY: the area of this thread, stopped in the string instruction that the area describes.
+            unsafe {
+                count::finish_string(area.0 as *mut u8, &runtime().config, &mut Toucher { thread }, rcx, rsi, rdi, fs);
+            }
+            code_space = runtime().code.lock();
+        }
+        _ => {}
+    }
+    drop(code_space);
+    if stepped {
+        context.registers[R_FLAGS] &= !TRAP_FLAG;
+        deliver_kept(thread, context, ip);
+        return;
+    }
+    if fault && matches!(signal, SIGILL | SIGFPE) || breakpoint {
+        info[2] = position_address(info[2], rip, &mut ip, breakpoint);
+    }
+    let kept = Kept { signal, info: *info };
+    let mask = context.mask;
+    deliver(thread, context, ip, &kept, mask);
+}
+
+/// What a siginfo that names the faulting instruction must say.
+fn position_address(named: u64, rip: u64, ip: &mut u64, breakpoint: bool) -> u64 {
+    if breakpoint || named != rip { named } else { *ip }
+}
+
+fn is_fault(signal: u32, code: i32) -> bool {
+    code > 0 && matches!(signal, SIGSEGV | SIGBUS | SIGFPE | SIGILL | SIGTRAP)
+}
+
+/// The program's instruction that an address in the cache, at a boundary, stands for.
+fn program_address(cached: u64) -> u64 {
+    let code = runtime().code.lock();
+    code.cache.locate(cached).map_or(0, |position| position.ip)
+}
+
+fn in_the_agent(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u32, stepped: bool) {
+    let rip = context.registers[R_RIP];
+    let within = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
+        (from as *const () as u64..to as *const () as u64).contains(&rip)
+    };
+    let leaving_count = within(entry::count_checked, entry::count_end);
+    if stepped {
+        // Only the way back from counting goes on stepping; all else notices PENDING on its own.
+        if !leaving_count {
+            context.registers[R_FLAGS] &= !TRAP_FLAG;
+        }
+        return;
+    }
+    if is_fault(signal, info[1] as i32) {
+        let offset = rip - runtime().image.start;
+        say!("numalens: a fault in the agent at +{offset:#x}, signal {signal}, address {:#x}", info[2]);
+        die(signal);
+    }
+    keep(thread, signal, *info, context.mask);
+    context.mask = ALL_BUT_FAULTS;
+    if within(entry::resume_checked, entry::resume_end) {
+        context.registers[R_RIP] = entry::resume_again as *const () as u64;
+    } else if leaving_count {
+        context.registers[R_RIP] = entry::count_again as *const () as u64;
+    }
+}
+
+/// Ends the process by a signal, as if nobody had handled it.
+fn die(signal: u32) -> ! {
+    let default = Action::default();
+    let unblocked = bit(signal);
+    // SAFETY: structures of our own; the process ends here.
+    unsafe {
+        let _ = call!(__NR_rt_sigaction, signal, &raw const default, 0, 8);
+        let _ = call!(__NR_tgkill, sys::process_id(), sys::thread_id(), signal);
+        let _ = call!(__NR_rt_sigprocmask, raw::SIG_UNBLOCK, &raw const unblocked, 0, 8);
+    }
+    sys::exit_group(128 + signal as i32)
+}
+
+fn deliver_kept(thread: &mut Thread, context: &mut Context, ip: u64) {
+    context.registers[R_FLAGS] &= !TRAP_FLAG;
+    let kept = core::mem::take(&mut thread.pending.kept);
+    let mask = thread.pending.mask;
+    thread.area.set(own::PENDING, 0);
+    let mut signals = kept.into_iter().flatten();
+    let first = signals.next();
+    // The others come again, when the mask of the first one's handler lets them.
+    signals.for_each(|other| requeue(thread, &other));
+    match first {
+        Some(first) => deliver(thread, context, ip, &first, mask),
+        None => {
+            context.registers[R_RIP] = runtime::enter(thread, ip);
+            context.mask = mask;
+        }
+    }
+}
+
+/// Lets the thread, which stands at `ip` of the program with the registers of `context` and `mask`, begin the program's
+/// handler when our own returns.
+fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mask: u64) {
+    let signal = kept.signal;
+    let action = thread.actions.get(signal);
+    context.mask = mask;
+    if action.handler <= 1 {
+        // What has no handler is the kernel's to do: it may have had one when the signal came. A fault that is ignored kills.
+        let fault = is_fault(signal, kept.info[1] as i32);
+        if action.handler == 0 || fault {
+            context.registers[R_RIP] = ip;
+            die_as_the_program(thread, context, kept);
+        }
+        context.registers[R_RIP] = runtime::enter(thread, ip);
+        return;
+    }
+    context.registers[R_RIP] = ip;
+    let stack = context.registers[R_RSP];
+    let on_it = thread.alternate.holds(stack);
+    let switch = action.flags & SA_ONSTACK != 0 && thread.alternate.flags & DISABLED == 0 && !on_it;
+    let top = if switch { thread.alternate.base + thread.alternate.bytes } else { stack - RED_ZONE };
+    // SAFETY: the kernel's own frame.
+    let vector_bytes = unsafe { context.vector_bytes() };
+    let vector_at = (top - vector_bytes) & !63;
+    let frame = ((vector_at - FRAME_BYTES) & !15) - 8;
+    let copy = Context {
+        stack: seen(thread.alternate, on_it),
+        vector_state: if vector_bytes == 0 { 0 } else { vector_at },
+        ..*context
+    };
+    // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the signal
+    // blocked and the kernel ends the program with SIGSEGV, as it would have done itself.
+    unsafe {
+        core::ptr::copy_nonoverlapping(context.vector_state as *const u8, vector_at as *mut u8, vector_bytes as usize);
+        (frame as *mut u64).write(action.restorer);
+        ((frame + 8) as *mut Context).write(copy);
+        ((frame + 8 + CONTEXT_BYTES) as *mut SigInfo).write(kept.info);
+    }
+    if thread.alternate.flags & DISARM != 0 && switch {
+        thread.alternate = AlternateStack::NONE;
+    }
+    if action.flags & SA_RESETHAND != 0 {
+        install(signal, &Action::default());
+        thread.actions.table.lock()[signal as usize].handler = 0;
+    }
+    let own = if action.flags & SA_NODEFER != 0 { 0 } else { bit(signal) };
+    context.mask = (mask | action.mask | own) & !bit(SIGTRAP);
+    context.vector_state = 0;
+    context.registers[R_RSP] = frame;
+    context.registers[R_FLAGS] &= !CLEARED_FLAGS;
+    context.set_register(0, 0);
+    context.set_register(7, u64::from(signal));
+    context.set_register(6, frame + 8 + CONTEXT_BYTES);
+    context.set_register(2, frame + 8);
+    enter_handler(thread, context, action.handler);
+}
+
+fn enter_handler(thread: &mut Thread, context: &mut Context, handler: u64) {
+    // A handler that is no code faults when it is entered: keep that fault with the mask of the handler.
+    let entry = runtime::enter(thread, handler);
+    if entry == entry::deliver_trap as *const () as u64 {
+        thread.pending.mask = context.mask;
+        context.mask = ALL_BUT_FAULTS;
+    }
+    context.registers[R_RIP] = entry;
+}
+
+/// A signal whose action is the default: the kernel's, which ends the process in most cases.
+fn die_as_the_program(thread: &mut Thread, context: &mut Context, kept: &Kept) {
+    install_default(kept.signal);
+    requeue(thread, kept);
+    // If it does not end the process (it stops it, or is ignored by default), the program goes on where it was.
+    let ip = context.registers[R_RIP];
+    context.registers[R_RIP] = runtime::enter(thread, ip);
+}
+
+fn install_default(signal: u32) {
+    let default = Action::default();
+    // SAFETY: a structure of our own.
+    let _ = unsafe { call!(__NR_rt_sigaction, signal, &raw const default, 0, 8) };
+}
+
+/// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
+fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
+    let runtime = runtime();
+    let mut registers = [0u64; 16];
+    for (number, register) in registers.iter_mut().enumerate() {
+        *register = context.register(number);
+    }
+    for site in sites {
+        let Some(known) = runtime.code.lock().world.site(site) else { continue };
+        let Some(address) = crate::code::effective_address(&known, &registers) else { continue };
+        let run =
+            Run { site: numalens_translator::SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg() };
+        if let Some(entry) = (Toucher { thread }).entry(&run) {
+            // SAFETY: the area of this thread, which counted this access before.
+            unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
+        }
+    }
+}
+
+/// The program's rt_sigreturn: goes on where its frame says.
+pub fn sigreturn(thread: &mut Thread) -> ! {
+    block_all();
+    let area = thread.area;
+    let at = area.register(4);
+    // SAFETY: the frame that the program returns with, at its stack pointer. If it is not there, the kernel would have killed the
+    // program with SIGSEGV, and so does this fault.
+    let frame = unsafe { (at as *const Context).read() };
+    // SAFETY: as above.
+    let vector_bytes = unsafe { frame.vector_bytes() };
+    let stack = AlternateStack { flags: frame.stack.flags & !ON_STACK, ..frame.stack };
+    if matches!(stack.flags & !DISARM, 0 | DISABLED) {
+        thread.alternate = stack;
+    }
+    // The copy stands low on the signal stack, which nobody uses now.
+    let vector_at = (area.0 + SIGNAL_STACK + 64) & !63;
+    let copy_at = (vector_at + vector_bytes).next_multiple_of(64) + 8;
+    let mut copy = Context { stack: agents_stack(area), ..frame };
+    copy.mask &= !bit(SIGTRAP);
+    if vector_bytes != 0 {
+        copy.vector_state = vector_at;
+    }
+    let target = frame.registers[R_RIP];
+    let entry = runtime::enter(thread, target);
+    let trap = entry::deliver_trap as *const () as u64;
+    copy.registers[R_RIP] = entry;
+    if thread.pending.mask().is_some() {
+        // Signals came before all were blocked: they are delivered where the program goes on.
+        if entry != trap {
+            area.set(own::DELIVER_AT, entry);
+        }
+        thread.pending.mask = copy.mask;
+        copy.mask = ALL_BUT_FAULTS;
+        copy.registers[R_RIP] = trap;
+    }
+    // SAFETY: the signal stack of this thread has room for the copy; the kernel reads it at once.
+    unsafe {
+        core::ptr::copy_nonoverlapping(frame.vector_state as *const u8, vector_at as *mut u8, vector_bytes as usize);
+        (copy_at as *mut Context).write(copy);
+        entry::sigreturn(copy_at)
+    }
+}
+
+/// Begins a new thread's life with signals: on the thread itself, all blocked until now.
+pub fn open(thread: &mut Thread) {
+    set_alternate_stack(thread.area);
+    let mask = thread.first_mask;
+    set_mask(thread, mask);
+}
+
+/// What a child of a fork must forget: signals of its parent.
+pub fn forget(thread: &mut Thread) {
+    thread.pending = Pending::default();
+    thread.area.set(own::PENDING, 0);
+}
+
+/// Actions for a task that shares them, or has a copy.
+pub fn inherit(actions: &Arc<Actions>, shared: bool) -> Arc<Actions> {
+    if shared { actions.clone() } else { Arc::new(actions.copy()) }
+}

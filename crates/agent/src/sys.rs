@@ -1,0 +1,231 @@
+//! System calls of the agent itself: raw, without errno, libc or vector registers.
+//!
+//! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they are
+//! executed in the code cache, after [`crate::syscalls`] has looked at them.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+pub use linux_raw_sys::general as raw;
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl core::fmt::Debug for Errno {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "error {}", self.0)
+    }
+}
+
+/// Makes a system call and returns what the kernel left in rax.
+///
+/// # Safety
+/// As the call itself: the arguments must be what the kernel will do no harm with.
+#[inline(always)]
+pub unsafe fn syscall(number: u32, arguments: [u64; 6]) -> u64 {
+    let [a, b, c, d, e, f] = arguments;
+    let result: u64;
+    // SAFETY: the caller's promise; the kernel changes rax, rcx and r11 only.
+    unsafe {
+        asm!("syscall", inlateout("rax") u64::from(number) => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// What the kernel left in rax, as a result.
+pub fn check(result: u64) -> Result<u64, Errno> {
+    let signed = result as i64;
+    if (-4095..0).contains(&signed) { Err(Errno(-signed as i32)) } else { Ok(result) }
+}
+
+/// A system call by name, with as many arguments as it has; gives a `Result<u64, Errno>`.
+#[macro_export]
+macro_rules! call {
+    ($name:ident $(, $argument:expr)* $(,)?) => {{
+        let given: &[u64] = &[$($argument as u64),*];
+        let mut arguments = [0u64; 6];
+        arguments[..given.len()].copy_from_slice(given);
+        $crate::sys::check($crate::sys::syscall($crate::sys::raw::$name, arguments))
+    }};
+}
+
+/// The bytes of a page.
+pub const PAGE: u64 = 4096;
+/// The end of a program's address space.
+pub const USER_END: u64 = 1 << 47;
+
+/// Where memory of the agent's is to go: away from everything that programs use, and nothing twice. Where a hint is taken,
+/// the kernel would choose the 2 GB around the libraries, which are for code.
+static NEXT_HINT: AtomicU64 = AtomicU64::new(0x1100_0000_0000);
+
+fn hint(bytes: u64) -> u64 {
+    const APART: u64 = 2 << 20;
+    NEXT_HINT.fetch_add(bytes.next_multiple_of(APART) + APART, Ordering::Relaxed)
+}
+
+/// Reserves or allocates memory without a file, far away from the program's.
+pub fn map_private(bytes: u64, protection: u32) -> Result<u64, Errno> {
+    let hint = hint(bytes);
+    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED nothing that exists is touched.
+    unsafe { call!(__NR_mmap, hint, bytes, protection, flags, u64::MAX, 0) }
+}
+
+/// The same at `address` and nowhere else, if nothing is there yet.
+pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, Errno> {
+    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED_NOREPLACE;
+    // SAFETY: MAP_FIXED_NOREPLACE leaves what exists alone.
+    let got = unsafe { call!(__NR_mmap, address, bytes, protection, flags, u64::MAX, 0) }?;
+    if got == address {
+        return Ok(got);
+    }
+    // A kernel older than 4.17 takes the address for a hint.
+    unmap(got, bytes);
+    Err(Errno(linux_raw_sys::errno::EEXIST as i32))
+}
+
+/// Maps a piece of a file, shared, far away from the program's memory.
+pub fn map_shared(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
+    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE;
+    let protection = raw::PROT_READ | raw::PROT_WRITE;
+    // SAFETY: without MAP_FIXED nothing that exists is touched.
+    unsafe { call!(__NR_mmap, hint(bytes), bytes, protection, flags, descriptor, offset) }
+}
+
+/// The same at `address`, in place of whatever is there.
+///
+/// # Safety
+/// What it replaces must be the agent's own.
+pub unsafe fn map_shared_over(address: u64, bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
+    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE | raw::MAP_FIXED;
+    let protection = raw::PROT_READ | raw::PROT_WRITE;
+    // SAFETY: the caller's promise.
+    unsafe { call!(__NR_mmap, address, bytes, protection, flags, descriptor, offset) }
+}
+
+/// Gives memory of the agent back.
+pub fn unmap(address: u64, bytes: u64) {
+    // SAFETY: only ever called with mappings that the agent made and no longer uses.
+    let _ = unsafe { call!(__NR_munmap, address, bytes) };
+}
+
+/// Ends the process.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        let _ = unsafe { call!(__NR_exit_group, status) };
+    }
+}
+
+/// Ends this thread or helper process alone.
+pub fn exit(status: i32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        let _ = unsafe { call!(__NR_exit, status) };
+    }
+}
+
+/// This thread's id.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call!(__NR_gettid) }.unwrap_or(0) as u32
+}
+
+/// This process's id.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call!(__NR_getpid) }.unwrap_or(0) as u32
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn now_ns() -> u64 {
+    let mut time = [0u64; 2];
+    // SAFETY: two words for the answer.
+    let _ = unsafe { call!(__NR_clock_gettime, raw::CLOCK_MONOTONIC, &raw mut time) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// The CPU that this thread is on.
+pub fn cpu() -> u32 {
+    let mut cpu = 0u32;
+    // SAFETY: a word for the answer.
+    let _ = unsafe { call!(__NR_getcpu, &raw mut cpu, 0, 0) };
+    cpu
+}
+
+/// Sleeps for some ten microseconds.
+pub fn nap() {
+    let time = [0u64, 10_000];
+    // SAFETY: a time of our own to read.
+    let _ = unsafe { call!(__NR_nanosleep, &raw const time, 0) };
+}
+
+/// Whether `page` (its address) can be read, found out without touching it: rt_sigprocmask copies the mask in before it
+/// refuses the unknown `how`.
+pub fn is_readable(page: u64) -> bool {
+    if !(PAGE..USER_END).contains(&page) {
+        return false;
+    }
+    // SAFETY: changes nothing: `how` is invalid.
+    let answer = unsafe { call!(__NR_rt_sigprocmask, 77, page, 0, 8) };
+    answer == Err(Errno(linux_raw_sys::errno::EINVAL as i32))
+}
+
+/// Writes to standard error, for the last words of a program that cannot go on and for debugging.
+pub struct Stderr;
+
+impl core::fmt::Write for Stderr {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        // SAFETY: the bytes are readable for their length.
+        let _ = unsafe { call!(__NR_write, 2, text.as_ptr(), text.len()) };
+        Ok(())
+    }
+}
+
+/// A line on standard error in one write, as long as it fits.
+#[macro_export]
+macro_rules! say {
+    ($($argument:tt)*) => {{
+        let mut line = $crate::sys::Line::new();
+        let _ = core::fmt::Write::write_fmt(&mut line, format_args!($($argument)*));
+        line.flush();
+    }};
+}
+
+/// A line under construction.
+pub struct Line {
+    bytes: [u8; 400],
+    used: usize,
+}
+
+impl Line {
+    /// An empty one.
+    #[expect(clippy::new_without_default, reason = "only the macro makes them")]
+    pub fn new() -> Self {
+        Line { bytes: [0; 400], used: 0 }
+    }
+
+    /// What fitted.
+    pub fn text(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    /// Writes it out.
+    pub fn flush(mut self) {
+        let end = self.used.min(self.bytes.len() - 1);
+        self.bytes[end] = b'\n';
+        // SAFETY: `end + 1` bytes of our own.
+        let _ = unsafe { call!(__NR_write, 2, self.bytes.as_ptr(), end + 1) };
+    }
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.bytes.len() - self.used;
+        let take = text.len().min(room);
+        self.bytes[self.used..self.used + take].copy_from_slice(&text.as_bytes()[..take]);
+        self.used += take;
+        Ok(())
+    }
+}

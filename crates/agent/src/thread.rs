@@ -1,0 +1,89 @@
+//! What the agent knows of a thread beyond its area, and of the threads together.
+
+use crate::area::{Area, own};
+use crate::signals::{Actions, Pending};
+use crate::sys;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use numalens_event::exact::Extent;
+
+/// A thread. Used by the thread itself only, except while it is being made.
+pub struct Thread {
+    /// Its area.
+    pub area: Area,
+    /// Its id in the kernel.
+    pub tid: u32,
+    /// Its extent.
+    pub extent: Extent,
+    /// The index of the node that it is bound to; negative: unpinned.
+    pub node: i32,
+    /// What signals do: shared by the threads of a process, not by a child that borrows the memory (vfork).
+    pub actions: Arc<Actions>,
+    /// The program's alternate signal stack, as the program knows it.
+    pub alternate: AlternateStack,
+    /// Signals that wait to be delivered.
+    pub pending: Pending,
+    /// The mask that a new thread begins with, once its area is in use.
+    pub first_mask: u64,
+    /// A process of its own that borrows the memory until it execs or ends (vfork).
+    pub borrows: bool,
+}
+
+/// A `stack_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AlternateStack {
+    /// Lowest address.
+    pub base: u64,
+    /// `SS_*`.
+    pub flags: i32,
+    /// Fills a word.
+    pub padding: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// `SS_DISABLE`.
+pub const DISABLED: i32 = 2;
+/// `SS_ONSTACK`.
+pub const ON_STACK: i32 = 1;
+/// `SS_AUTODISARM`.
+pub const DISARM: i32 = 1 << 31;
+
+impl AlternateStack {
+    /// None.
+    pub const NONE: Self = AlternateStack { base: 0, flags: DISABLED, padding: 0, bytes: 0 };
+
+    /// Whether a stack pointer is on it.
+    pub fn holds(&self, stack: u64) -> bool {
+        self.flags & DISABLED == 0 && self.flags & DISARM == 0 && stack > self.base && stack - self.base <= self.bytes
+    }
+}
+
+impl Thread {
+    /// A thread for an area; the area leads to it from now on.
+    pub fn new(area: Area, extent: Extent, node: i32, actions: Arc<Actions>) -> &'static mut Self {
+        let thread = Box::leak(Box::new(Thread {
+            area,
+            tid: sys::thread_id(),
+            extent,
+            node,
+            actions,
+            alternate: AlternateStack::NONE,
+            pending: Pending::default(),
+            first_mask: 0,
+            borrows: false,
+        }));
+        area.set(own::THREAD, &raw mut *thread as u64);
+        thread
+    }
+
+    /// The thread of an area.
+    ///
+    /// # Safety
+    /// The caller is that thread, and holds no other reference to it.
+    pub unsafe fn of<'a>(area: Area) -> &'a mut Self {
+        // SAFETY: set when the area was made, and valid until the thread ends.
+        unsafe { &mut *(area.get(own::THREAD) as *mut Thread) }
+    }
+}

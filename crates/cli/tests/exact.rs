@@ -1,0 +1,145 @@
+//! `numalens record --engine exact`: what it counts equals arithmetic, and the program notices nothing.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn numalens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_numalens"))
+}
+
+/// Compiles a program that stands beside this file.
+fn program(directory: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let program = directory.join(source.split('.').next().unwrap());
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exact").join(source);
+    let status = Command::new("cc").arg(from).arg("-o").arg(&program).args(flags).status().unwrap();
+    assert!(status.success(), "{source} does not compile");
+    program
+}
+
+struct Recorded {
+    output: Output,
+    profile: PathBuf,
+}
+
+/// Records a command and checks the profile, if there is one.
+fn record(directory: &Path, options: &[&str], command: &[&str]) -> Recorded {
+    let profile = directory.join("p.numalens");
+    let output = numalens()
+        .args(["record", "--engine", "exact", "-q", "-f", "--machine", "4x2", "-o"])
+        .arg(&profile)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .output()
+        .unwrap();
+    if profile.exists() {
+        let checked = numalens().arg("check").arg(&profile).output().unwrap();
+        assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
+    }
+    Recorded { output, profile }
+}
+
+impl Recorded {
+    fn report(&self) -> Value {
+        let report = numalens().arg("report").arg(&self.profile).args(["--format", "json"]).output().unwrap();
+        assert!(report.status.success(), "report: {}", String::from_utf8_lossy(&report.stderr));
+        serde_json::from_slice(&report.stdout).unwrap()
+    }
+
+    fn reads_and_writes(&self) -> (u64, u64) {
+        let report = self.report();
+        let count = |what: &str| report["summary"][what].as_u64().unwrap();
+        let classes: u64 =
+            report["summary"]["classes"].as_object().unwrap().values().map(|one| one.as_u64().unwrap()).sum();
+        assert_eq!(classes, count("accesses"), "the classes sum to the accesses");
+        (count("reads"), count("writes"))
+    }
+}
+
+const FREESTANDING: &[&str] = &["-nostdlib", "-static"];
+
+#[test]
+fn counts_equal_arithmetic() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = program(directory.path(), "kernel.S", FREESTANDING);
+    let recorded = record(directory.path(), &[], &[kernel.to_str().unwrap()]);
+    assert_eq!(recorded.output.status.code(), Some(3));
+    assert_eq!(recorded.output.stdout, b"hello\n");
+    // See the comments in the program.
+    assert_eq!(recorded.reads_and_writes(), (1000 + 1000 + 4096 + 100 + 8, 1000 + 1000 + 4096 + 4096 + 8));
+}
+
+#[test]
+fn what_was_counted_outlives_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let killed = program(directory.path(), "killed.S", FREESTANDING);
+    let recorded = record(directory.path(), &[], &[killed.to_str().unwrap()]);
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(recorded.output.status.signal(), Some(9));
+    assert_eq!(recorded.reads_and_writes(), (5000, 0));
+}
+
+#[test]
+fn handlers_of_signals_and_faults_change_no_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let faults = program(directory.path(), "faults.c", &["-O2"]);
+    let native = Command::new(&faults).output().unwrap();
+    let recorded = record(directory.path(), &[], &[faults.to_str().unwrap()]);
+    assert_eq!(recorded.output.stdout, native.stdout);
+    assert_eq!(recorded.output.status, native.status);
+}
+
+#[test]
+fn status_output_and_children_are_the_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "echo one; /bin/echo two | cat; (exit 4); echo $?; exit 7";
+    let recorded = record(directory.path(), &[], &["/bin/sh", "-c", script]);
+    assert_eq!(recorded.output.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&recorded.output.stdout), "one\ntwo\n4\n");
+    assert!(recorded.output.stderr.is_empty(), "{}", String::from_utf8_lossy(&recorded.output.stderr));
+}
+
+#[test]
+fn threads_are_counted_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let threads = program(directory.path(), "threads.c", &["-O2", "-pthread"]);
+    let native = Command::new(&threads).output().unwrap();
+    let recorded = record(directory.path(), &[], &[threads.to_str().unwrap()]);
+    assert_eq!(recorded.output.stdout, native.stdout);
+    let report = recorded.report();
+    let mut counts: Vec<u64> =
+        report["threads"].as_array().unwrap().iter().map(|thread| thread["accesses"].as_u64().unwrap()).collect();
+    counts.sort_unstable();
+    assert_eq!(counts.len(), 9, "{counts:?}");
+    // The k-th worker reads k * 100,000 elements; the first thread less than any.
+    for (k, &count) in counts.iter().enumerate().skip(1) {
+        let wanted = k as u64 * 100_000;
+        assert!((wanted..wanted + 20_000).contains(&count), "thread {k} of {counts:?}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_observed_is_refused_before_it_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = directory.path().join("foreign");
+    let mut header = [0u8; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+    header[18] = 3;
+    std::fs::write(&foreign, header).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let recorded = record(directory.path(), &[], &[foreign.to_str().unwrap()]);
+    assert_eq!(recorded.output.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&recorded.output.stderr);
+    assert!(said.contains("64-bit x86") && said.contains("--engine sample"), "{said}");
+    assert!(!recorded.profile.exists());
+}
+
+#[test]
+fn commands_that_do_not_exist_fail_as_they_should() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(record(directory.path(), &[], &["/nonexistent/program"]).output.status.code(), Some(127));
+    assert_eq!(record(directory.path(), &[], &["/etc/passwd"]).output.status.code(), Some(126));
+    assert_eq!(record(directory.path(), &["--duration", "1"], &["/bin/true"]).output.status.code(), Some(2));
+}

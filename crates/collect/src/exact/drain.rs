@@ -1,0 +1,542 @@
+//! From counters to facts: what has been counted since the last look is added to the profile.
+//!
+//! Counters only grow, so a look is a comparison with the one before. Nothing is asked of the programs: they may run, be
+//! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
+//! of its parent below the numbers that it inherited.
+
+use super::file::{SessionFile, Shared};
+use crate::sample::session::{CountedSite, PlacedPage, Session};
+use numalens_event::exact::{
+    self, DirectoryEntry, Extent, LogHeader, PageCounts, PageRecord, ProcessHeader, SiteRecord, end, kind, log, site,
+    touch,
+};
+use numalens_profile::Meta;
+use numalens_profile::ids::*;
+use rustc_hash::FxHashMap;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// All processes and threads of a recording.
+#[derive(Default)]
+pub struct Drain {
+    processes: FxHashMap<Extent, Process>,
+    threads: Vec<(Extent, Thread)>,
+    /// Entries of the directory seen so far.
+    seen: u32,
+    /// Programs that were found unobserved.
+    unobserved: Vec<String>,
+}
+
+/// A process: one program image.
+struct Process {
+    pid: i32,
+    id: ProcessId,
+    parent: Option<Extent>,
+    header: Shared,
+    inherited_sites: u32,
+    inherited_pages: u32,
+    /// Sites seen so far, from the first of its own.
+    sites: Vec<(SiteId, u32)>,
+    /// Pages seen so far, from the first of its own: number, and whether its end has been seen.
+    pages: Vec<(Page, bool)>,
+    log_read: u64,
+    ended: bool,
+}
+
+struct Thread {
+    process: Extent,
+    id: ThreadId,
+    tid: i32,
+    node: Option<u8>,
+    sites: FxHashMap<u64, u64>,
+    pages: FxHashMap<u64, [u64; 2]>,
+    ended: bool,
+}
+
+impl Drain {
+    /// Adds to the session what has been counted since the last look.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        let now = session.advance(monotonic_ns());
+        self.find_new(file, session)?;
+        let extents: Vec<Extent> = {
+            let mut all: Vec<_> = self.processes.keys().copied().collect();
+            all.sort_unstable();
+            all
+        };
+        for &extent in &extents {
+            self.read_process(file, session, extent, u64::MAX)?;
+        }
+        let bin = session.bin_of(now);
+        for number in 0..self.threads.len() {
+            self.read_thread(file, session, number, bin)?;
+        }
+        for &extent in &extents {
+            self.end_process(file, session, extent);
+        }
+        session.keep_within_limits();
+        Ok(())
+    }
+
+    fn find_new(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        let entries: Vec<(Extent, &DirectoryEntry)> = file.directory().skip(self.seen as usize).collect();
+        for (extent, entry) in entries {
+            // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
+            let what = entry.kind.load(Acquire);
+            match what {
+                kind::PROCESS => self.process_begins(file, session, extent, entry)?,
+                // A thread gets its id when it runs.
+                kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
+                    self.thread_begins(session, extent, entry);
+                }
+                _ => return Ok(()),
+            }
+            self.seen = extent.0 + 1;
+        }
+        Ok(())
+    }
+
+    fn process_begins(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        entry: &DirectoryEntry,
+    ) -> io::Result<()> {
+        let pid = entry.id.load(Relaxed) as i32;
+        let start = entry.start_ns.load(Relaxed);
+        let time_ns = session.advance(start);
+        let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
+        let executed = entry.index.load(Relaxed) != 0;
+        // What the parent had mapped until then, the child has.
+        if let Some(parent) = parent {
+            self.read_process(file, session, parent, start)?;
+        }
+        let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
+        let id = match before {
+            Some((parent_pid, id)) if parent_pid == pid => {
+                // All that the program before has counted belongs to it.
+                if let Some(parent) = parent {
+                    self.finish(file, session, parent)?;
+                }
+                session.process_execs(pid, Session::command_line(pid), time_ns);
+                id
+            }
+            _ => {
+                let command = Session::command_line(pid).unwrap_or_default();
+                let id = session.process_begins(pid, before.map(|(_, id)| id), command, time_ns);
+                if executed && before.is_some() {
+                    session.process_execs(pid, None, time_ns);
+                }
+                id
+            }
+        };
+        let header = file.extent(extent, 0, size_of::<ProcessHeader>())?;
+        let words = &header.words::<ProcessHeader>(0, 1)[0];
+        let (inherited_sites, inherited_pages) =
+            (words.inherited_sites.load(Relaxed), words.inherited_pages.load(Relaxed));
+        self.processes.insert(
+            extent,
+            Process {
+                pid,
+                id,
+                parent: parent.filter(|_| !executed),
+                header,
+                inherited_sites,
+                inherited_pages,
+                sites: Vec::new(),
+                pages: Vec::new(),
+                log_read: 0,
+                ended: false,
+            },
+        );
+        Ok(())
+    }
+
+    fn thread_begins(&mut self, session: &mut Session, extent: Extent, entry: &DirectoryEntry) {
+        let process = Extent(entry.parent.load(Relaxed));
+        let tid = entry.id.load(Relaxed) as i32;
+        let Some((pid, id)) = self.processes.get(&process).map(|process| (process.pid, process.id)) else { return };
+        // One that was never started: its creation failed.
+        if tid == 0 {
+            return;
+        }
+        let time_ns = session.advance(entry.start_ns.load(Relaxed));
+        let node = u8::try_from(entry.node.load(Relaxed)).ok();
+        let id = session.thread_begins(id, pid, tid, node, time_ns);
+        let thread =
+            Thread { process, id, tid, node, sites: FxHashMap::default(), pages: FxHashMap::default(), ended: false };
+        self.threads.push((extent, thread));
+    }
+
+    /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that
+    /// have gone.
+    fn read_process(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        until: u64,
+    ) -> io::Result<()> {
+        let Some(mut process) = self.processes.remove(&extent) else { return Ok(()) };
+        let done = if process.ended {
+            Ok(())
+        } else {
+            self.read_log(file, session, extent, &mut process, until)
+                .and_then(|()| read_sites(file, session, extent, &mut process))
+                .and_then(|()| self.read_pages(file, session, extent, &mut process))
+        };
+        self.processes.insert(extent, process);
+        done
+    }
+
+    fn read_log(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        process: &mut Process,
+        until: u64,
+    ) -> io::Result<()> {
+        let bytes = process.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire).min(1 << 30);
+        if bytes <= process.log_read {
+            return Ok(());
+        }
+        let log = file.extent(extent, exact::process::LOG, bytes as usize)?;
+        while process.log_read + (size_of::<LogHeader>() as u64) <= bytes {
+            let at = process.log_read as usize;
+            let header = &log.words::<LogHeader>(at, 1)[0];
+            let what = header.kind.load(Acquire);
+            let (length, time) = (header.bytes.load(Relaxed) as usize, header.time_ns.load(Relaxed));
+            if what == 0 || time > until || length < size_of::<LogHeader>() || at + length > log.len() {
+                break;
+            }
+            let payload = at + size_of::<LogHeader>();
+            let words: Vec<u64> = log
+                .words::<AtomicU64>(payload, (at + length - payload) / 8)
+                .iter()
+                .map(|word| word.load(Relaxed))
+                .collect();
+            self.understand(session, process, what, &words);
+            process.log_read += length as u64;
+        }
+        Ok(())
+    }
+
+    fn understand(&mut self, session: &mut Session, process: &Process, what: u32, words: &[u64]) {
+        let text = |from: usize| {
+            let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        match (what, words) {
+            (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
+                session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
+            }
+            (log::UNMAPPED, &[start, end, ..]) => session.range_unmapped(process.pid, start..end),
+            (log::UNOBSERVED, &[pid, ..]) => {
+                let command = Session::command_line(pid as i32).unwrap_or_default();
+                self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
+            }
+            _ => {}
+        }
+    }
+
+    fn read_pages(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        process: &mut Process,
+    ) -> io::Result<()> {
+        let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+        let own = process.inherited_pages.max(1);
+        let given = header.pages.load(Acquire).min(exact::MOST_PAGES);
+        if given <= own {
+            return Ok(());
+        }
+        let size = size_of::<PageRecord>();
+        let offset = (u64::from(own) * size as u64) & !4095;
+        let skipped = (u64::from(own) * size as u64 - offset) as usize;
+        let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
+        let records = map.words::<PageRecord>(skipped, (given - own) as usize);
+        // Ends come first: a page that came again has a number above.
+        for (record, known) in records.iter().zip(&mut process.pages) {
+            let end = record.end_ns.load(Relaxed);
+            if end != 0 && !known.1 {
+                known.1 = true;
+                let page = known.0;
+                let time_ns = session.advance(end);
+                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
+            }
+        }
+        for record in &records[process.pages.len()..] {
+            let how = record.how.load(Acquire);
+            if how == touch::NONE {
+                break;
+            }
+            let page = Page(record.page.load(Relaxed));
+            let class = record.class.load(Relaxed) as usize;
+            let (home, pinned) = header
+                .classes
+                .get(class)
+                .and_then(|class| exact::class_meaning(class.load(Relaxed)))
+                .unwrap_or((None, false));
+            let toucher = (how == touch::FIRST)
+                .then(|| {
+                    let thread = Extent(record.thread.load(Relaxed));
+                    let thread = self.threads.iter().find(|(extent, _)| *extent == thread)?.1.id;
+                    Some((thread, self.site(process, record.site.load(Relaxed))?.0))
+                })
+                .flatten();
+            let time_ns = session.advance(record.begin_ns.load(Relaxed));
+            session.page_placed(process.pid, &PlacedPage { page, time_ns, toucher, home, pinned });
+            let end = record.end_ns.load(Relaxed);
+            process.pages.push((page, end != 0));
+            if end != 0 {
+                let time_ns = session.advance(end);
+                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// A site of a process, its own or inherited.
+    fn site(&self, process: &Process, number: u32) -> Option<(SiteId, u32)> {
+        match number.checked_sub(process.inherited_sites) {
+            Some(own) => process.sites.get(own as usize).copied(),
+            None => self.site(self.processes.get(&process.parent?)?, number),
+        }
+    }
+
+    fn page(&self, process: &Process, number: u32) -> Option<Page> {
+        match number.checked_sub(process.inherited_pages.max(1)) {
+            Some(own) => process.pages.get(own as usize).map(|page| page.0),
+            None => self.page(self.processes.get(&process.parent?)?, number),
+        }
+    }
+
+    fn read_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, bin: Bin) -> io::Result<()> {
+        let (extent, thread) = &self.threads[number];
+        let extent = *extent;
+        if thread.ended {
+            return Ok(());
+        }
+        let ended = file.directory().nth(extent.0 as usize).map_or(0, |(_, entry)| entry.end_ns.load(Acquire));
+        self.count_thread(file, session, number, bin)?;
+        let (_, thread) = &mut self.threads[number];
+        if ended != 0 {
+            thread.ended = true;
+            let tid = thread.tid;
+            (thread.sites, thread.pages) = Default::default();
+            let time_ns = session.advance(ended);
+            // After an exec the thread goes on.
+            if self
+                .processes
+                .get(&self.threads[number].1.process)
+                .is_none_or(|process| !execed(file, process, self.threads[number].1.process))
+            {
+                session.thread_ends(tid, time_ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, bin: Bin) -> io::Result<()> {
+        let extent = self.threads[number].0;
+        let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
+        let result = self.count(file, session, extent, &mut thread, bin);
+        self.threads[number].1 = thread;
+        result
+    }
+
+    fn count(
+        &self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        thread: &mut Thread,
+        bin: Bin,
+    ) -> io::Result<()> {
+        let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
+        let classes_log2 = file.header().classes_log2.load(Relaxed);
+        let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
+        for range in file.written(extent, exact::thread::SITES, exact::thread::SITES_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let first = (range.start - exact::thread::SITES) / 8;
+            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
+                let count = counter.load(Relaxed);
+                if count == 0 {
+                    continue;
+                }
+                let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
+                let class = (at & ((1 << classes_log2) - 1)) as usize;
+                let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
+                let (home, pinned) = meaning.unwrap_or((None, false));
+                let more = count.wrapping_sub(thread.sites.insert(at, count).unwrap_or(0));
+                if more != 0 {
+                    session.count_site(&CountedSite {
+                        process: process.id,
+                        thread: thread.id,
+                        bin,
+                        node: thread.node,
+                        site,
+                        home,
+                        pinned,
+                        reads: if flags & site::READ != 0 { more } else { 0 },
+                        writes: if flags & site::WRITE != 0 { more } else { 0 },
+                    });
+                }
+            }
+        }
+        for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let size = size_of::<PageCounts>() as u64;
+            let first = (range.start - exact::thread::PAGES) / size;
+            for (at, counts) in (first..).zip(map.words::<PageCounts>(0, map.len() / size as usize)) {
+                let now = [counts.reads.load(Relaxed), counts.writes.load(Relaxed)];
+                if now == [0, 0] {
+                    continue;
+                }
+                let Some(page) = self.page(process, at as u32) else { continue };
+                let before = thread.pages.insert(at, now).unwrap_or_default();
+                let [reads, writes] = [now[0].wrapping_sub(before[0]), now[1].wrapping_sub(before[1])];
+                if (reads, writes) != (0, 0) {
+                    session.count_page(process.id, thread.id, bin, page, reads, writes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in the last of a process whose program was replaced.
+    fn finish(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        self.read_process(file, session, extent, u64::MAX)?;
+        let now = session.now_ns();
+        let bin = session.bin_of(now);
+        for number in 0..self.threads.len() {
+            if self.threads[number].1.process == extent && !self.threads[number].1.ended {
+                self.count_thread(file, session, number, bin)?;
+                let (_, thread) = &mut self.threads[number];
+                thread.ended = true;
+                (thread.sites, thread.pages) = Default::default();
+            }
+        }
+        if let Some(process) = self.processes.get_mut(&extent) {
+            process.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Notes that a process is over, when it is.
+    fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) {
+        let Some(process) = self.processes.get(&extent).filter(|process| !process.ended) else { return };
+        let Some((_, entry)) = file.directory().nth(extent.0 as usize) else { return };
+        let word = entry.end.load(Acquire);
+        let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
+        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is gone.
+        if word & 0xff != end::EXIT && !gone {
+            return;
+        }
+        // Not before all threads have been looked at once more, after their last instruction.
+        let end = match word & 0xff {
+            end::EXIT => Some(format!("exited {}", word >> 8 & 0xff)),
+            _ => None,
+        };
+        let (pid, time) = (process.pid, entry.end_ns.load(Relaxed));
+        if !gone && word & 0xff == end::EXIT && is_running(pid) {
+            return;
+        }
+        let _ = self.finish(file, session, extent);
+        let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
+        session.process_ends(pid, time_ns, end);
+    }
+
+    /// The command has ended: `end` says how.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
+        self.look(file, session)?;
+        session.ended(pid, end.clone());
+        let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
+        let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
+        for extent in last {
+            self.finish(file, session, extent)?;
+            let now = session.now_ns();
+            session.process_ends(pid, now, Some(end.clone()));
+        }
+        Ok(())
+    }
+
+    /// Says in `meta` what was not seen.
+    pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
+        meta.unobserved.clone_from(&self.unobserved);
+        let known = self.unobserved.len() as u64;
+        let all = u64::from(file.header().unobserved.load(Relaxed));
+        if all > known {
+            meta.unobserved.push(format!("{} programs that the agent could not be put into", all - known));
+        }
+    }
+
+    /// What the agent said when it gave up, of any process.
+    pub fn failures(&self) -> Vec<String> {
+        let text = |process: &Process| {
+            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+            let bytes = header.failure.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0);
+            String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+        };
+        self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+impl Thread {
+    fn nobody() -> Self {
+        Thread {
+            process: Extent::NONE,
+            id: ThreadId(0),
+            tid: 0,
+            node: None,
+            sites: FxHashMap::default(),
+            pages: FxHashMap::default(),
+            ended: true,
+        }
+    }
+}
+
+fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process: &mut Process) -> io::Result<()> {
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let first = process.inherited_sites + process.sites.len() as u32;
+    let given = header.sites.load(Acquire).min(exact::MOST_SITES);
+    if given <= first {
+        return Ok(());
+    }
+    let size = size_of::<SiteRecord>();
+    let offset = (u64::from(first) * size as u64) & !4095;
+    let skipped = (u64::from(first) * size as u64 - offset) as usize;
+    let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
+    for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
+        let site = session.site_at(process.pid, record.address.load(Relaxed));
+        process.sites.push((site, record.flags.load(Relaxed)));
+    }
+    Ok(())
+}
+
+/// Whether a process's program was replaced by another.
+fn execed(file: &SessionFile, _: &Process, extent: Extent) -> bool {
+    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
+}
+
+/// Whether a process still has threads that can run.
+fn is_running(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}
+
+fn monotonic_ns() -> u64 {
+    crate::sample::perf::monotonic_ns()
+}

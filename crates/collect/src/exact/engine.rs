@@ -1,0 +1,160 @@
+//! Starting a command with the agent in it, and recording until it ends.
+
+use super::drain::Drain;
+use super::file::{Orders, SessionFile};
+use super::image::image;
+use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
+use crate::sample::launch::{Child, Waiting};
+use crate::sample::perf::monotonic_ns;
+use crate::sample::session::{Output, Session};
+use crate::sample::signals;
+use numalens_agent::inject::{self, InjectError, Plan};
+use numalens_agent::program::{self, Prospect};
+use numalens_event::exact::{self, Extent};
+use numalens_profile::{Meta, Writer};
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The counters are looked at this often at most; less often when a look is dear.
+const FASTEST_LOOK: Duration = Duration::from_millis(50);
+/// Looking may cost one part in so many of the time.
+const LOOK_SHARE: u32 = 20;
+/// How often the end of the command is looked for.
+const NAP: Duration = Duration::from_millis(2);
+/// The profile on disk is brought up to date this often at most.
+const CHECKPOINT: Duration = Duration::from_secs(2);
+/// The first announcement of the profile's size.
+const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
+
+/// Records `command`, every access of it, into the profile that `path` names once its pid is known.
+///
+/// # Errors
+/// See [`RecordError`]; nothing of the command has run when it is `Launch`, `Create` or `Unobservable`.
+pub fn record(
+    command: &[OsString],
+    options: RecordOptions,
+    path: impl FnOnce(Option<i32>) -> PathBuf,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Outcome, RecordError> {
+    let image = image().map_err(RecordError::Unobservable)?;
+    let orders = Orders {
+        machine: &options.session.machine,
+        placement: options.session.placement,
+        policy: options.session.policy,
+        stack: options.session.stack,
+        follow: options.session.follow,
+    };
+    let file = SessionFile::create(&image, &orders)?;
+    let descriptor = file.inheritable()?;
+    let waiting = Waiting::start(command, &[]);
+    // SAFETY: a descriptor that `inheritable` made for the child alone.
+    unsafe { libc::close(descriptor) };
+    let waiting = waiting?;
+    check_observable(waiting.path())?;
+    let writer = Writer::create(&path(Some(waiting.pid())), options.force).map_err(RecordError::Create)?;
+    let partial = writer.partial().to_owned();
+    let given_up = |error| {
+        // Nothing ran: there is nothing to keep. What cannot be removed is an empty directory.
+        let _ = std::fs::remove_dir_all(&partial);
+        error
+    };
+    let plan = Plan {
+        descriptor,
+        image_offset: exact::IMAGE_OFFSET,
+        image_bytes: image.bytes.len() as u64,
+        image_entry: image.entry,
+        vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
+        parent: Extent::NONE.0,
+        or_kill: true,
+    };
+    inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
+    let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    signals::catch();
+    let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, &plan));
+    let (child, entered) = released.map_err(|error| given_up(error.into()))?;
+    if let Err(error) = entered {
+        return Err(given_up(cannot_enter(error)));
+    }
+    let mut recorder = Recorder { file, session, drain: Drain::default(), meta: options.meta.clone() };
+    let status = recorder.watch(&child, progress);
+    recorder.finish(&child, status, partial)
+}
+
+fn cannot_enter(error: InjectError) -> RecordError {
+    RecordError::Unobservable(error.to_string())
+}
+
+/// Refuses, before it runs, a program that could not be observed.
+fn check_observable(path: &Path) -> Result<(), RecordError> {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(()) };
+    // SAFETY: a NUL-terminated path.
+    match unsafe { program::prospect(libc::AT_FDCWD, name.as_ptr().cast(), 0) } {
+        Prospect::Unobservable(obstacle) => Err(RecordError::Unobservable(obstacle.to_string())),
+        Prospect::Observable | Prospect::NoProgram => Ok(()),
+    }
+}
+
+struct Recorder {
+    file: SessionFile,
+    session: Session,
+    drain: Drain,
+    meta: Meta,
+}
+
+impl Recorder {
+    /// Looks until the command has ended.
+    fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
+        let mut last_look = Instant::now();
+        let mut last_checkpoint = Instant::now();
+        let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
+        let mut announced = FIRST_ANNOUNCEMENT;
+        loop {
+            signals::pass_on(child);
+            if let Some(status) = child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(NAP);
+            if last_look.elapsed() > FASTEST_LOOK.max(look_cost * LOOK_SHARE) {
+                let begun = Instant::now();
+                if let Err(error) = self.drain.look(&self.file, &mut self.session) {
+                    progress(Progress::Limited(&format!(
+                        "the counters could not be read ({error}); they will be again"
+                    )));
+                }
+                (look_cost, last_look) = (begun.elapsed(), Instant::now());
+            }
+            if last_checkpoint.elapsed() > CHECKPOINT.max(checkpoint_cost * LOOK_SHARE) {
+                let begun = Instant::now();
+                self.drain.note(&self.file, &mut self.meta);
+                if let Err(error) = self.session.checkpoint(&mut self.meta) {
+                    progress(Progress::WriteFailed(&error));
+                }
+                (checkpoint_cost, last_checkpoint) = (begun.elapsed(), Instant::now());
+            }
+            if self.session.bytes_written() >= announced {
+                progress(Progress::Grown(self.session.bytes_written()));
+                announced *= 2;
+            }
+        }
+    }
+
+    fn finish(mut self, child: &Child, status: Option<ExitStatus>, partial: PathBuf) -> Result<Outcome, RecordError> {
+        let end = status.map_or_else(|| "unknown".to_owned(), describe);
+        self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
+        self.meta.exit_status = end;
+        self.drain.note(&self.file, &mut self.meta);
+        self.meta.notes.extend(self.drain.failures());
+        let left = self.session.live_pids().len();
+        if left > 0 {
+            self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
+        }
+        let finished = self.session.finish(&mut self.meta);
+        signals::release();
+        let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
+        Ok(Outcome { profile, status })
+    }
+}

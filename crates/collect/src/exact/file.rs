@@ -1,0 +1,245 @@
+//! The session file: made here, counted in by the agents, read here.
+
+use super::image::Image;
+use memmap2::{MmapOptions, MmapRaw};
+use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader};
+use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Nodes of threads repeat with this period at most.
+const LONGEST_PATTERN: usize = exact::MOST_THREAD_NODES;
+
+/// What the agents are to do.
+pub struct Orders<'a> {
+    pub machine: &'a Machine,
+    pub placement: ThreadPlacement,
+    pub policy: PagePolicy,
+    /// Count accesses relative to the stack pointer too.
+    pub stack: bool,
+    /// Record the programs that children execute.
+    pub follow: bool,
+}
+
+/// The session file, its header and its directory mapped.
+pub struct SessionFile {
+    file: File,
+    header: Shared,
+    directory: Shared,
+}
+
+/// A piece of the file in memory, whose words other processes change.
+pub struct Shared {
+    map: MmapRaw,
+}
+
+impl Shared {
+    /// Maps `bytes` of `file` from `offset` on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
+        Ok(Shared { map: MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_raw(file)? })
+    }
+
+    /// The `T`s from byte `offset` on: `count` of them. `T` is one of the structures of `numalens_event::exact`, which are
+    /// made of atomic words only.
+    ///
+    /// # Panics
+    /// When they reach past the end of the piece.
+    pub fn words<T: OfAtomics>(&self, offset: usize, count: usize) -> &[T] {
+        let end = offset.checked_add(count.saturating_mul(size_of::<T>()));
+        assert!(end.is_some_and(|end| end <= self.map.len()), "the session file is read within what is mapped");
+        // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and offsets are
+        // multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics are for.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(offset).cast::<T>(), count) }
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+}
+
+/// Structures that consist of atomic integers only.
+///
+/// # Safety
+/// Every bit pattern is valid and every field may change at any time.
+pub unsafe trait OfAtomics {}
+
+macro_rules! of_atomics {
+    ($($name:ty),* $(,)?) => {
+        $(
+            // SAFETY: all fields are atomic integers.
+            unsafe impl OfAtomics for $name {}
+        )*
+    };
+}
+
+of_atomics!(
+    SessionHeader,
+    DirectoryEntry,
+    Placement,
+    exact::ProcessHeader,
+    exact::SiteRecord,
+    exact::PageRecord,
+    exact::PageCounts,
+    exact::LogHeader,
+    std::sync::atomic::AtomicU8,
+    std::sync::atomic::AtomicU64,
+);
+
+impl SessionFile {
+    /// Makes the file, with the agent in it.
+    ///
+    /// # Errors
+    /// The kernel's; a file-size limit that forbids sparse files of this size.
+    pub fn create(image: &Image, orders: &Orders<'_>) -> io::Result<Self> {
+        // SAFETY: a NUL-terminated name.
+        let descriptor = unsafe { libc::memfd_create(c"numalens-session".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor that nobody else owns.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        file.set_len(exact::FILE_BYTES)?;
+        file.write_all_at(&image.bytes, exact::IMAGE_OFFSET)?;
+        let header = Shared::map(&file, 0, exact::IMAGE_OFFSET as usize)?;
+        let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
+        let directory = Shared::map(&file, exact::DIRECTORY_OFFSET, entries)?;
+        let session = SessionFile { file, header, directory };
+        session.write_placement(orders);
+        let header = session.header();
+        header.stack.store(orders.stack.into(), Relaxed);
+        header.follow.store(orders.follow.into(), Relaxed);
+        header.classes_log2.store(classes_log2(orders), Relaxed);
+        header.image_bytes.store(image.bytes.len() as u64, Relaxed);
+        header.image_entry.store(image.entry, Relaxed);
+        header.collector_pid.store(std::process::id(), Relaxed);
+        header.vdso_syscall.store(vdso_syscall().map_or(0, |offset| offset + 1), Relaxed);
+        header.version.store(exact::VERSION, Relaxed);
+        header.magic.store(exact::MAGIC, Release);
+        Ok(session)
+    }
+
+    fn write_placement(&self, orders: &Orders<'_>) {
+        let Orders { machine, placement, policy, .. } = *orders;
+        let to = &self.header.words::<Placement>(exact::PLACEMENT_OFFSET as usize, 1)[0];
+        let index = |node| machine.index_of(node).and_then(|index| u8::try_from(index).ok()).unwrap_or(exact::NO_NODE);
+        to.is_virtual.store(machine.is_virtual.into(), Relaxed);
+        to.nodes.store(machine.nodes.len() as u32, Relaxed);
+        let (code, seed) = match policy {
+            PagePolicy::FirstTouch | PagePolicy::Bind(_) => (exact::policy::HOME_OF, 0),
+            PagePolicy::Interleave => (exact::policy::INTERLEAVE, 0),
+            PagePolicy::Random(seed) => (exact::policy::RANDOM, seed),
+        };
+        to.policy.store(code, Relaxed);
+        to.seed.store(seed, Relaxed);
+        let memory: Vec<u8> = machine.nodes_with_memory().map(|node| index(node.id)).collect();
+        let cpus: Vec<u8> = machine.nodes_with_cpus().map(|node| index(node.id)).collect();
+        for (list, used, nodes) in
+            [(&to.memory_nodes, &to.memory_nodes_used, &memory), (&to.cpu_nodes, &to.cpu_nodes_used, &cpus)]
+        {
+            list.iter().zip(nodes).for_each(|(to, &node)| to.store(node, Relaxed));
+            used.store(nodes.len().min(exact::MOST_NODES) as u32, Relaxed);
+        }
+        for (node, to) in machine.nodes.iter().zip(&to.home_of) {
+            to.store(index(policy.home(machine, 0, node.id)), Relaxed);
+        }
+        for (node, to) in machine.nodes.iter().zip(&to.kernel_nodes) {
+            to.store(u32::from(node.id.0) + 1, Relaxed);
+        }
+        let node = |thread| placement.node_of(machine, thread).map_or(exact::NO_NODE, index);
+        to.thread_nodes.iter().enumerate().for_each(|(thread, to)| to.store(node(thread), Relaxed));
+        to.thread_nodes_used.store(pattern_length(machine, placement) as u32, Relaxed);
+        for (cpu, to) in to.node_of_cpu.iter().enumerate() {
+            to.store(machine.node_of_cpu(cpu as u32).map_or(exact::NO_NODE, index), Relaxed);
+        }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &SessionHeader {
+        &self.header.words(0, 1)[0]
+    }
+
+    /// The entries of all extents that have been given.
+    pub fn directory(&self) -> impl Iterator<Item = (Extent, &DirectoryEntry)> {
+        let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
+        (0..given).map(Extent).zip(self.directory.words(0, given as usize))
+    }
+
+    /// Maps `bytes` of an extent from `offset` on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn extent(&self, extent: Extent, offset: u64, bytes: usize) -> io::Result<Shared> {
+        Shared::map(&self.file, extent.offset() + offset, bytes)
+    }
+
+    /// The parts of `offset..offset + bytes` of an extent that have ever been written, as offsets in the extent.
+    pub fn written(&self, extent: Extent, offset: u64, bytes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+        let base = extent.offset();
+        let end = base + offset + bytes;
+        let mut at = base + offset;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let start = self.seek(at, libc::SEEK_DATA).filter(|&start| start < end)?;
+            at = self.seek(start, libc::SEEK_HOLE)?.min(end);
+            Some(start - base..at - base)
+        })
+    }
+
+    fn seek(&self, from: u64, whence: i32) -> Option<u64> {
+        // SAFETY: no memory is passed; nobody uses the file's position.
+        let found = unsafe { libc::lseek(self.file.as_raw_fd(), from as i64, whence) };
+        u64::try_from(found).ok()
+    }
+
+    /// A descriptor of the file that stays open across exec, high up where programs have none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn inheritable(&self) -> io::Result<i32> {
+        let (soft, _) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
+        let wanted = i32::try_from(soft.min(1024)).unwrap_or(1024).saturating_sub(24).max(3);
+        // SAFETY: duplicates a descriptor that we own.
+        let descriptor = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_DUPFD, wanted) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.header().descriptor.store(descriptor, Relaxed);
+        Ok(descriptor)
+    }
+}
+
+/// As many classes as homes, times two where pages may be placed by pinned and by unpinned threads, and one for none.
+fn classes_log2(orders: &Orders<'_>) -> u32 {
+    let nodes = orders.machine.nodes.len();
+    let classes = if orders.machine.is_virtual { nodes + 1 } else { 2 * nodes + 1 };
+    classes.next_power_of_two().ilog2().max(3)
+}
+
+/// The number of threads after which placements repeat: 1, the nodes with CPUs, or the CPUs.
+fn pattern_length(machine: &Machine, placement: ThreadPlacement) -> usize {
+    let node = |thread| placement.node_of(machine, thread);
+    let cpus = machine.nodes.iter().map(|node| node.cpus.len()).sum();
+    let candidates = [1, machine.nodes_with_cpus().count().max(1), cpus];
+    let repeats = |&length: &usize| length > 0 && (0..LONGEST_PATTERN).all(|at| node(at) == node(at % length));
+    candidates.into_iter().find(repeats).unwrap_or(LONGEST_PATTERN).min(LONGEST_PATTERN)
+}
+
+/// Where a `syscall` instruction stands in the kernel's vdso.
+fn vdso_syscall() -> Option<u64> {
+    // SAFETY: reads the auxiliary vector.
+    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    let mappings = crate::homes::read_maps(std::process::id() as i32).ok()?;
+    let vdso = mappings.iter().find(|mapping| base != 0 && mapping.start == base)?;
+    // SAFETY: the vdso is mapped and readable for the life of the process.
+    let bytes = unsafe { std::slice::from_raw_parts(base as *const u8, (vdso.end - vdso.start) as usize) };
+    numalens_agent::inject::find_syscall(bytes)
+}

@@ -1,0 +1,14 @@
+//! The exact engine's collector: starts a program with the agent in it and reads what the agent counts.
+//!
+//! ```text
+//!   engine   starts the command, injects, looks now and then, finishes the profile
+//!   file     the session file: placement and options for the agents, extents to read
+//!   drain    counters and records since the last look --> sample::session::Session
+//!   image    the agent, laid out for memory
+//! ```
+//! Programs are never stopped or asked: they count in memory that is ours as well.
+
+mod drain;
+pub mod engine;
+mod file;
+mod image;

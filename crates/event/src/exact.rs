@@ -1,0 +1,384 @@
+//! What the exact engine's agent counts, in memory that outlives the program: one sparse memory file for a whole recording.
+//!
+//! The counters themselves are shared, not messages about them. A program that is killed at any instruction leaves exactly
+//! what it had counted, and the collector may look at any time without asking.
+//!
+//! ```text
+//!  0        header: what the collector wants, how many extents are in use
+//!  1 MiB    the agent's image: mapped privately into each program at its exec
+//!  1 GiB    directory: one entry for each extent
+//!  1 TiB    extent 0: a process       header | log | sites | pages
+//!  2 TiB    extent 1: a thread        header | site counters | page counters
+//!  3 TiB    ...
+//! ```
+//! Offsets are vast and almost all of the file is a hole: memory is used by what was written, and the reader finds that with
+//! `SEEK_DATA`. An extent belongs to one process or thread for ever; numbers are given by [`SessionHeader::extents`].
+//!
+//! **Pages** have dense numbers, given by the agent at first touch: number `p` is the `p`-th page incarnation of its process
+//! (a page that is unmapped and touched again gets a new number). [`PageRecord`] `p` says which page it was and in which class
+//! it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`.
+//!
+//! **Sites** are operands of instructions, dense as well: [`SiteRecord`] `s`, and in each thread one row of counters, one
+//! counter for each class. A class is a home and whether the page was placed by a pinned thread ([`ProcessHeader::classes`]).
+
+use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+
+/// First word of the file: "numaexct", little endian.
+pub const MAGIC: u64 = 0x7463_7865_616d_756e;
+/// Version of everything in this module.
+pub const VERSION: u32 = 1;
+/// Bytes of the whole file: sparse.
+pub const FILE_BYTES: u64 = 1 << 62;
+
+/// Where the [`Placement`] stands.
+pub const PLACEMENT_OFFSET: u64 = 1 << 14;
+/// Where the agent's image begins.
+pub const IMAGE_OFFSET: u64 = 1 << 20;
+/// Most bytes of the image.
+pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
+/// Where the directory begins.
+pub const DIRECTORY_OFFSET: u64 = 1 << 30;
+/// Bytes of an extent.
+pub const EXTENT_BYTES: u64 = 1 << 40;
+/// Most extents of a file.
+pub const MOST_EXTENTS: u32 = 1 << 21;
+
+/// An extent by its number in the directory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct Extent(pub u32);
+
+impl Extent {
+    /// "None" where an extent is kept in a word.
+    pub const NONE: Extent = Extent(u32::MAX);
+
+    /// Where it begins in the file.
+    pub const fn offset(self) -> u64 {
+        (self.0 as u64 + 1) * EXTENT_BYTES
+    }
+
+    /// Where its directory entry stands.
+    pub const fn directory_offset(self) -> u64 {
+        DIRECTORY_OFFSET + self.0 as u64 * size_of::<DirectoryEntry>() as u64
+    }
+}
+
+/// The start of the file. The collector writes all but the counters before any program starts.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SessionHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The collector's process.
+    pub collector_pid: AtomicU32,
+    /// Extents given so far; may run past [`MOST_EXTENTS`] when all are used.
+    pub extents: AtomicU32,
+    /// Threads begun so far: the index of the next one, which decides its node on a virtual machine.
+    pub threads: AtomicU32,
+    /// 1: count accesses relative to the stack pointer too.
+    pub stack: AtomicU32,
+    /// 1: record the programs that children execute.
+    pub follow: AtomicU32,
+    /// log2 of the number of classes.
+    pub classes_log2: AtomicU32,
+    /// The descriptor by which programs hold this file.
+    pub descriptor: AtomicI32,
+    /// Bytes of the image in memory.
+    pub image_bytes: AtomicU64,
+    /// Offset of its first instruction.
+    pub image_entry: AtomicU64,
+    /// Programs that ran unobserved because something failed in the agent; each has a log record in its parent.
+    pub unobserved: AtomicU32,
+    /// Offset of a `syscall` instruction in the vdso, plus 1; 0: there is none.
+    pub vdso_syscall: AtomicU64,
+    /// Debugging output of the agent, by bits; 0 in use.
+    pub debug: AtomicU32,
+}
+
+/// Kinds of extents.
+pub mod kind {
+    /// Given, not filled yet.
+    pub const NONE: u32 = 0;
+    /// A process: one program image, from its exec or fork to its exec or end.
+    pub const PROCESS: u32 = 1;
+    /// A thread of a process.
+    pub const THREAD: u32 = 2;
+}
+
+/// What an extent is.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DirectoryEntry {
+    /// One of [`kind`], written last.
+    pub kind: AtomicU32,
+    /// Of a thread: its process. Of a process: the one that forked it, or whose exec it is, or [`Extent::NONE`].
+    pub parent: AtomicU32,
+    /// The process's or thread's id.
+    pub id: AtomicU32,
+    /// Of a process, one of [`end`], and in the bits above the lowest eight the exit status.
+    pub end: AtomicU32,
+    /// `CLOCK_MONOTONIC` at its start.
+    pub start_ns: AtomicU64,
+    /// The same at its end; 0 while it runs, and for ever when it was killed.
+    pub end_ns: AtomicU64,
+    /// Of a thread: its place in the order of creation within the recording. Of a process: 1 if it began with an exec.
+    pub index: AtomicU32,
+    /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned. Of a process that has
+    /// called exec: the index of the thread that did, which goes on in the next program.
+    pub node: AtomicI32,
+}
+
+/// How a process came to an end, where the agent saw it.
+pub mod end {
+    /// It runs, or was killed.
+    pub const NONE: u32 = 0;
+    /// `exit_group`, or the last thread's exit.
+    pub const EXIT: u32 = 1;
+    /// Another program took it over; a new extent if it is observed.
+    pub const EXEC: u32 = 2;
+}
+
+/// Where pages and threads go on a virtual machine. Nodes are indices in the machine's list.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Placement {
+    /// 1: a virtual machine. 0: homes are the kernel's, asked with `move_pages`.
+    pub is_virtual: AtomicU32,
+    /// One of [`policy`].
+    pub policy: AtomicU32,
+    /// Seed of [`policy::RANDOM`].
+    pub seed: AtomicU64,
+    /// Nodes of the machine.
+    pub nodes: AtomicU32,
+    /// Entries used of `memory_nodes`.
+    pub memory_nodes_used: AtomicU32,
+    /// Entries used of `cpu_nodes`.
+    pub cpu_nodes_used: AtomicU32,
+    /// Entries used of `thread_nodes`.
+    pub thread_nodes_used: AtomicU32,
+    /// The nodes with memory.
+    pub memory_nodes: [AtomicU8; MOST_NODES],
+    /// The nodes with CPUs.
+    pub cpu_nodes: [AtomicU8; MOST_NODES],
+    /// For a toucher's node, the node that takes its page under first touch or `bind`.
+    pub home_of: [AtomicU8; MOST_NODES],
+    /// The node of thread `i`, at `i % thread_nodes_used`; [`NO_NODE`]: unpinned.
+    pub thread_nodes: [AtomicU8; MOST_THREAD_NODES],
+    /// The kernel's number of each node, plus 1; 0 past the last.
+    pub kernel_nodes: [AtomicU32; MOST_NODES],
+    /// Node of each CPU of a real machine.
+    pub node_of_cpu: [AtomicU8; MOST_CPUS],
+}
+
+/// Nodes at most.
+pub const MOST_NODES: usize = 64;
+/// Length of the repeating pattern of thread placements at most.
+pub const MOST_THREAD_NODES: usize = 4096;
+/// CPUs of a real machine at most.
+pub const MOST_CPUS: usize = 8192;
+/// No node: unpinned, or without a home.
+pub const NO_NODE: u8 = u8::MAX;
+
+/// Page placement policies.
+pub mod policy {
+    /// `home_of` the toucher's node.
+    pub const HOME_OF: u32 = 0;
+    /// Page by page over the nodes with memory.
+    pub const INTERLEAVE: u32 = 1;
+    /// Drawn for each page.
+    pub const RANDOM: u32 = 2;
+}
+
+/// Most classes: a home, or none, times placed by a pinned or an unpinned thread.
+pub const MOST_CLASSES: usize = 2 * MOST_NODES;
+
+/// The header of a process's extent.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ProcessHeader {
+    /// Sites given.
+    pub sites: AtomicU32,
+    /// Page numbers given, plus one (0 is none).
+    pub pages: AtomicU32,
+    /// Bytes of the log.
+    pub log_bytes: AtomicU64,
+    /// After a fork: sites below this number are the parent's.
+    pub inherited_sites: AtomicU32,
+    /// After a fork: pages below this number are the parent's, except those with a record of their own.
+    pub inherited_pages: AtomicU32,
+    /// What each class means, from 1: see [`class_word`]; 0 while it is not in use.
+    pub classes: [AtomicU32; MOST_CLASSES],
+    /// Why the agent gave up, as text, when it did.
+    pub failure: [AtomicU8; 256],
+}
+
+/// Offsets in a process's extent.
+pub mod process {
+    /// The log.
+    pub const LOG: u64 = 1 << 20;
+    /// Most bytes of the log.
+    pub const LOG_BYTES: u64 = (1 << 36) - (1 << 20);
+    /// What an empty lookup table looks like; threads map it copy-on-write.
+    pub const LOOKUP: u64 = 1 << 36;
+    /// Site records.
+    pub const SITES: u64 = 1 << 37;
+    /// Page records.
+    pub const PAGES: u64 = 1 << 38;
+}
+
+/// Most page numbers of a process: 512 GiB touched at 4 KiB.
+pub const MOST_PAGES: u32 = 1 << 27;
+/// Most sites of a process.
+pub const MOST_SITES: u32 = 1 << 23;
+
+/// An operand of an instruction.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SiteRecord {
+    /// The instruction's address.
+    pub address: AtomicU64,
+    /// Bits of [`site`].
+    pub flags: AtomicU32,
+    /// Bytes of the log when it was made: which mappings were in force.
+    pub log: AtomicU32,
+}
+
+/// Bits of [`SiteRecord::flags`].
+pub mod site {
+    /// Reads.
+    pub const READ: u32 = 1;
+    /// Writes. With `READ`: a read-modify-write, one of each.
+    pub const WRITE: u32 = 2;
+    /// Relative to the stack pointer.
+    pub const STACK: u32 = 4;
+}
+
+/// An incarnation of a page.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageRecord {
+    /// Page number: address / 4096.
+    pub page: AtomicU64,
+    /// Time of the first touch.
+    pub begin_ns: AtomicU64,
+    /// When it was unmapped; 0 before.
+    pub end_ns: AtomicU64,
+    /// The site of the first touch.
+    pub site: AtomicU32,
+    /// The extent of the thread that touched it first.
+    pub thread: AtomicU32,
+    /// One of [`touch`]; written last.
+    pub how: AtomicU32,
+    /// The class in which it is counted now; [`ProcessHeader::classes`] says what that means.
+    pub class: AtomicU32,
+    /// The class in which the access of the first touch was counted.
+    pub first_class: AtomicU32,
+}
+
+/// How a page came into being.
+pub mod touch {
+    /// Not filled yet.
+    pub const NONE: u32 = 0;
+    /// By the access recorded.
+    pub const FIRST: u32 = 1;
+    /// It was there already: the kernel, or a time before the recording.
+    pub const UNSEEN: u32 = 2;
+    /// It was moved here by `mremap`: toucher and home are those of before.
+    pub const MOVED: u32 = 3;
+}
+
+/// Accesses of one thread to one page.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageCounts {
+    /// Reads.
+    pub reads: AtomicU64,
+    /// Writes.
+    pub writes: AtomicU64,
+}
+
+/// Offsets in a thread's extent.
+pub mod thread {
+    /// Site counters: row `s` has one counter for each class.
+    pub const SITES: u64 = 0;
+    /// Bytes reserved for them.
+    pub const SITES_BYTES: u64 = 1 << 32;
+    /// Page counters.
+    pub const PAGES: u64 = SITES + SITES_BYTES;
+    /// Bytes reserved for them.
+    pub const PAGES_BYTES: u64 = super::MOST_PAGES as u64 * size_of::<super::PageCounts>() as u64;
+}
+
+/// The header of a log record. Records are padded to 8 bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct LogHeader {
+    /// One of [`log`]; 0 until the record is complete: whoever reads stops there.
+    pub kind: AtomicU32,
+    /// Bytes, header and padding included.
+    pub bytes: AtomicU32,
+    /// When.
+    pub time_ns: AtomicU64,
+}
+
+/// Kinds of log records, and their payload: 64-bit words, then text.
+pub mod log {
+    /// start, end, offset in the file, PROT bits, 1 if shared; path.
+    pub const MAPPED: u32 = 1;
+    /// start, end.
+    pub const UNMAPPED: u32 = 2;
+    /// A program that will run unobserved: pid; why.
+    pub const UNOBSERVED: u32 = 3;
+    /// Something worth a line in the profile's notes; text.
+    pub const NOTE: u32 = 4;
+}
+
+/// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned
+/// thread or not.
+pub fn class_word(home: Option<u8>, pinned: bool) -> u32 {
+    1 << 31 | u32::from(pinned) << 8 | u32::from(home.unwrap_or(NO_NODE))
+}
+
+/// The meaning of a word made by [`class_word`]; none for a class that is not in use.
+pub fn class_meaning(word: u32) -> Option<(Option<u8>, bool)> {
+    let home = word as u8;
+    (word >> 31 != 0).then_some(((home != NO_NODE).then_some(home), word >> 8 & 1 != 0))
+}
+
+/// Where the page `page` goes under a policy of [`policy`]; the same arithmetic as the collector's policies have.
+pub fn home_under(policy: u32, seed: u64, page: u64, memory_nodes: u64) -> Option<u64> {
+    match policy {
+        policy::INTERLEAVE if memory_nodes > 0 => Some(page % memory_nodes),
+        policy::RANDOM if memory_nodes > 0 => Some(mix(mix(seed) ^ page) % memory_nodes),
+        _ => None,
+    }
+}
+
+/// The finalizer of SplitMix64.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap() {
+        assert!(size_of::<SessionHeader>() as u64 <= PLACEMENT_OFFSET);
+        assert!(PLACEMENT_OFFSET + size_of::<Placement>() as u64 <= IMAGE_OFFSET);
+        const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= DIRECTORY_OFFSET) };
+        assert!(Extent(MOST_EXTENTS).directory_offset() <= Extent(0).offset());
+        assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
+        assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
+        const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
+        assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::PAGES);
+        assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= EXTENT_BYTES);
+        const { assert!(thread::PAGES + thread::PAGES_BYTES <= EXTENT_BYTES) };
+    }
+}

@@ -1,0 +1,55 @@
+//! The area of a thread: where GS points while translated code runs. Offsets in bytes.
+//!
+//! The first page is what this module names; the tables follow at offsets that [`crate::Config`] gives.
+
+/// The address of the area itself.
+pub const SELF: u32 = 0x00;
+/// Code pointer. Entered by `jmp` with an [`crate::ExitId`] in eax; the program's rax stands in [`REGISTERS`]`[0]`, every other register
+/// and the flags are the program's.
+pub const DISPATCH: u32 = 0x08;
+/// Code pointer. Entered by `jmp` with the program's target in rax; the program's rax and rcx stand in [`REGISTERS`]`[0..2]`, every other
+/// register and the flags are the program's.
+pub const LOOKUP_MISS: u32 = 0x10;
+/// Code pointer. Entered by `jmp`; every register and flag must be as it was when control goes on at [`COUNT_RETURN`].
+pub const COUNT: u32 = 0x18;
+/// Constant for generated code: must hold [`PAGE_MASK_VALUE`].
+pub const PAGE_MASK: u32 = 0x20;
+/// The value of [`PAGE_MASK`]: bits 12..64, so that `pext` is a shift which leaves the flags alone.
+pub const PAGE_MASK_VALUE: u64 = !0xfff;
+/// Constant for generated code: must hold `(1 << lookup_bits) - 1`.
+pub const LOOKUP_MASK: u32 = 0x28;
+/// The address of the shadow table divided by 8; read only under [`crate::Shadow::FromArea`].
+pub const SHADOW_BASE: u32 = 0x30;
+/// Sixteen general registers of the program in the order of the encoding (rax rcx rdx rbx rsp rbp rsi rdi r8..r15). Generated code
+/// writes rax and rcx on its way out, and reads them after a landing; the rest is for who saves the context.
+pub const REGISTERS: u32 = 0x80;
+/// For who saves the context.
+pub const FLAGS: u32 = 0x100;
+/// Sixteen slots in which generated code keeps the program's registers while it uses them: [`crate::State::spilled`].
+pub const SPILL: u32 = 0x180;
+/// What to count: a [`crate::count::What`].
+pub const COUNT_WHAT: u32 = 0x200;
+/// The sites to count for: two 32-bit numbers, the second only for string instructions with two operands.
+pub const COUNT_SITES: u32 = 0x208;
+/// The address in the cache where control goes on after counting.
+pub const COUNT_RETURN: u32 = 0x210;
+/// Four 64-bit arguments, see [`crate::count`].
+pub const COUNT_ARGUMENTS: u32 = 0x218;
+/// The index vector of a gather or scatter, up to 64 bytes.
+pub const COUNT_VECTOR: u32 = 0x240;
+/// rcx, rsi, rdi as they were before a repeated string instruction.
+pub const STRING_BEFORE: u32 = 0x280;
+/// From here to [`END`] for the owner of the area: generated code does not touch it.
+pub const OWNER: u32 = 0x400;
+/// The end of the fixed part.
+pub const END: u32 = 0x1000;
+
+/// The slot of a register in [`REGISTERS`].
+pub const fn register(number: u8) -> u32 {
+    REGISTERS + 8 * number as u32
+}
+
+/// The slot of a register in [`SPILL`].
+pub const fn spill(number: u8) -> u32 {
+    SPILL + 8 * number as u32
+}

@@ -1,0 +1,131 @@
+//! What is remembered of a translated block: its ways out, and what program state stands behind each address in the cache.
+//!
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
+//! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
+
+use crate::{ExitId, SiteId};
+use alloc::vec::Vec;
+
+/// How the state of the program can be had at an address in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The instruction at `ip` has not begun and nothing of it is counted: with the spilled registers put back, the thread
+    /// stands at `ip`. A fault here is the program's own, at `ip`.
+    Before,
+    /// Some of the accesses of the instruction at `ip` are being counted: go on to the next [`State::Before`] (single steps). A fault here
+    /// is due to an address that no program can map; put back registers, take back [`Position::counted`] and deliver it at `ip`.
+    Counting,
+    /// The instruction at `ip` is counted as far as it is counted before it is executed, and is about to be executed or has been: go on as
+    /// for [`State::Counting`]. A fault is the program's own: put back registers, take back [`Position::counted`] and deliver it at `ip`.
+    Counted,
+    /// The system call has returned, `ip` is the instruction after it; the program's rcx must be set to `ip`.
+    AfterSyscall,
+    /// A repeated string instruction is about to begin or under way: with what it has done counted by [`crate::count::finish_string`]
+    /// and the registers put back, the thread stands at `ip` (again, with fewer elements to do).
+    String,
+    /// On the way to `ip` through the dispatcher, or through a lookup to an `ip` that is not known here (0): go on.
+    Leaving,
+}
+
+/// The state of the program behind an address in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position<'a> {
+    /// The instruction of the program.
+    pub ip: u64,
+    /// What to do.
+    pub state: State,
+    /// Registers (a bit each) whose value stands in `area::SPILL`.
+    pub spilled: u16,
+    /// Registers (a bit each) whose value stands in `area::REGISTERS`.
+    pub saved: u16,
+    /// The sites of the instruction that have been counted, in the order of counting.
+    pub counted: &'a [SiteId],
+    /// All sites of the instruction.
+    pub sites: &'a [SiteId],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// From the start of the half.
+    pub offset: u32,
+    /// From the start of the block; of [`State::Leaving`] through an exit: its index in the block.
+    pub instruction: u32,
+    pub spilled: u16,
+    pub saved: u16,
+    pub state: State,
+    /// Sites of the instruction that have been counted.
+    pub counted: u8,
+}
+
+/// What an exit is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitKind {
+    /// To `target`; the displacement at `branch` can be made to go there directly.
+    Direct { branch: u64 },
+    /// Before a system call; `execute` is the address of one in the cache.
+    Syscall { execute: u64 },
+    /// The program's code is no longer what was translated.
+    Stale,
+    /// An instruction that cannot be translated.
+    Unsupported,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub kind: ExitKind,
+    /// Where the program goes on.
+    pub target: u64,
+    /// The code that calls the dispatcher.
+    pub stub: u64,
+}
+
+/// A translated block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub ip: u64,
+    /// The end of the program's code that was translated.
+    pub end: u64,
+    /// Where to enter.
+    pub entry: u64,
+    pub hot: (u64, u32),
+    pub cold: (u64, u32),
+    pub hot_marks: Vec<Mark>,
+    pub cold_marks: Vec<Mark>,
+    pub first_exit: ExitId,
+    pub exits: Vec<Exit>,
+    /// Sites in the order of instructions, with the offset of their instruction.
+    pub sites: Vec<SiteId>,
+    pub site_instructions: Vec<u32>,
+    /// The code that a lookup enters, once there is one.
+    pub landing: Option<u64>,
+    /// Exits of other blocks that jump here.
+    pub incoming: Vec<ExitId>,
+    pub dead: bool,
+}
+
+impl Block {
+    pub fn locate(&self, address: u64) -> Option<Position<'_>> {
+        let within =
+            |(start, length): (u64, u32)| address.checked_sub(start).filter(|&offset| offset < u64::from(length));
+        let (marks, offset) = match (within(self.hot), within(self.cold)) {
+            (Some(offset), _) => (&self.hot_marks, offset),
+            (None, Some(offset)) => (&self.cold_marks, offset),
+            (None, None) => return None,
+        };
+        let after = marks.partition_point(|mark| u64::from(mark.offset) <= offset);
+        let mark = marks[..after].last()?;
+        let Mark { state, spilled, saved, .. } = *mark;
+        if state == State::Leaving {
+            let exit = self.exits.get(mark.instruction as usize);
+            let ip = exit.map_or(0, |exit| exit.target);
+            // The first instruction of a stub saves rax.
+            let saved = if exit.is_some_and(|exit| exit.stub == address) { 0 } else { saved };
+            return Some(Position { ip, state, spilled, saved, counted: &[], sites: &[] });
+        }
+        let from = self.site_instructions.partition_point(|&instruction| instruction < mark.instruction);
+        let to = self.site_instructions.partition_point(|&instruction| instruction <= mark.instruction);
+        let sites = &self.sites[from..to];
+        let counted = &sites[..usize::from(mark.counted).min(sites.len())];
+        Some(Position { ip: self.ip + u64::from(mark.instruction), state, spilled, saved, counted, sites })
+    }
+}

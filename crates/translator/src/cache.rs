@@ -1,0 +1,326 @@
+//! The code cache: which blocks there are, how they are linked, and what stands at an address.
+
+use crate::block::{Block, Exit, ExitKind, Position, State};
+use crate::emit::{Code, Memory, RAX, RCX};
+use crate::liveness::Liveness;
+use crate::translate::translate;
+use crate::{BlockId, Config, Env, Error, ExitId, area};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+use hashbrown::HashMap;
+
+const PAGE: u64 = 4096;
+
+/// What the program wants to do at an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Go on in the cache at this address, with all registers of the program in place.
+    Enter(u64),
+    /// A system call. Either do what it does, set rcx to `next` and go on at [`Cache::entry`] of `next`; or go on in the cache
+    /// at `execute`, with all registers in place, where it is executed and followed by what comes after it.
+    Syscall {
+        /// The address of the instruction.
+        ip: u64,
+        /// The address after it.
+        next: u64,
+        /// The address in the cache of a copy of it.
+        execute: u64,
+    },
+    /// An instruction that cannot be translated: whatever uses GS, far jumps, 32-bit system calls.
+    Unsupported {
+        /// The address of the instruction.
+        ip: u64,
+    },
+}
+
+/// A target of indirect jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target, then takes the program's
+    /// rax and rcx from `area::REGISTERS`.
+    pub checked: u64,
+    /// Where to go on now, with all registers of the program in place.
+    pub entry: u64,
+}
+
+/// The code cache. It has no lock: the owner has.
+pub struct Cache {
+    config: Config,
+    liveness: Liveness,
+    /// `None`: evicted.
+    blocks: Vec<Option<Box<Block>>>,
+    by_ip: HashMap<u64, BlockId>,
+    by_page: HashMap<u64, Vec<BlockId>>,
+    /// Which block an exit belongs to.
+    exits: Vec<BlockId>,
+    /// Blocks and landings by the address of their code.
+    hot: BTreeMap<u64, Place>,
+    cold: BTreeMap<u64, BlockId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Block(BlockId),
+    Landing(BlockId),
+}
+
+/// Bytes of the code of a landing, at most.
+const LANDING: u64 = 64;
+
+impl Cache {
+    /// Free bytes that [`Env::room`] must offer in each half: more than any block can take.
+    pub const ROOM: usize = 64 * 1024;
+    /// Instructions in a block at most, whatever the configuration says.
+    const INSTRUCTIONS: usize = 128;
+
+    /// An empty one.
+    pub fn new(config: Config) -> Self {
+        let config = Config { instructions: config.instructions.clamp(1, Self::INSTRUCTIONS), ..config };
+        Cache {
+            liveness: Liveness::new(config.flags_dead_at_calls),
+            config,
+            blocks: Vec::new(),
+            by_ip: HashMap::new(),
+            by_page: HashMap::new(),
+            exits: Vec::new(),
+            hot: BTreeMap::new(),
+            cold: BTreeMap::new(),
+        }
+    }
+
+    /// How it translates.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How many blocks were ever translated, and how many exits they have.
+    pub fn size(&self) -> (usize, usize) {
+        (self.blocks.len(), self.exits.len())
+    }
+
+    /// The address in the cache of the block at `ip`, translated if there is none.
+    pub fn entry(&mut self, env: &mut impl Env, ip: u64) -> Result<u64, Error> {
+        self.block(env, ip).map(|id| self.entry_of(id))
+    }
+
+    fn get(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(id.0 as usize)?.as_deref()
+    }
+
+    fn get_mut(&mut self, id: BlockId) -> Option<&mut Block> {
+        self.blocks.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// Of a block that is there.
+    fn entry_of(&self, id: BlockId) -> u64 {
+        self.get(id).map_or(0, |block| block.entry)
+    }
+
+    /// An exit, with the block that it belongs to.
+    fn exit(&self, id: ExitId) -> Option<(&Block, Exit)> {
+        let block = self.get(*self.exits.get(id.0 as usize)?)?;
+        let exit = block.exits.get((id.0 - block.first_exit.0) as usize)?;
+        Some((block, *exit))
+    }
+
+    fn block(&mut self, env: &mut impl Env, ip: u64) -> Result<BlockId, Error> {
+        if let Some(&id) = self.by_ip.get(&ip) {
+            return Ok(id);
+        }
+        let room = env
+            .room(ip)
+            .filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM)
+            .ok_or(Error::NoRoom { ip })?;
+        let id = BlockId(self.blocks.len() as u32);
+        let first_exit = ExitId(self.exits.len() as u32);
+        let (block, hot, cold) = translate(&self.config, &mut self.liveness, env, &room, ip, first_exit)?;
+        env.place(&room, &hot, &cold);
+        self.exits.extend(block.exits.iter().map(|_| id));
+        self.by_ip.insert(ip, id);
+        for page in ip / PAGE..=(block.end - 1) / PAGE {
+            self.by_page.entry(page).or_default().push(id);
+        }
+        self.hot.insert(block.hot.0, Place::Block(id));
+        if block.cold.1 > 0 {
+            self.cold.insert(block.cold.0, id);
+        }
+        self.blocks.push(Some(Box::new(block)));
+        Ok(id)
+    }
+
+    /// What an exit wants. Links it, where it is a jump, so that it does not come again.
+    pub fn leave(&mut self, env: &mut impl Env, id: ExitId) -> Result<Leave, Error> {
+        let (block, Exit { kind, target, .. }) = self.exit(id).ok_or(Error::NoExit(id))?;
+        match kind {
+            ExitKind::Unsupported => Ok(Leave::Unsupported { ip: target }),
+            // The only system call of a block is its last instruction.
+            ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end, execute }),
+            ExitKind::Stale => {
+                let range = block.ip..block.end;
+                self.invalidate(env, range);
+                self.entry(env, target).map(Leave::Enter)
+            }
+            ExitKind::Direct { branch } => {
+                let dead = block.dead;
+                let to = self.block(env, target)?;
+                let entry = self.entry_of(to);
+                // A dead block is not entered any more, and its code may be gone soon.
+                if let (Ok(short), false) = (i32::try_from(entry.wrapping_sub(branch + 4) as i64), dead) {
+                    env.patch(branch, short);
+                    if let Some(to) = self.get_mut(to) {
+                        to.incoming.push(id);
+                    }
+                }
+                Ok(Leave::Enter(entry))
+            }
+        }
+    }
+
+    /// Where an indirect jump to `ip` goes.
+    pub fn landing(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
+        let id = self.block(env, ip)?;
+        let entry = self.entry_of(id);
+        if let Some(checked) = self.get(id).and_then(|block| block.landing) {
+            return Ok(Landing { checked, entry });
+        }
+        let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
+        let mut code = Code::new(room.hot);
+        // The tag can be replaced in one store: its upper half lies within a cache line, as the code is 16-aligned.
+        code.raw(&[0x48, 0xb9]); // mov rcx, -ip
+        code.imm64(ip.wrapping_neg());
+        code.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(RAX), scale: 1, displacement: 0 });
+        code.raw(&[0xe3, 0]); // jrcxz past the next
+        let from = code.bytes.len();
+        code.jump_area(None, area::LOOKUP_MISS);
+        code.bytes[from - 1] = (code.bytes.len() - from) as u8;
+        code.load(RCX, Memory::area(area::register(RCX)));
+        code.load(RAX, Memory::area(area::register(RAX)));
+        let field = code.relative(&[0xe9]);
+        if !code.resolve(field, entry) {
+            return Err(Error::OutOfReach { ip, target: entry });
+        }
+        code.align(16, 0xcc);
+        env.place(&room, &code.bytes, &[]);
+        self.hot.insert(room.hot, Place::Landing(id));
+        if let Some(block) = self.get_mut(id) {
+            block.landing = Some(room.hot);
+        }
+        Ok(Landing { checked: room.hot, entry })
+    }
+
+    /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
+    /// one finish it.
+    pub fn invalidate(&mut self, env: &mut impl Env, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        self.liveness.forget();
+        let pages = range.start / PAGE..(range.end - 1) / PAGE + 1;
+        let touched: Vec<u64> = if pages.end - pages.start > self.by_page.len() as u64 {
+            self.by_page.keys().copied().filter(|page| pages.contains(page)).collect()
+        } else {
+            pages.filter(|page| self.by_page.contains_key(page)).collect()
+        };
+        for page in touched {
+            let Some(mut blocks) = self.by_page.remove(&page) else { continue };
+            blocks.retain(|&id| !self.kill_if_within(env, id, &range));
+            if !blocks.is_empty() {
+                self.by_page.insert(page, blocks);
+            }
+        }
+    }
+
+    /// `true` when the block is dead or gone.
+    fn kill_if_within(&mut self, env: &mut impl Env, id: BlockId, range: &Range<u64>) -> bool {
+        match self.get(id) {
+            Some(block) if !block.dead && (block.end <= range.start || range.end <= block.ip) => false,
+            Some(block) if !block.dead => {
+                self.kill(env, id);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Has nothing go to a block any more.
+    fn kill(&mut self, env: &mut impl Env, id: BlockId) {
+        let Some(block) = self.get_mut(id) else { return };
+        block.dead = true;
+        let incoming = core::mem::take(&mut block.incoming);
+        let (ip, landing) = (block.ip, block.landing);
+        if self.by_ip.get(&ip) == Some(&id) {
+            self.by_ip.remove(&ip);
+        }
+        if let Some(landing) = landing {
+            // An address that no jump can have.
+            env.patch(landing + 6, i32::MIN + 1);
+        }
+        for exit in incoming {
+            let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
+            if let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64) {
+                env.patch(branch, short);
+            }
+        }
+    }
+
+    /// Forgets every translation whose code lies in `range` of the cache, whose bytes can then be used again. Before: no thread is inside.
+    /// After: the lookup tables of the threads must not name anything in `range`. Both halves of a room belong together: `range` holds
+    /// both or none.
+    pub fn evict(&mut self, env: &mut impl Env, range: Range<u64>) {
+        let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
+        for (start, place) in places {
+            self.hot.remove(&start);
+            match place {
+                Place::Landing(id) => {
+                    if let Some(block) = self.get_mut(id) {
+                        block.landing = None;
+                    }
+                }
+                Place::Block(id) => self.evict_block(env, id),
+            }
+        }
+    }
+
+    fn evict_block(&mut self, env: &mut impl Env, id: BlockId) {
+        self.kill(env, id);
+        let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.cold.remove(&block.cold.0);
+        for page in block.ip / PAGE..=(block.end - 1) / PAGE {
+            if let Some(blocks) = self.by_page.get_mut(&page) {
+                blocks.retain(|&other| other != id);
+            }
+        }
+        // Its jumps are no jumps any more: their targets must not patch them.
+        let exits = block.first_exit.0..block.first_exit.0 + block.exits.len() as u32;
+        for exit in &block.exits {
+            if let Some(&target) = self.by_ip.get(&exit.target)
+                && let Some(target) = self.get_mut(target)
+            {
+                target.incoming.retain(|incoming| !exits.contains(&incoming.0));
+            }
+        }
+    }
+
+    /// What stands at an address in the cache.
+    pub fn locate(&self, address: u64) -> Option<Position<'_>> {
+        if let Some((&start, &place)) = self.hot.range(..=address).next_back() {
+            match place {
+                Place::Block(id) => {
+                    if let Some(position) = self.get(id).and_then(|block| block.locate(address)) {
+                        return Some(position);
+                    }
+                }
+                Place::Landing(_) if address - start < LANDING => {
+                    let saved = 1 << RAX | 1 << RCX;
+                    let (counted, sites) = (&[][..], &[][..]);
+                    return Some(Position { ip: 0, state: State::Leaving, spilled: 0, saved, counted, sites });
+                }
+                Place::Landing(_) => {}
+            }
+        }
+        let (_, &id) = self.cold.range(..=address).next_back()?;
+        self.get(id)?.locate(address)
+    }
+}

@@ -1,0 +1,102 @@
+//! What the translator is told, and what it asks for.
+
+use crate::{Site, SiteId};
+
+/// How generated code finds the shadow table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shadow {
+    /// At this address, a multiple of 8 below 2 GiB: nothing to load.
+    At(u32),
+    /// Anywhere; `area::SHADOW_BASE` holds the address divided by 8. One addition more per access.
+    FromArea,
+}
+
+/// An entry of the shadow table: one per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C, align(8))]
+pub struct PageEntry {
+    /// The class of the page for the site counters, from 1; 0: ask.
+    pub class: u32,
+    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even.
+    pub slot: u32,
+}
+
+/// How to translate.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Count at all. Without it, blocks are translated as they are.
+    pub count: bool,
+    /// Count operands relative to rsp.
+    pub stack_operands: bool,
+    /// Count what `push`, `pop`, `call`, `ret`, `enter`, `leave` do on the stack.
+    pub stack_operations: bool,
+    /// Where the shadow table is.
+    pub shadow: Shadow,
+    /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies of
+    /// `area::LOOKUP_MISS`.
+    pub lookup: u32,
+    /// 12 to 24; 18 is good.
+    pub lookup_bits: u8,
+    /// Offset from GS of the site counters: 64 bits at `sites + ((site << classes_log2) + class) * 8`.
+    pub sites: u32,
+    /// Classes per site, class 0 included.
+    pub classes_log2: u8,
+    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them.
+    pub pages: u32,
+    /// Most instructions in a block.
+    pub instructions: usize,
+    /// Most conditional jumps that a block falls through.
+    pub side_exits: usize,
+    /// Take flags to be dead at calls and returns, as the calling convention has it.
+    pub flags_dead_at_calls: bool,
+}
+
+impl Config {
+    /// Offset from GS of the counter of a site and class.
+    pub fn site_counter(&self, site: SiteId, class: u32) -> u64 {
+        u64::from(self.sites) + ((u64::from(site.0) << self.classes_log2) + u64::from(class)) * 8
+    }
+
+    /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
+    pub fn lookup_entry(&self, ip: u64) -> u64 {
+        u64::from(self.lookup) + (ip & ((1 << self.lookup_bits) - 1)) * 8
+    }
+}
+
+/// Free space in the code cache: two places within 2 GiB of each other and of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Address of the free space for code that runs often; 16-aligned.
+    pub hot: u64,
+    /// Bytes free there.
+    pub hot_size: usize,
+    /// Address of the free space for stubs, cold paths and constants; 16-aligned.
+    pub cold: u64,
+    /// Bytes free there.
+    pub cold_size: usize,
+}
+
+/// The world as the translator sees it.
+pub trait Env {
+    /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing is
+    /// mapped executable. Asked for look-ahead too, so it must not fault.
+    fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize;
+
+    /// Whether the program may change the code in `start..end` without telling (pages that are writable, or shared): the block
+    /// then compares its bytes whenever it is entered.
+    fn may_change(&mut self, start: u64, end: u64) -> bool;
+
+    /// Registers a site and gives its number. Numbers are dense.
+    fn new_site(&mut self, site: &Site) -> SiteId;
+
+    /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
+    fn room(&mut self, ip: u64) -> Option<Room>;
+
+    /// Fills the beginning of both halves of the room that was asked for last, and takes these bytes out of it.
+    /// Their lengths are multiples of 16.
+    fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]);
+
+    /// Stores a 32-bit displacement into code that other threads may be executing: one atomic store; it does not cross a
+    /// cache line.
+    fn patch(&mut self, address: u64, displacement: i32);
+}

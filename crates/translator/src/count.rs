@@ -1,0 +1,304 @@
+//! Counting out of line: what inline code leaves to a call.
+//!
+//! Generated code describes the accesses in the area of the thread and leaves through `area::COUNT`; [`settle`] turns the description
+//! into pages and numbers of accesses and counts them. The arguments at `area::COUNT_ARGUMENTS`, by operation:
+//!
+//! | operation | 0 | 1 | 2 | 3 |
+//! |---|---|---|---|---|
+//! | [`Operation::One`] | address | | | |
+//! | [`Operation::String`] | rcx after | rsi after | rdi after | base of FS, or 0 |
+//! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
+//! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
+//! | [`Operation::Bits`] | address of the operand | bit number | | |
+//!
+//! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
+//! by a fault, and what it did not do is not counted.
+
+use crate::{Config, PageEntry, SiteId, area};
+use numalens_isa::Kind;
+
+/// What the operands in the area mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// One access.
+    One = 0,
+    /// The elements that a repeated string instruction has done.
+    String = 1,
+    /// One access at the first active element.
+    FirstActive = 2,
+    /// One access at the address if any element is active.
+    AnyActive = 3,
+    /// One access per active element, each at its own index.
+    Elements = 4,
+    /// One access at the address plus the bit number.
+    Bits = 5,
+}
+
+/// A description of accesses, packed in 31 bits so that it is an immediate operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct What {
+    /// How the arguments are to be read.
+    pub operation: Operation,
+    /// What each access does.
+    pub kind: Kind,
+    /// Bytes of one element, a power of two up to 64.
+    pub size: u8,
+    /// Elements of a mask, or of a gather. 1 to 64.
+    pub lanes: u8,
+    /// Bytes of an index: 4 or 8; of a bit number: 2, 4, 8.
+    pub index_size: u8,
+    /// Scale of an index.
+    pub scale: u8,
+    /// Addresses are modulo 2^32.
+    pub narrow: bool,
+    /// A string instruction reads at rsi, by the first site.
+    pub source: bool,
+    /// A string instruction does `kind` at rdi, by the second site, or the first when there is no source.
+    pub destination: bool,
+    /// The source of a string instruction is relative to FS.
+    pub has_fs: bool,
+}
+
+const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
+const OPERATIONS: [Operation; 6] = [
+    Operation::One,
+    Operation::String,
+    Operation::FirstActive,
+    Operation::AnyActive,
+    Operation::Elements,
+    Operation::Bits,
+];
+
+impl What {
+    /// One access of `kind`.
+    pub fn one(kind: Kind) -> What {
+        What {
+            operation: Operation::One,
+            kind,
+            size: 1,
+            lanes: 1,
+            index_size: 1,
+            scale: 1,
+            narrow: false,
+            source: false,
+            destination: false,
+            has_fs: false,
+        }
+    }
+
+    /// For an immediate operand.
+    pub fn pack(self) -> i32 {
+        let kind = match self.kind {
+            Kind::Read => 0,
+            Kind::Write => 1,
+            Kind::ReadWrite => 2,
+        };
+        self.operation as i32
+            | kind << 3
+            | (self.size.trailing_zeros() as i32) << 5
+            | i32::from(self.lanes) << 8
+            | (self.index_size.trailing_zeros() as i32) << 15
+            | (self.scale.trailing_zeros() as i32) << 17
+            | i32::from(self.narrow) << 19
+            | i32::from(self.source) << 20
+            | i32::from(self.destination) << 21
+            | i32::from(self.has_fs) << 22
+    }
+
+    /// The inverse of [`What::pack`]; `None` for what it cannot have made.
+    pub fn unpack(packed: u64) -> Option<What> {
+        let bits = |from: u32, count: u32| packed >> from & ((1 << count) - 1);
+        Some(What {
+            operation: *OPERATIONS.get(bits(0, 3) as usize)?,
+            kind: *KINDS.get(bits(3, 2) as usize)?,
+            size: 1 << bits(5, 3),
+            lanes: bits(8, 7) as u8,
+            index_size: 1 << bits(15, 2),
+            scale: 1 << bits(17, 2),
+            narrow: bits(19, 1) == 1,
+            source: bits(20, 1) == 1,
+            destination: bits(21, 1) == 1,
+            has_fs: bits(22, 1) == 1,
+        })
+    }
+}
+
+/// Accesses of one site within one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Whose.
+    pub site: SiteId,
+    /// What each of them does.
+    pub kind: Kind,
+    /// The address of one of them.
+    pub address: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// The owner of the shadow table.
+pub trait Pages {
+    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot succeed.
+    fn entry(&mut self, run: &Run) -> Option<PageEntry>;
+}
+
+/// Access to an area.
+#[derive(Clone, Copy)]
+struct Area(*mut u8);
+
+impl Area {
+    fn load(self, offset: u32) -> u64 {
+        // SAFETY: the callers of this module promise an area with its tables; all offsets are below its end and multiples of 8.
+        unsafe { self.0.add(offset as usize).cast::<u64>().read() }
+    }
+
+    fn argument(self, number: u32) -> u64 {
+        self.load(area::COUNT_ARGUMENTS + 8 * number)
+    }
+
+    fn add(self, offset: u64, count: u64) {
+        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees either value, since
+        // the store is one aligned instruction.
+        unsafe {
+            let counter = self.0.add(offset as usize).cast::<u64>();
+            counter.write_volatile(counter.read_volatile().wrapping_add(count));
+        }
+    }
+}
+
+/// Counts what the area describes.
+///
+/// # Safety
+/// `area` is the area of the calling thread, laid out as `config` has it, just left through `area::COUNT`.
+pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) {
+    let area = Area(area);
+    if let Some(what) = What::unpack(area.load(area::COUNT_WHAT)) {
+        count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
+    }
+}
+
+/// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`]. The registers are
+/// those of the stopped thread. It starts afresh afterwards: its remaining elements are counted when they are done.
+///
+/// # Safety
+/// As for [`settle`], for the thread that was stopped.
+pub unsafe fn finish_string(
+    area: *mut u8,
+    config: &Config,
+    pages: &mut impl Pages,
+    rcx: u64,
+    rsi: u64,
+    rdi: u64,
+    fs: u64,
+) {
+    let area = Area(area);
+    if let Some(what) = What::unpack(area.load(area::COUNT_WHAT)) {
+        count(area, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
+    }
+}
+
+fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
+    let sites = area.load(area::COUNT_SITES);
+    let first = SiteId(sites as u32);
+    let mut access = |site: SiteId, kind: Kind, address: u64, count: u64| {
+        let run = Run { site, kind, address, count };
+        if let Some(entry) = pages.entry(&run) {
+            add(area, config, &run, entry);
+        }
+    };
+    let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
+    let [address, mask, ..] = arguments;
+    let lanes = u32::from(what.lanes);
+    let active = if lanes >= 64 { mask } else { mask & ((1 << lanes) - 1) };
+    match what.operation {
+        Operation::One => access(first, what.kind, address, 1),
+        Operation::FirstActive if active != 0 => {
+            access(
+                first,
+                what.kind,
+                address.wrapping_add(u64::from(active.trailing_zeros()) * u64::from(what.size)),
+                1,
+            );
+        }
+        Operation::AnyActive if active != 0 => access(first, what.kind, address, 1),
+        Operation::FirstActive | Operation::AnyActive => {}
+        Operation::Elements => {
+            for lane in (0..lanes).filter(|lane| active >> lane & 1 == 1) {
+                let index = index(area, what.index_size, lane);
+                access(first, what.kind, address.wrapping_add(index.wrapping_mul(u64::from(what.scale))) & limit, 1);
+            }
+        }
+        Operation::Bits => {
+            let bits = 8 * u32::from(what.index_size);
+            let number = ((arguments[1] << (64 - bits)) as i64) >> (64 - bits);
+            let moved = (number >> bits.trailing_zeros()).wrapping_mul(i64::from(what.index_size));
+            access(first, what.kind, address.wrapping_add_signed(moved) & limit, 1);
+        }
+        Operation::String => {
+            let before = [0, 1, 2].map(|number| area.load(area::STRING_BEFORE + 8 * number));
+            let done = before[0].wrapping_sub(arguments[0]) & limit;
+            let size = u64::from(what.size);
+            let mut run = |site, kind, from: u64, to: u64, base: u64| {
+                elements_by_page(from & limit, to & limit, done, size, limit, |address, count| {
+                    access(site, kind, address.wrapping_add(base), count);
+                });
+            };
+            if what.source {
+                run(first, Kind::Read, before[1], arguments[1], arguments[3]);
+            }
+            if what.destination {
+                let site = if what.source { SiteId((sites >> 32) as u32) } else { first };
+                run(site, what.kind, before[2], arguments[2], 0);
+            }
+        }
+    }
+}
+
+/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs within a page.
+fn elements_by_page(from: u64, to: u64, done: u64, size: u64, limit: u64, mut found: impl FnMut(u64, u64)) {
+    if done == 0 {
+        return;
+    }
+    // What the direction flag was can be seen from where the pointer went.
+    let upwards = from.wrapping_add(done.wrapping_mul(size)) & limit == to;
+    let (mut address, mut left) = (from, done);
+    while left > 0 {
+        let offset = address & 0xfff;
+        // Elements whose first byte lies in this page.
+        let here = if upwards { (0xfff - offset) / size + 1 } else { offset / size + 1 }.min(left);
+        found(address, here);
+        let step = here.wrapping_mul(size);
+        address = if upwards { address.wrapping_add(step) } else { address.wrapping_sub(step) } & limit;
+        left -= here;
+    }
+}
+
+fn index(area: Area, size: u8, lane: u32) -> u64 {
+    let offset = u32::from(size) * lane;
+    let word = area.load(area::COUNT_VECTOR + (offset & !7));
+    match (size, offset & 7) {
+        (8, _) => word,
+        (_, 0) => i64::from(word as u32 as i32) as u64,
+        _ => i64::from((word >> 32) as u32 as i32) as u64,
+    }
+}
+
+fn add(area: Area, config: &Config, run: &Run, entry: PageEntry) {
+    let page = u64::from(config.pages) + u64::from(entry.slot) * 8;
+    if run.kind != Kind::Write {
+        area.add(page, run.count);
+    }
+    if run.kind != Kind::Read {
+        area.add(page + 8, run.count);
+    }
+    area.add(config.site_counter(run.site, entry.class), run.count);
+}
+
+/// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted but did not happen.
+///
+/// # Safety
+/// As for [`settle`].
+pub unsafe fn adjust(area: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
+    add(Area(area), config, run, entry);
+}

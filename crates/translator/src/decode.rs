@@ -1,0 +1,171 @@
+//! The first passes over a block: its instructions up to its end, and what is live before each.
+
+use crate::liveness::{Live, Liveness, Window};
+use crate::{Config, Env, Error};
+use alloc::vec::Vec;
+use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::{Access, Usage, accesses};
+
+/// Bytes of one instruction at most.
+pub(crate) const LONGEST: usize = 15;
+
+/// An instruction of the program.
+pub(crate) struct Decoded {
+    pub instruction: Instruction,
+    pub usage: Usage,
+    /// What is needed when the instruction begins.
+    pub before: Live,
+    /// Where in its bytes the displacement of its memory operand is.
+    pub displacement_offset: usize,
+    /// What is to be counted.
+    pub accesses: Vec<Access>,
+    pub length: usize,
+}
+
+/// The instructions of the block at `ip`, and their bytes.
+pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut Vec<u8>) -> Result<Vec<Decoded>, Error> {
+    let mut window = Window::new();
+    let mut list = Vec::with_capacity(config.instructions.min(64));
+    let mut side_exits = 0;
+    let mut at = ip;
+    while list.len() < config.instructions.max(1) {
+        let code = window.code(env, at);
+        let mut decoder = Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, DecoderOptions::NONE);
+        let readable = decoder.can_decode();
+        let instruction = if readable { decoder.decode() } else { Instruction::default() };
+        if !readable || decoder.last_error() == DecoderError::NoMoreBytes && code.len() < LONGEST {
+            if list.is_empty() {
+                return Err(Error::Unreadable { ip, at: at + code.len() as u64 });
+            }
+            break;
+        }
+        let offsets = decoder.get_constant_offsets(&instruction);
+        let length = if instruction.is_invalid() { 1 } else { instruction.len() };
+        bytes.extend_from_slice(&code[..length]);
+        list.push(Decoded {
+            instruction,
+            usage: Usage::ALL,
+            before: Live::ALL,
+            accesses: Vec::new(),
+            displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
+            length,
+        });
+        at += length as u64;
+        match instruction.flow_control() {
+            _ if ends_block(&instruction) => break,
+            FlowControl::ConditionalBranch => {
+                side_exits += 1;
+                if side_exits > config.side_exits {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(list)
+}
+
+fn ends_block(instruction: &Instruction) -> bool {
+    let goes_on = matches!(
+        instruction.flow_control(),
+        FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
+    );
+    !goes_on
+        || instruction.is_invalid()
+        || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
+        || is_unsupported(instruction)
+}
+
+/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block.
+pub(crate) fn find_live(
+    config: &Config,
+    list: &mut [Decoded],
+    liveness: &mut Liveness,
+    env: &mut impl Env,
+    end: u64,
+    may_change: bool,
+) {
+    let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
+    else {
+        return;
+    };
+    let in_loop = list.iter().any(|one| {
+        let instruction = &one.instruction;
+        matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
+            && (first.saturating_sub(4096)..=instruction.ip()).contains(&instruction.near_branch64())
+    });
+    // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
+    // any register when an instruction faults.
+    let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };
+    let mut live = match last.flow_control() {
+        _ if is_unsupported(&last) => Live::ALL,
+        FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
+        FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
+        FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
+        _ => Live::ALL,
+    };
+    for one in list.iter_mut().rev() {
+        if one.instruction.flow_control() == FlowControl::ConditionalBranch {
+            live = live.or(at(liveness, one.instruction.near_branch64()));
+        }
+        if !is_unsupported(&one.instruction) {
+            let info = liveness.info(&one.instruction);
+            one.usage = Usage::of(&one.instruction, info);
+            if config.count && !one.instruction.is_invalid() {
+                accesses(&one.instruction, info, |access| {
+                    let wanted = match (access.stack, access.implied) {
+                        (_, true) => config.stack_operations,
+                        (true, false) => config.stack_operands,
+                        (false, false) => true,
+                    };
+                    if wanted {
+                        one.accesses.push(access);
+                    }
+                });
+            }
+        }
+        live = live.before(&one.usage);
+        if may_change {
+            live.registers = u16::MAX;
+        }
+        one.before = live;
+    }
+}
+
+/// What would have to be emulated: whatever uses GS, and jumps that change more than rip.
+pub(crate) fn is_unsupported(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    if instruction.is_invalid() {
+        return false;
+    }
+    let has_memory = (0..instruction.op_count()).any(|operand| {
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemorySegESI | OpKind::MemorySegRDI | OpKind::MemorySegEDI
+        )
+    });
+    let uses_gs = has_memory
+        && instruction.memory_segment() == Register::GS
+        && !matches!(instruction.mnemonic(), M::Lea | M::Nop | M::Reservednop);
+    let loads_gs = instruction.op_count() > 0
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register() == Register::GS;
+    uses_gs
+        || loads_gs && matches!(instruction.mnemonic(), M::Mov | M::Pop)
+        || matches!(
+            instruction.mnemonic(),
+            M::Swapgs | M::Rdgsbase | M::Wrgsbase | M::Lgs | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysenter | M::Sysexit
+                | M::Sysexitq | M::Sysret | M::Sysretq | M::Uiret | M::Rsm
+        )
+        || instruction.mnemonic() == M::Int && instruction.immediate8() == 0x80
+        || instruction.is_call_far()
+        || instruction.is_call_far_indirect()
+        || instruction.is_jmp_far()
+        || instruction.is_jmp_far_indirect()
+        // With a 16-bit operand they cut rip.
+        || matches!(
+            instruction.code(),
+            Code::Call_rm16 | Code::Jmp_rm16 | Code::Call_rel16 | Code::Jmp_rel16 | Code::Jmp_rel8_16 | Code::Retnw
+                | Code::Retnw_imm16
+        )
+}

@@ -1,0 +1,241 @@
+//! Writes machine code: the few instructions that counting and leaving are made of.
+//!
+//! Registers are numbered as they are encoded (rax rcx rdx rbx rsp rbp rsi rdi r8..r15).
+
+use alloc::vec::Vec;
+
+pub(crate) const RAX: u8 = 0;
+pub(crate) const RCX: u8 = 1;
+pub(crate) const RSP: u8 = 4;
+pub(crate) const RSI: u8 = 6;
+pub(crate) const RDI: u8 = 7;
+
+/// An operand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Relative to GS: the area of the thread.
+    Area { index: Option<u8>, offset: u32 },
+    /// `base + index * scale + displacement`.
+    Flat { base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32 },
+}
+
+impl Memory {
+    pub fn area(offset: u32) -> Self {
+        Memory::Area { index: None, offset }
+    }
+
+    pub fn base(register: u8, displacement: i32) -> Self {
+        Memory::Flat { base: Some(register), index: None, scale: 1, displacement }
+    }
+}
+
+/// Code under construction that will lie at `base`.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    pub base: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// The place of a 32-bit displacement, as an offset into [`Code::bytes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field(pub usize);
+
+impl Code {
+    pub fn new(base: u64) -> Self {
+        // Enough for most blocks.
+        Code { base, bytes: Vec::with_capacity(1024) }
+    }
+
+    /// The address of what comes next.
+    pub fn here(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    pub fn offset(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub fn imm32(&mut self, value: u32) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub fn imm64(&mut self, value: u64) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    /// `opcode` with a register (or opcode extension) and an operand in memory; `wide` sets REX.W.
+    pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
+        let (base, index, scale, displacement) = match memory {
+            Memory::Area { index, offset } => {
+                self.raw(&[0x65]);
+                (None, index, 8, offset as i32)
+            }
+            Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
+        };
+        let high = |register: Option<u8>| register.is_some_and(|register| register >= 8);
+        self.rex(wide, register >= 8, high(index), high(base));
+        self.raw(opcode);
+        self.modrm(register, base, index, scale, displacement);
+    }
+
+    fn rex(&mut self, w: bool, r: bool, x: bool, b: bool) {
+        let rex = 0x40 | u8::from(w) << 3 | u8::from(r) << 2 | u8::from(x) << 1 | u8::from(b);
+        if rex != 0x40 {
+            self.raw(&[rex]);
+        }
+    }
+
+    fn modrm(&mut self, register: u8, base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32) {
+        let reg = (register & 7) << 3;
+        let scale = (scale.trailing_zeros() as u8) << 6;
+        let sib_index = index.map_or(4, |index| index & 7) << 3;
+        let Some(base) = base else {
+            self.raw(&[reg | 4, scale | sib_index | 5]);
+            return self.imm32(displacement as u32);
+        };
+        let low = base & 7;
+        let mode = match i8::try_from(displacement) {
+            Ok(0) if low != 5 => 0x00,
+            Ok(_) => 0x40,
+            Err(_) => 0x80,
+        };
+        if index.is_some() || low == 4 {
+            self.raw(&[mode | reg | 4, scale | sib_index | low]);
+        } else {
+            self.raw(&[mode | reg | low]);
+        }
+        match mode {
+            0x40 => self.raw(&[displacement as u8]),
+            0x80 => self.imm32(displacement as u32),
+            _ => {}
+        }
+    }
+
+    /// `opcode` with two registers.
+    pub fn registers(&mut self, wide: bool, opcode: &[u8], reg: u8, rm: u8) {
+        self.rex(wide, reg >= 8, false, rm >= 8);
+        self.raw(opcode);
+        self.raw(&[0xc0 | (reg & 7) << 3 | rm & 7]);
+    }
+
+    pub fn load(&mut self, register: u8, memory: Memory) {
+        self.memory(true, &[0x8b], register, memory);
+    }
+
+    pub fn store(&mut self, register: u8, memory: Memory) {
+        self.memory(true, &[0x89], register, memory);
+    }
+
+    pub fn lea(&mut self, register: u8, memory: Memory) {
+        self.memory(true, &[0x8d], register, memory);
+    }
+
+    /// Stores a sign-extended constant in the area.
+    pub fn store_constant(&mut self, offset: u32, value: i32) {
+        self.memory(true, &[0xc7], 0, Memory::area(offset));
+        self.imm32(value as u32);
+    }
+
+    pub fn increment(&mut self, memory: Memory) {
+        self.memory(true, &[0xff], 0, memory);
+    }
+
+    pub fn constant(&mut self, register: u8, value: u64) {
+        if let Ok(small) = u32::try_from(value) {
+            self.rex(false, false, false, register >= 8);
+            self.raw(&[0xb8 | register & 7]);
+            self.imm32(small);
+        } else {
+            self.rex(true, false, false, register >= 8);
+            self.raw(&[0xb8 | register & 7]);
+            self.imm64(value);
+        }
+    }
+
+    /// `mov to32, from32`, which clears the upper half.
+    pub fn move32(&mut self, to: u8, from: u8) {
+        self.registers(false, &[0x8b], to, from);
+    }
+
+    pub fn move64(&mut self, to: u8, from: u8) {
+        self.registers(true, &[0x8b], to, from);
+    }
+
+    pub fn shift_right(&mut self, register: u8, by: u8) {
+        self.registers(true, &[0xc1], 5, register);
+        self.raw(&[by]);
+    }
+
+    /// `pext to, from, gs:[offset]`: leaves the flags alone.
+    pub fn extract(&mut self, to: u8, from: u8, offset: u32) {
+        self.raw(&[0x65, 0xc4, u8::from(to < 8) << 7 | 0x62, 0x80 | (!from & 15) << 3 | 2, 0xf5]);
+        self.raw(&[(to & 7) << 3 | 4, 0x25]);
+        self.imm32(offset);
+    }
+
+    /// `rorx to, from, 32`: leaves the flags alone.
+    pub fn rotate_half(&mut self, to: u8, from: u8) {
+        self.raw(&[0xc4, u8::from(to < 8) << 7 | 0x40 | u8::from(from < 8) << 5 | 3, 0xfb, 0xf0]);
+        self.raw(&[0xc0 | (to & 7) << 3 | from & 7, 32]);
+    }
+
+    /// `rdfsbase register`.
+    pub fn read_fs(&mut self, register: u8) {
+        self.raw(&[0xf3, 0x48 | u8::from(register >= 8), 0x0f, 0xae, 0xc0 | register & 7]);
+    }
+
+    pub fn jump_area(&mut self, index: Option<u8>, offset: u32) {
+        self.memory(false, &[0xff], 4, Memory::Area { index, offset });
+    }
+
+    /// `opcode` and a displacement to be filled in.
+    pub fn relative(&mut self, opcode: &[u8]) -> Field {
+        self.raw(opcode);
+        self.imm32(0);
+        Field(self.bytes.len() - 4)
+    }
+
+    /// As [`Code::relative`], with the displacement within one cache line, so that it can be replaced while it is executed.
+    pub fn patchable(&mut self, opcode: &[u8]) -> Field {
+        let line = (self.here() as usize + opcode.len()) & 63;
+        if line > 60 {
+            self.pad(64 - line);
+        }
+        self.relative(opcode)
+    }
+
+    /// Instructions that do nothing.
+    pub fn pad(&mut self, count: usize) {
+        const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
+        let mut left = count;
+        while left > 0 {
+            let length = left.min(4);
+            self.raw(NOPS[length - 1]);
+            left -= length;
+        }
+    }
+
+    /// Fills a displacement. `false`: out of reach.
+    #[must_use]
+    pub fn resolve(&mut self, field: Field, target: u64) -> bool {
+        let next = self.base + field.0 as u64 + 4;
+        let distance = target.wrapping_sub(next) as i64;
+        let Ok(short) = i32::try_from(distance) else { return false };
+        self.bytes[field.0..field.0 + 4].copy_from_slice(&short.to_le_bytes());
+        true
+    }
+
+    pub fn address_of(&self, field: Field) -> u64 {
+        self.base + field.0 as u64
+    }
+
+    pub fn align(&mut self, to: usize, filler: u8) {
+        while !self.here().is_multiple_of(to as u64) {
+            self.raw(&[filler]);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Dense numbers for what the tables of the engine hold.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+    };
+}
+
+id!(
+    /// A translated block.
+    BlockId
+);
+id!(
+    /// A way out of a block through the dispatcher.
+    ExitId
+);
+id!(
+    /// One memory operand of one instruction: row of the table of site counters.
+    SiteId
+);

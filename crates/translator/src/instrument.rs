@@ -1,0 +1,442 @@
+//! The counting code before (or, for repeated string instructions, around) an instruction.
+//!
+//! Inline, where flags are dead and two registers are to be had:
+//!
+//! ```text
+//!   lea   r1, [address]
+//!   shr   r1, 12                        page number
+//!   mov   r1, [shadow + r1*8]           its entry: class below, slot above
+//!   mov   r2d, r1d
+//!   shr   r1, 32
+//!   test  r2d, r2d
+//!   jz    cold                          class 0: ask
+//!   inc   qword gs:[pages + r1*8]       reads, or writes 8 bytes further, or both
+//!   inc   qword gs:[site + r2*8]
+//! ```
+//!
+//! Where flags are live, the same with instructions that leave them alone: `pext` and `rorx` shift, `lea` adds, `jrcxz` tests; that
+//! needs rcx and two more registers.
+
+use crate::block::State;
+use crate::count::{Operation, What};
+use crate::emit::{Code, Memory, RAX, RCX, RDI, RSI};
+use crate::liveness::Live;
+use crate::translate::Builder;
+use crate::{Env, Error, Shadow, Shape, Site, SiteId, area};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::{Access, Address, Kind};
+
+/// Counters beside a page's slot.
+fn page_counters(kind: Kind) -> &'static [u32] {
+    match kind {
+        Kind::Read => &[0],
+        Kind::Write => &[8],
+        Kind::ReadWrite => &[0, 8],
+    }
+}
+
+impl<E: Env> Builder<'_, E> {
+    /// Counts one access of the current instruction, before it.
+    pub(crate) fn count_access(&mut self, instruction: &Instruction, access: &Access, live: Live) -> Result<(), Error> {
+        let site = self.new_site(&Site::new(instruction.ip(), access))?;
+        match access.shape {
+            Shape::Plain if live.flags == 0 => self.count_with_flags(access, site, live),
+            Shape::Plain => self.count_without_flags(access, site, live),
+            Shape::Masked => self.count_masked(instruction, access, site, live),
+            Shape::Elements => self.count_elements(instruction, access, site, live),
+            Shape::Bits => self.count_bits(instruction, access, site, live),
+            // Counted afterwards.
+            Shape::String => Ok(()),
+        }
+    }
+
+    fn count_with_flags(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape);
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        if access.address.is_constant() {
+            self.hot.constant(r1, access.address.displacement as u64 >> 12);
+        } else {
+            address(&mut self.hot, r1, r2, &access.address, access.shape);
+            self.hot.shift_right(r1, 12);
+        }
+        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+        self.hot.move32(r2, r1);
+        self.hot.shift_right(r1, 32);
+        self.hot.registers(false, &[0x85], r2, r2);
+        let cold = self.hot.relative(&[0x0f, 0x84]);
+        self.mark_hot(State::Counting);
+        for &counter in page_counters(access.kind) {
+            self.hot.increment(Memory::Area { index: Some(r1), offset: self.config.pages + counter });
+        }
+        self.hot.increment(Memory::Area { index: Some(r2), offset: self.site_offset(site)? });
+
+        let back = self.hot.here();
+        self.resolve_hot(cold, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        address(&mut self.cold, r1, r2, &access.address, access.shape);
+        call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
+        self.return_to(r1, back)
+    }
+
+    fn count_without_flags(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape) | 1 << RCX;
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        self.scratch.take(&mut self.hot, RCX, live.registers);
+        self.mark_spilled();
+        self.hot.extract(r2, r1, area::PAGE_MASK);
+        self.load_entry(r2, |code| {
+            code.load(RCX, Memory::area(area::SHADOW_BASE));
+            code.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
+        });
+        self.hot.move32(RCX, r2);
+        self.hot.raw(&[0xe3, 0]); // jrcxz unknown
+        let unknown = self.hot.bytes.len();
+        self.hot.rotate_half(r2, r2);
+        self.hot.move32(r2, r2);
+        self.mark_hot(State::Counting);
+        let add = |code: &mut Code, memory: Memory, temporary: u8| {
+            code.load(temporary, memory);
+            code.lea(temporary, Memory::base(temporary, 1));
+            code.store(temporary, memory);
+        };
+        for &counter in page_counters(access.kind) {
+            add(&mut self.hot, Memory::Area { index: Some(r2), offset: self.config.pages + counter }, r1);
+        }
+        let offset = self.site_offset(site)?;
+        add(&mut self.hot, Memory::Area { index: Some(RCX), offset }, r1);
+        self.hot.raw(&[0xeb, 5]); // jmp past the next
+        let distance = self.hot.bytes.len() - unknown;
+        self.hot.bytes[unknown - 1] = distance as u8;
+        let cold = self.hot.relative(&[0xe9]);
+
+        let back = self.hot.here();
+        self.resolve_hot(cold, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
+        self.return_to(r1, back)
+    }
+
+    /// `register`: page number in, entry of the page out.
+    fn load_entry(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
+        let table = match self.config.shadow {
+            Shadow::At(address) => address as i32,
+            Shadow::FromArea => {
+                add_base(&mut self.hot);
+                0
+            }
+        };
+        self.hot.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement: table });
+    }
+
+    fn site_offset(&self, site: SiteId) -> Result<u32, Error> {
+        u32::try_from(self.config.site_counter(site, 0)).ok().filter(|&offset| offset < 1 << 31).ok_or(Error::TooMany)
+    }
+
+    fn count_masked(
+        &mut self,
+        instruction: &Instruction,
+        access: &Access,
+        site: SiteId,
+        live: Live,
+    ) -> Result<(), Error> {
+        let (registers, lanes) = self.address_and_mask(instruction, access, live);
+        let memory = instruction.memory_size();
+        let operation = if one_place(instruction) { Operation::AnyActive } else { Operation::FirstActive };
+        let size = if is_byte_mask(instruction) { 1 } else { memory.element_size().clamp(1, 64) as u8 };
+        let what = What { operation, size: size.next_power_of_two(), lanes, ..What::one(access.kind) };
+        self.call_out_inline(&what, site, registers)
+    }
+
+    fn count_elements(
+        &mut self,
+        instruction: &Instruction,
+        access: &Access,
+        site: SiteId,
+        live: Live,
+    ) -> Result<(), Error> {
+        let (registers, lanes) = self.address_and_mask(instruction, access, live);
+        let vector = instruction.memory_index();
+        store_vector(&mut self.hot, vector, instruction.has_op_mask());
+        let index_size = if instruction.is_vsib64() { 8 } else { 4 };
+        let what = What {
+            operation: Operation::Elements,
+            lanes,
+            index_size,
+            scale: access.address.scale,
+            narrow: access.address.narrow,
+            ..What::one(access.kind)
+        };
+        self.call_out_inline(&what, site, registers)
+    }
+
+    fn count_bits(
+        &mut self,
+        instruction: &Instruction,
+        access: &Access,
+        site: SiteId,
+        live: Live,
+    ) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape) | 1 << instruction.op1_register().full_register().number();
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        self.hot.move64(r2, instruction.op1_register().full_register().number() as u8);
+        let index_size = instruction.op1_register().size() as u8;
+        let what =
+            What { operation: Operation::Bits, index_size, narrow: access.address.narrow, ..What::one(access.kind) };
+        self.call_out_inline(&what, site, [r1, r2])
+    }
+
+    /// Loads the address of the operand and its mask into two registers.
+    fn address_and_mask(&mut self, instruction: &Instruction, access: &Access, live: Live) -> ([u8; 2], u8) {
+        let avoid = access.address.registers(access.shape);
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        let lanes = lanes(instruction);
+        if instruction.has_op_mask() {
+            let k = instruction.op_mask().number() as u8;
+            // kmovq r2, k
+            self.hot.raw(&[0xc4, u8::from(r2 < 8) << 7 | 0x61, 0xfb, 0x93, 0xc0 | (r2 & 7) << 3 | k]);
+        } else {
+            let mask = mask_register(instruction);
+            vector_mask(&mut self.hot, r2, mask, instruction);
+        }
+        ([r1, r2], lanes)
+    }
+
+    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: [u8; 2]) -> Result<(), Error> {
+        let [r1, r2] = registers;
+        call_out(&mut self.hot, what, &[site], &[(0, r1), (1, r2)], r1);
+        let field = self.hot.bytes.len() - 4;
+        self.hot.store(r1, Memory::area(area::COUNT_RETURN));
+        self.hot.jump_area(None, area::COUNT);
+        let distance = (self.hot.bytes.len() - field - 4) as u32;
+        self.hot.bytes[field..field + 4].copy_from_slice(&distance.to_le_bytes());
+        Ok(())
+    }
+
+    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
+    pub(crate) fn before_string(&mut self, what: &What, sites: &[SiteId]) {
+        for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
+            self.hot.store(register, Memory::area(area::STRING_BEFORE + 8 * number as u32));
+        }
+        describe(&mut self.hot, what, sites);
+    }
+
+    /// Counts a repeated string instruction after it.
+    pub(crate) fn after_string(&mut self, what: &What) -> Result<(), Error> {
+        let avoid = 1 << RCX | 1 << RSI | 1 << RDI;
+        let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
+        self.mark_spilled();
+        for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
+            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
+        }
+        if what.has_fs {
+            self.hot.read_fs(r1);
+            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
+        } else {
+            self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
+        }
+        // lea r1, [rip + ...]: what follows the jump
+        let field = lea_relative(&mut self.hot, r1);
+        self.hot.store(r1, Memory::area(area::COUNT_RETURN));
+        self.hot.jump_area(None, area::COUNT);
+        let here = self.hot.here();
+        self.resolve_hot(field, here)
+    }
+
+    /// Ends a cold path.
+    fn return_to(&mut self, register: u8, back: u64) -> Result<(), Error> {
+        let field = crate::emit::Field(self.cold.bytes.len() - 4);
+        self.resolve_cold(field, back)?;
+        self.cold.store(register, Memory::area(area::COUNT_RETURN));
+        self.cold.jump_area(None, area::COUNT);
+        Ok(())
+    }
+}
+
+/// What a repeated string instruction does.
+pub(crate) fn string_operation(source: Option<&Access>, destination: Option<&Access>) -> What {
+    let one = destination.or(source);
+    let size = one.map_or(1, |access| access.size as u8);
+    What {
+        operation: Operation::String,
+        kind: destination.map_or(Kind::Read, |access| access.kind),
+        size,
+        narrow: one.is_some_and(|access| access.address.narrow),
+        source: source.is_some(),
+        destination: destination.is_some(),
+        has_fs: source.is_some_and(|access| access.address.fs),
+        ..What::one(Kind::Read)
+    }
+}
+
+fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
+    code.store_constant(area::COUNT_WHAT, what.pack());
+    for (number, site) in sites.iter().enumerate() {
+        code.memory(false, &[0xc7], 0, Memory::area(area::COUNT_SITES + 4 * number as u32));
+        code.imm32(site.0);
+    }
+}
+
+/// Stores the description and arguments and begins `lea last, [rip + ..]`, whose displacement is left to be filled.
+fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u8)], last: u8) {
+    for &(number, register) in arguments {
+        code.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+    }
+    describe(code, what, sites);
+    lea_relative(code, last);
+}
+
+fn lea_relative(code: &mut Code, register: u8) -> crate::emit::Field {
+    code.relative(&[0x48 | u8::from(register >= 8) << 2, 0x8d, (register & 7) << 3 | 5])
+}
+
+/// `r1` becomes the address; `r2` is another scratch register. The flags are left alone.
+fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
+    let displacement = address.displacement;
+    let index = if shape == Shape::Elements { None } else { address.index };
+    if address.base.is_none() && index.is_none() {
+        let masked = if address.narrow { displacement as u64 & 0xffff_ffff } else { displacement as u64 };
+        code.constant(r1, masked);
+    } else {
+        let index = if address.byte_index {
+            code.registers(false, &[0x0f, 0xb6], r1, RAX); // movzx r1d, al
+            Some(r1)
+        } else {
+            index
+        };
+        let wide = !address.narrow;
+        let memory =
+            Memory::Flat { base: address.base, index, scale: address.scale.max(1), displacement: displacement as i32 };
+        code.memory(wide, &[0x8d], r1, memory);
+    }
+    if address.fs {
+        code.read_fs(r2);
+        code.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: 1, displacement: 0 });
+    }
+}
+
+fn is_byte_mask(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Maskmovq | Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu)
+}
+
+/// The vector register whose elements' sign bits are the mask of an instruction without an opmask.
+fn mask_register(instruction: &Instruction) -> Register {
+    if is_byte_mask(instruction) {
+        // The first operand is the memory at rdi.
+        return instruction.op2_register();
+    }
+    if instruction.is_vsib() { instruction.op2_register() } else { instruction.op1_register() }
+}
+
+/// Sign bits of the elements of a vector register into a general register.
+fn vector_mask(code: &mut Code, to: u8, mask: Register, instruction: &Instruction) {
+    let number = mask.number() as u8;
+    let wide = mask.is_ymm();
+    let legacy = matches!(instruction.mnemonic(), Mnemonic::Maskmovq | Mnemonic::Maskmovdqu);
+    if legacy {
+        // pmovmskb r32, xmm or mm
+        if mask.is_xmm() {
+            code.raw(&[0x66]);
+        }
+        code.registers(false, &[0x0f, 0xd7], to, number);
+        return;
+    }
+    let (opcode, prefix) = if is_byte_mask(instruction) {
+        (0xd7, 1)
+    } else if instruction.memory_size().element_size() == 8 {
+        (0x50, 1)
+    } else {
+        (0x50, 0)
+    };
+    // vpmovmskb, vmovmskpd, vmovmskps r32, ymm
+    let second = u8::from(to < 8) << 7 | 0x40 | u8::from(number < 8) << 5 | 1;
+    code.raw(&[0xc4, second, 0x78 | u8::from(wide) << 2 | prefix, opcode, 0xc0 | (to & 7) << 3 | number & 7]);
+}
+
+/// Stores a vector register at `area::COUNT_VECTOR`.
+fn store_vector(code: &mut Code, vector: Register, evex: bool) {
+    let number = vector.number() as u8;
+    let modrm = [(number & 7) << 3 | 4, 0x25];
+    code.raw(&[0x65]);
+    if evex {
+        // vmovdqu64 gs:[..], vector
+        let length = if vector.is_zmm() { 2 } else { u8::from(vector.is_ymm()) };
+        let second = u8::from(number & 8 == 0) << 7 | 0x60 | u8::from(number & 16 == 0) << 4 | 1;
+        code.raw(&[0x62, second, 0xfe, length << 5 | 8, 0x7f]);
+    } else {
+        // vmovdqu gs:[..], vector
+        code.raw(&[0xc4, u8::from(number < 8) << 7 | 0x61, 0x7a | u8::from(vector.is_ymm()) << 2, 0x7f]);
+    }
+    code.raw(&modrm);
+    code.imm32(area::COUNT_VECTOR);
+}
+
+/// Elements that the mask of an instruction has a bit for.
+fn lanes(instruction: &Instruction) -> u8 {
+    let memory = instruction.memory_size();
+    let element = memory.element_size().max(1);
+    let vector = |operand: u32| {
+        (instruction.op_kind(operand) == OpKind::Register && instruction.op_register(operand).is_vector_register())
+            .then(|| instruction.op_register(operand).size())
+    };
+    let lanes = if is_byte_mask(instruction) {
+        instruction.op1_register().size()
+    } else if instruction.is_vsib() {
+        let data = vector(0).or_else(|| vector(1)).unwrap_or(64);
+        let index_size = if instruction.is_vsib64() { 8 } else { 4 };
+        (data / element).min(instruction.memory_index().size() / index_size)
+    } else if one_place(instruction) {
+        vector(0).or_else(|| vector(1)).unwrap_or(64) / element
+    } else {
+        memory.size() / element
+    };
+    lanes.clamp(1, 64) as u8
+}
+
+/// Where any lane being active means one access at the address: a broadcast reads its one element for every lane, and compressed
+/// elements lie together.
+fn one_place(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    instruction.is_broadcast()
+        || matches!(
+            instruction.mnemonic(),
+            M::Vcompresspd
+                | M::Vcompressps
+                | M::Vpcompressb
+                | M::Vpcompressw
+                | M::Vpcompressd
+                | M::Vpcompressq
+                | M::Vexpandpd
+                | M::Vexpandps
+                | M::Vpexpandb
+                | M::Vpexpandw
+                | M::Vpexpandd
+                | M::Vpexpandq
+                | M::Vbroadcastss
+                | M::Vbroadcastsd
+                | M::Vbroadcastf32x2
+                | M::Vbroadcastf32x4
+                | M::Vbroadcastf32x8
+                | M::Vbroadcastf64x2
+                | M::Vbroadcastf64x4
+                | M::Vbroadcasti32x2
+                | M::Vbroadcasti32x4
+                | M::Vbroadcasti32x8
+                | M::Vbroadcasti64x2
+                | M::Vbroadcasti64x4
+                | M::Vpbroadcastb
+                | M::Vpbroadcastw
+                | M::Vpbroadcastd
+                | M::Vpbroadcastq
+        )
+}

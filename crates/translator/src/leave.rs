@@ -1,0 +1,167 @@
+//! The ways out of a block: jumps, calls, returns, system calls.
+//!
+//! A direct jump first goes to a stub in the cold half, which calls the dispatcher with the number of the exit; the dispatcher
+//! has it go to its target from then on. A call pushes the program's return address, never one of the cache, so a return is an indirect
+//! jump. Indirect jumps bring the target in rax to a table of the thread, indexed by its low bits:
+//!
+//! ```text
+//!   mov  gs:[REGISTERS + 0], rax
+//!   mov  gs:[REGISTERS + 8], rcx
+//!   mov  rax, target                 or pop rax
+//!   pext rcx, rax, gs:[LOOKUP_MASK]
+//!   jmp  gs:[rcx*8 + lookup]         a landing, which checks that it is the right one, or LOOKUP_MISS
+//! ```
+//!
+//! The flags are left alone all the way: an indirect jump within a function may need them.
+
+use crate::block::{Exit, ExitKind, Mark, State};
+use crate::decode::Decoded;
+use crate::emit::{Memory, RAX, RCX, RSP};
+use crate::translate::{Builder, push_mark};
+use crate::{Env, Error, area};
+use iced_x86::{FlowControl, Instruction, OpKind, Register};
+
+impl<E: Env> Builder<'_, E> {
+    pub(crate) fn conditional(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
+        let target = instruction.near_branch64();
+        if instruction.is_jcc_short_or_near() {
+            // The condition is in the low half of the opcode's last byte.
+            let from_end = if instruction.is_jcc_short() { 2 } else { 5 };
+            let condition = code[code.len() - from_end] & 15;
+            return self.leave_to(&[0x0f, 0x80 | condition], target);
+        }
+        // loop, jrcxz: they reach only 127 bytes.
+        self.hot.raw(&code[..code.len() - 1]);
+        self.hot.raw(&[2]);
+        self.mark_hot(State::Counted);
+        self.hot.raw(&[0xeb, 0]);
+        let over = self.hot.bytes.len();
+        self.leave_to(&[0xe9], target)?;
+        let distance = self.hot.bytes.len() - over;
+        self.hot.bytes[over - 1] = distance as u8;
+        Ok(())
+    }
+
+    /// A direct jump: to a stub at first.
+    pub(crate) fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
+        let field = self.hot.patchable(opcode);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let branch = self.hot.address_of(field);
+        self.exit_stub(ExitKind::Direct { branch }, target)
+    }
+
+    pub(crate) fn exit_stub(&mut self, kind: ExitKind, target: u64) -> Result<(), Error> {
+        let index = self.exits.len() as u32;
+        let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
+        let mark = Mark {
+            offset: self.cold.offset(),
+            instruction: index,
+            spilled: 0,
+            saved: 1 << RAX,
+            state: State::Leaving,
+            counted: 0,
+        };
+        push_mark(&mut self.cold_marks, mark);
+        let stub = self.cold.here();
+        self.cold.store(RAX, Memory::area(area::register(RAX)));
+        self.cold.constant(RAX, u64::from(id));
+        self.cold.jump_area(None, area::DISPATCH);
+        self.exits.push(Exit { kind, target, stub });
+        Ok(())
+    }
+
+    pub(crate) fn system_call(&mut self, next: u64) -> Result<(), Error> {
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let execute = self.hot.here();
+        self.exit_stub(ExitKind::Syscall { execute }, self.start + u64::from(self.current))?;
+        self.mark_hot(State::Before);
+        self.hot.raw(&[0x0f, 0x05]);
+        self.current = (next - self.start) as u32;
+        self.counted = 0;
+        self.mark_hot(State::AfterSyscall);
+        self.hot.constant(RCX, next);
+        self.mark_hot(State::Before);
+        self.leave_to(&[0xe9], next)
+    }
+
+    pub(crate) fn push_constant(&mut self, value: u64) -> Result<(), Error> {
+        if value < 1 << 31 {
+            self.hot.raw(&[0x68]);
+            self.hot.imm32(value as u32);
+            return Ok(());
+        }
+        self.cold.align(8, 0xcc);
+        let constant = self.cold.here();
+        self.cold.imm64(value);
+        let field = self.hot.relative(&[0xff, 0x35]);
+        self.resolve_hot(field, constant)
+    }
+
+    fn save_for_lookup(&mut self) {
+        self.hot.store(RAX, Memory::area(area::register(RAX)));
+        self.hot.store(RCX, Memory::area(area::register(RCX)));
+        let mark = Mark { saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
+        push_mark(&mut self.hot_marks, mark);
+    }
+
+    /// Goes to the translation of the program's address in rax.
+    fn look_up(&mut self) {
+        let unknown =
+            Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
+        push_mark(&mut self.hot_marks, unknown);
+        self.hot.extract(RCX, RAX, area::LOOKUP_MASK);
+        self.hot.jump_area(Some(RCX), self.config.lookup);
+    }
+
+    /// A return.
+    pub(crate) fn give_back(&mut self, instruction: &Instruction) {
+        self.save_for_lookup();
+        self.hot.raw(&[0x58]); // pop rax
+        if instruction.op_count() == 1 {
+            self.hot.lea(RSP, Memory::base(RSP, i32::from(instruction.immediate16())));
+        }
+        self.look_up();
+    }
+
+    /// An indirect jump or call.
+    pub(crate) fn indirect(&mut self, one: &Decoded, next: u64) -> Result<(), Error> {
+        let instruction = &one.instruction;
+        self.save_for_lookup();
+        if instruction.op0_kind() == OpKind::Register {
+            let register = instruction.op0_register().number() as u8;
+            self.hot.move64(RAX, register);
+        } else if instruction.is_ip_rel_memory_operand() {
+            let target = instruction.ip_rel_memory_address();
+            let field = self.hot.relative(&[0x48, 0x8b, 0x05]);
+            if !self.hot.resolve(field, target) {
+                self.hot.bytes.truncate(field.0 - 3);
+                self.hot.constant(RAX, target);
+                self.hot.load(RAX, Memory::base(RAX, 0));
+            }
+        } else {
+            let part = |register: Register| (register != Register::None).then(|| register.number() as u8 & 15);
+            let (base, index) = (instruction.memory_base(), instruction.memory_index());
+            if instruction.memory_segment() == Register::FS {
+                self.hot.raw(&[0x64]);
+            }
+            if base.is_gpr32() || index.is_gpr32() {
+                self.hot.raw(&[0x67]);
+            }
+            let memory = Memory::Flat {
+                base: part(base),
+                index: part(index),
+                scale: instruction.memory_index_scale() as u8,
+                displacement: instruction.memory_displacement64() as i32,
+            };
+            self.hot.load(RAX, memory);
+        }
+        if instruction.flow_control() == FlowControl::IndirectCall {
+            self.push_constant(next)?;
+        }
+        self.look_up();
+        Ok(())
+    }
+}

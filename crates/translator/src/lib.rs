@@ -1,0 +1,74 @@
+//! x86-64 code in, the same code counting its memory accesses out. No I/O, no operating system: bytes in, bytes out.
+//!
+//! # What comes out
+//!
+//! A *block* is a run of consecutive instructions of the program, through up to [`Config::side_exits`] conditional jumps that
+//! fall through, up to a jump, call, return or system call. Its translation lies in the *code cache*, within 2 GiB of the
+//! program's own code, and consists of the program's instructions, byte for byte, with only displacements changed, and
+//! counting code before each instruction that accesses memory. Translated code is shared by all threads; what belongs
+//! to a thread is reached through GS, whose base is the [`area`] of the thread. A program that uses GS itself is not
+//! supported: its instructions leave through [`Leave::Unsupported`].
+//!
+//! ```text
+//!   program          code cache, hot half                     code cache, cold half
+//!   cmp  rdi, rsi    cmp   rdi, rsi
+//!   jae  out         jae   stub1  ........................... stub1: mov gs:[rax slot], rax
+//!   mov  rax,[rdi]   lea   r11, [rdi]          counting              mov eax, exit id
+//!   ...              shr   r11, 12                                   jmp gs:[DISPATCH]
+//!                    mov   r11, [shadow + r11*8]
+//!                    mov   r10d, r11d          class          cold1: (recompute the address, name the site)
+//!                    shr   r11, 32             slot                  jmp gs:[COUNT]  -> comes back to `back`
+//!                    test  r10d, r10d
+//!                    jz    cold1
+//!                    inc   qword gs:[PAGES + r11*8]
+//!                    inc   qword gs:[SITES + site*stride + r10*8]
+//!            back:   mov   rax, [rdi]
+//! ```
+//!
+//! The counting scheme is flat tables. `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space:
+//! the *class* of the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread
+//! has two tables at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
+//! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory operand of one
+//! instruction, see [`Site`]; a read-modify-write is one site, counted once there and in both counters of the page.
+//!
+//! # How control leaves the cache
+//!
+//! Through the code pointers in the area, see [`area`]:
+//! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes only once.
+//! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
+//!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
+//! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
+//!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
+//!
+//! The generated code assumes that BMI2 and FSGSBASE exist.
+//!
+//! # Signals
+//!
+//! [`Cache::locate`] maps an address in the cache to the instruction of the program, the registers that are held in spill slots
+//! there, and what the instruction has counted already.
+#![no_std]
+
+extern crate alloc;
+
+pub mod area;
+mod block;
+mod cache;
+mod config;
+pub mod count;
+mod decode;
+mod emit;
+mod error;
+mod ids;
+mod instrument;
+mod leave;
+mod liveness;
+mod scratch;
+mod site;
+mod translate;
+
+pub use block::{Position, State};
+pub use cache::{Cache, Landing, Leave};
+pub use config::{Config, Env, PageEntry, Room, Shadow};
+pub use error::Error;
+pub use ids::{BlockId, ExitId, SiteId};
+pub use site::{Address, Shape, Site};

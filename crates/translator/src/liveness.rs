@@ -1,0 +1,258 @@
+//! Which registers and flags are still needed: exact data flow over a bounded piece of the program's control flow.
+//!
+//! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls, at code that
+//! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
+//! cautious, with one convention: flags are dead at calls and returns.
+
+use crate::Env;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic};
+use numalens_isa::{STATUS_FLAGS, Usage};
+
+/// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
+const AHEAD: usize = 24;
+const AHEAD_IN_LOOPS: usize = 200;
+/// Remembered answers; all are forgotten when there are more.
+const REMEMBERED: usize = 1 << 16;
+
+/// Registers and flags whose value is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub registers: u16,
+    pub flags: u8,
+}
+
+impl Live {
+    pub const ALL: Live = Live { registers: u16::MAX, flags: STATUS_FLAGS };
+    const NONE: Live = Live { registers: 0, flags: 0 };
+
+    pub fn or(self, other: Live) -> Live {
+        Live { registers: self.registers | other.registers, flags: self.flags | other.flags }
+    }
+
+    /// From after an instruction to before it.
+    pub fn before(self, usage: &Usage) -> Live {
+        Live {
+            registers: self.registers & !usage.kills | usage.reads | 1 << crate::emit::RSP,
+            flags: self.flags & !usage.flags_killed | usage.flags_read,
+        }
+    }
+}
+
+/// A piece of the program's code at hand.
+#[derive(Debug)]
+pub(crate) struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    const SIZE: usize = 512;
+
+    pub fn new() -> Self {
+        Window { start: 0, bytes: Vec::new() }
+    }
+
+    /// Code may have changed.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The readable bytes at `ip`, at least one instruction's if that many are readable.
+    pub fn code(&mut self, env: &mut impl Env, ip: u64) -> &[u8] {
+        let offset = ip.wrapping_sub(self.start);
+        if offset.saturating_add(15) > self.bytes.len() as u64 {
+            self.start = ip;
+            self.bytes.resize(Self::SIZE, 0);
+            let length = env.read_code(ip, &mut self.bytes).min(Self::SIZE);
+            self.bytes.truncate(length);
+            return &self.bytes;
+        }
+        &self.bytes[offset as usize..]
+    }
+
+    /// The instruction at `ip`; `None` when it cannot be read. An instruction that is not valid has length 1 or more.
+    pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<Instruction> {
+        let code = self.code(env, ip);
+        let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
+        if !decoder.can_decode() {
+            return None;
+        }
+        let instruction = decoder.decode();
+        (decoder.last_error() != iced_x86::DecoderError::NoMoreBytes).then_some(instruction)
+    }
+}
+
+/// Answers what is live at an address.
+pub(crate) struct Liveness {
+    factory: InstructionInfoFactory,
+    window: Window,
+    known: HashMap<u64, Known>,
+    flags_dead_at_calls: bool,
+    /// Of one exploration; kept for their memory.
+    nodes: Vec<Node>,
+    numbers: HashMap<u64, u32>,
+    work: Vec<(u64, Edge)>,
+}
+
+/// An answer, and how many instructions it looks ahead: `EXACT` where it saw every way to its end.
+#[derive(Clone, Copy)]
+struct Known {
+    live: Live,
+    looked: usize,
+}
+
+const EXACT: usize = usize::MAX;
+
+/// From a node, through its first or second successor; `None` for the start.
+type Edge = Option<(u32, usize)>;
+
+struct Node {
+    ip: u64,
+    usage: Usage,
+    successors: [Option<u32>; 2],
+    /// What is needed beyond, apart from the successors.
+    beyond: Live,
+    live: Live,
+}
+
+impl Liveness {
+    pub fn new(flags_dead_at_calls: bool) -> Self {
+        Liveness {
+            factory: InstructionInfoFactory::new(),
+            window: Window::new(),
+            known: HashMap::new(),
+            flags_dead_at_calls,
+            nodes: Vec::new(),
+            numbers: HashMap::new(),
+            work: Vec::new(),
+        }
+    }
+
+    /// Code has changed.
+    pub fn forget(&mut self) {
+        self.known.clear();
+        self.window.forget();
+    }
+
+    pub fn info(&mut self, instruction: &Instruction) -> &InstructionInfo {
+        self.factory.info(instruction)
+    }
+
+    /// After a call or return.
+    pub fn at_call(&self) -> Live {
+        if self.flags_dead_at_calls { Live { flags: 0, ..Live::ALL } } else { Live::ALL }
+    }
+
+    /// What is needed at `ip`.
+    pub fn at(&mut self, env: &mut impl Env, ip: u64, in_loop: bool) -> Live {
+        let budget = if in_loop { AHEAD_IN_LOOPS } else { AHEAD };
+        if let Some(known) = self.known.get(&ip)
+            && known.looked >= budget
+        {
+            return known.live;
+        }
+        let whole = self.explore(env, ip, budget);
+        fixpoint(&mut self.nodes);
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
+        }
+        // Each node is an answer of its own, the better the earlier it was seen.
+        for (number, node) in self.nodes.iter().enumerate() {
+            let looked = if whole { EXACT } else { budget - number };
+            let known = self.known.entry(node.ip).or_insert(Known { live: node.live, looked });
+            if known.looked < looked {
+                *known = Known { live: node.live, looked };
+            }
+        }
+        self.nodes.first().map_or(Live::ALL, |node| node.live)
+    }
+
+    /// Fills `nodes` from `start` on. `true` when every way was followed to an end.
+    fn explore(&mut self, env: &mut impl Env, start: u64, budget: usize) -> bool {
+        self.nodes.clear();
+        self.numbers.clear();
+        self.work.clear();
+        self.work.push((start, None));
+        let mut whole = true;
+        while let Some((mut ip, mut from)) = self.work.pop() {
+            loop {
+                if let Some(&number) = self.numbers.get(&ip) {
+                    self.connect(from, number);
+                    break;
+                }
+                // An answer that is as good as what would be found now.
+                if from.is_some()
+                    && let Some(&Known { live, looked }) = self.known.get(&ip)
+                    && looked >= budget - self.nodes.len().min(budget)
+                {
+                    whole &= looked == EXACT;
+                    self.end(from, live);
+                    break;
+                }
+                let instruction = if self.nodes.len() < budget { self.window.instruction(env, ip) } else { None };
+                let Some(instruction) = instruction else {
+                    whole = false;
+                    self.end(from, Live::ALL);
+                    break;
+                };
+                let number = self.nodes.len() as u32;
+                self.connect(from, number);
+                self.numbers.insert(ip, number);
+                let usage = Usage::of(&instruction, self.factory.info(&instruction));
+                self.nodes.push(Node { ip, usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
+                from = Some((number, 0));
+                match instruction.flow_control() {
+                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => ip = instruction.next_ip(),
+                    FlowControl::UnconditionalBranch => ip = instruction.near_branch64(),
+                    FlowControl::ConditionalBranch => {
+                        self.work.push((instruction.near_branch64(), Some((number, 1))));
+                        ip = instruction.next_ip();
+                    }
+                    FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => {
+                        self.end(from, self.at_call());
+                        break;
+                    }
+                    _ => {
+                        self.end(from, Live::ALL);
+                        break;
+                    }
+                }
+            }
+        }
+        whole
+    }
+
+    fn connect(&mut self, from: Edge, to: u32) {
+        if let Some((node, slot)) = from {
+            self.nodes[node as usize].successors[slot] = Some(to);
+        }
+    }
+
+    fn end(&mut self, from: Edge, live: Live) {
+        if let Some((node, _)) = from {
+            let beyond = &mut self.nodes[node as usize].beyond;
+            *beyond = beyond.or(live);
+        }
+    }
+}
+
+fn fixpoint(nodes: &mut [Node]) {
+    loop {
+        let mut changed = false;
+        for number in (0..nodes.len()).rev() {
+            let node = &nodes[number];
+            let mut after = node.beyond;
+            for &successor in node.successors.iter().flatten() {
+                after = after.or(nodes[successor as usize].live);
+            }
+            let live = after.before(&node.usage);
+            changed |= live != node.live;
+            nodes[number].live = live;
+        }
+        if !changed {
+            return;
+        }
+    }
+}

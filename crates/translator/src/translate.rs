@@ -1,0 +1,349 @@
+//! From the program's code at an address to a block.
+//!
+//! Three passes: decode up to the end of the block, find what is live before each instruction, write the code. The writer
+//! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
+//! control leaves the block.
+
+use crate::block::{Block, Exit, ExitKind, Mark, State};
+use crate::decode::{Decoded, LONGEST, decode, find_live, is_unsupported};
+use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
+use crate::instrument::string_operation;
+use crate::liveness::Liveness;
+use crate::scratch::Scratch;
+use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
+use alloc::vec::Vec;
+use iced_x86::{FlowControl, Mnemonic, Register};
+use numalens_isa::Access;
+
+/// A block in the making.
+pub(crate) struct Builder<'a, E: Env> {
+    pub config: &'a Config,
+    pub env: &'a mut E,
+    pub hot: Code,
+    pub cold: Code,
+    pub scratch: Scratch,
+    pub start: u64,
+    pub first_exit: ExitId,
+    pub exits: Vec<Exit>,
+    pub hot_marks: Vec<Mark>,
+    pub cold_marks: Vec<Mark>,
+    pub sites: Vec<SiteId>,
+    pub site_instructions: Vec<u32>,
+    /// The current instruction, as an offset from the start, and how many of its sites are counted.
+    pub current: u32,
+    pub counted: u8,
+}
+
+/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
+pub(crate) fn translate(
+    config: &Config,
+    liveness: &mut Liveness,
+    env: &mut impl Env,
+    room: &Room,
+    ip: u64,
+    first_exit: ExitId,
+) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
+    let mut bytes = Vec::new();
+    let mut list = decode(config, env, ip, &mut bytes)?;
+    let end = ip + bytes.len() as u64;
+    let may_change = env.may_change(ip, end);
+    find_live(config, &mut list, liveness, env, end, may_change);
+    let mut builder = Builder {
+        config,
+        env,
+        hot: Code::new(room.hot),
+        cold: Code::new(room.cold),
+        scratch: Scratch {
+            uses: list.iter().map(|one| one.usage.reads | one.usage.kills).collect(),
+            ..Scratch::default()
+        },
+        start: ip,
+        first_exit,
+        exits: Vec::new(),
+        hot_marks: Vec::new(),
+        cold_marks: Vec::new(),
+        sites: Vec::new(),
+        site_instructions: Vec::new(),
+        current: 0,
+        counted: 0,
+    };
+    builder.mark_hot(State::Before);
+    if may_change {
+        builder.compare_code(&bytes)?;
+    }
+    let mut closed = false;
+    for (number, one) in list.iter().enumerate() {
+        let at = (one.instruction.ip() - ip) as usize;
+        let code = &bytes[at..at + one.length];
+        builder.begin(number, one);
+        closed = builder.instruction(one, code)?;
+    }
+    if !closed {
+        builder.current = (end - ip) as u32;
+        builder.counted = 0;
+        builder.mark_hot(State::Before);
+        builder.scratch.restore(&mut builder.hot, u16::MAX);
+        builder.leave_to(&[0xe9], end)?;
+    }
+    Ok(builder.finish(end))
+}
+
+impl<E: Env> Builder<'_, E> {
+    fn finish(mut self, end: u64) -> (Block, Vec<u8>, Vec<u8>) {
+        let (hot, cold) = (self.hot.offset(), self.cold.offset());
+        self.hot.align(16, 0xcc);
+        self.cold.align(16, 0xcc);
+        let block = Block {
+            ip: self.start,
+            end,
+            entry: self.hot.base,
+            hot: (self.hot.base, hot),
+            cold: (self.cold.base, cold),
+            hot_marks: self.hot_marks,
+            cold_marks: self.cold_marks,
+            first_exit: self.first_exit,
+            exits: self.exits,
+            sites: self.sites,
+            site_instructions: self.site_instructions,
+            landing: None,
+            incoming: Vec::new(),
+            dead: false,
+        };
+        (block, self.hot.bytes, self.cold.bytes)
+    }
+
+    fn begin(&mut self, number: usize, one: &Decoded) {
+        self.scratch.current = number;
+        // The values of dead registers need not come back.
+        self.scratch.spilled &= one.before.registers;
+        self.current = (one.instruction.ip() - self.start) as u32;
+        self.counted = 0;
+        self.mark_hot(State::Before);
+    }
+
+    pub(crate) fn new_site(&mut self, site: &Site) -> Result<SiteId, Error> {
+        let id = self.env.new_site(site);
+        self.sites.push(id);
+        self.site_instructions.push(self.current);
+        Ok(id)
+    }
+
+    pub(crate) fn mark(&self, offset: u32, state: State) -> Mark {
+        let state = if state == State::Before && self.counted > 0 { State::Counting } else { state };
+        Mark {
+            offset,
+            instruction: self.current,
+            spilled: self.scratch.spilled,
+            saved: 0,
+            state,
+            counted: self.counted,
+        }
+    }
+
+    pub(crate) fn mark_hot(&mut self, state: State) {
+        let mark = self.mark(self.hot.offset(), state);
+        push_mark(&mut self.hot_marks, mark);
+    }
+
+    /// The same state with other registers spilled.
+    pub(crate) fn mark_spilled(&mut self) {
+        let state = self.hot_marks.last().map_or(State::Before, |mark| mark.state);
+        self.mark_hot(state);
+    }
+
+    pub(crate) fn mark_cold(&mut self, state: State) {
+        let mark = self.mark(self.cold.offset(), state);
+        push_mark(&mut self.cold_marks, mark);
+    }
+
+    pub(crate) fn resolve_hot(&mut self, field: Field, target: u64) -> Result<(), Error> {
+        let ok = self.hot.resolve(field, target);
+        if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
+    }
+
+    pub(crate) fn resolve_cold(&mut self, field: Field, target: u64) -> Result<(), Error> {
+        let ok = self.cold.resolve(field, target);
+        if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
+    }
+
+    /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
+    fn instruction(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+        let instruction = &one.instruction;
+        if instruction.is_invalid() {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+            self.hot.raw(&[0x0f, 0x0b]);
+            return Ok(true);
+        }
+        if is_unsupported(instruction) {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+            let field = self.hot.relative(&[0xe9]);
+            let stub = self.cold.here();
+            self.resolve_hot(field, stub)?;
+            self.exit_stub(ExitKind::Unsupported, instruction.ip())?;
+            return Ok(true);
+        }
+        let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
+        let list = &one.accesses;
+        // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
+        let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
+        self.scratch.restore(&mut self.hot, needs);
+        self.mark_hot(State::Before);
+        if list.first().is_some_and(|access| access.shape == Shape::String) {
+            self.string(one, code, list)?;
+            return Ok(false);
+        }
+        for access in list {
+            self.count_access(instruction, access, one.before)?;
+            self.counted = self.counted.saturating_add(1);
+            self.mark_hot(State::Counting);
+            self.scratch.restore(&mut self.hot, needs);
+        }
+        if leaves {
+            self.scratch.restore(&mut self.hot, u16::MAX);
+        }
+        // With nothing counted, the thread still stands before the instruction.
+        self.mark_hot(if list.is_empty() { State::Before } else { State::Counted });
+        let closed = self.original(one, code)?;
+        self.scratch.spilled &= !one.usage.kills;
+        Ok(closed)
+    }
+
+    fn string(&mut self, one: &Decoded, code: &[u8], list: &[Access]) -> Result<(), Error> {
+        let is_source = |access: &&Access| access.address.base == Some(crate::emit::RSI);
+        let source = list.iter().find(is_source);
+        let destination = list.iter().find(|access| !is_source(access));
+        let what = string_operation(source, destination);
+        let mut sites = Vec::with_capacity(2);
+        for access in source.iter().chain(destination.iter()) {
+            sites.push(self.new_site(&Site::new(one.instruction.ip(), access))?);
+        }
+        self.before_string(&what, &sites);
+        self.mark_hot(State::String);
+        self.hot.raw(code);
+        self.counted = sites.len() as u8;
+        self.mark_hot(State::Counting);
+        self.scratch.current += 1;
+        self.after_string(&what)?;
+        Ok(())
+    }
+
+    /// The instruction itself.
+    fn original(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+        let instruction = &one.instruction;
+        let next = instruction.ip() + one.length as u64;
+        match instruction.flow_control() {
+            _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
+            _ if instruction.mnemonic() == Mnemonic::Xbegin => {
+                // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
+                self.hot.constant(RAX, 0);
+                self.mark_hot(State::Counted);
+                self.leave_to(&[0xe9], instruction.near_branch64())?;
+            }
+            FlowControl::Next | FlowControl::XbeginXabortXend => {
+                self.copy(one, code)?;
+                return Ok(false);
+            }
+            FlowControl::Interrupt | FlowControl::Exception => {
+                self.copy(one, code)?;
+                self.current = (next - self.start) as u32;
+                self.counted = 0;
+                self.mark_hot(State::Before);
+                self.leave_to(&[0xe9], next)?;
+            }
+            FlowControl::ConditionalBranch => {
+                self.conditional(instruction, code)?;
+                return Ok(false);
+            }
+            FlowControl::UnconditionalBranch => self.leave_to(&[0xe9], instruction.near_branch64())?,
+            FlowControl::Call => {
+                self.push_constant(next)?;
+                self.mark_hot(State::Counted);
+                self.leave_to(&[0xe9], instruction.near_branch64())?;
+            }
+            FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
+            FlowControl::Return => self.give_back(instruction),
+        }
+        Ok(true)
+    }
+
+    /// Copies an instruction that goes on to the next one, pointing a RIP-relative operand to where it pointed.
+    fn copy(&mut self, one: &Decoded, code: &[u8]) -> Result<(), Error> {
+        let instruction = &one.instruction;
+        if !instruction.is_ip_rel_memory_operand() {
+            self.hot.raw(code);
+            return Ok(());
+        }
+        let target = instruction.ip_rel_memory_address();
+        let distance = target.wrapping_sub(self.hot.here() + one.length as u64) as i64;
+        let reachable = i32::try_from(distance).ok().filter(|_| instruction.memory_base() == Register::RIP);
+        let at = one.displacement_offset;
+        if let Some(short) = reachable {
+            self.hot.raw(&code[..at]);
+            self.hot.imm32(short as u32);
+            self.hot.raw(&code[at + 4..]);
+            return Ok(());
+        }
+        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the operand has
+        // room for it, as its ModRM byte is followed by 32 bits of displacement either way.
+        let used = one.usage.reads | one.usage.kills;
+        let low = 0xff & !(1 << RSP);
+        let register = self.scratch.pick(&mut self.hot, one.before.registers, used | !low);
+        self.mark_spilled();
+        self.hot.constant(register, target);
+        let mut copy = [0u8; LONGEST];
+        let copy = &mut copy[..code.len()];
+        copy.copy_from_slice(code);
+        copy[at - 1] = copy[at - 1] & 0x38 | 0x80 | register;
+        copy[at..at + 4].fill(0);
+        self.hot.raw(copy);
+        Ok(())
+    }
+
+    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The flags are
+    /// left alone even if they are dead here: the new code may look at them.
+    fn compare_code(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        const VALUE: u8 = 11;
+        self.scratch.take(&mut self.hot, VALUE, u16::MAX);
+        self.scratch.take(&mut self.hot, RCX, u16::MAX);
+        self.mark_spilled();
+        let stale = self.cold.here();
+        let mut at = 0;
+        while at < bytes.len() {
+            let (size, opcode): (usize, &[u8]) = match bytes.len() - at {
+                8.. => (8, &[0x4c, 0x8b, 0x1d]),       // mov r11, [rip + ..]
+                4.. => (4, &[0x44, 0x8b, 0x1d]),       // mov r11d, [rip + ..]
+                2.. => (2, &[0x44, 0x0f, 0xb7, 0x1d]), // movzx r11d, word [rip + ..]
+                _ => (1, &[0x44, 0x0f, 0xb6, 0x1d]),   // movzx r11d, byte [rip + ..]
+            };
+            let field = self.hot.relative(opcode);
+            self.resolve_hot(field, self.start + at as u64)?;
+            let mut expected = [0u8; 8];
+            expected[..size].copy_from_slice(&bytes[at..at + size]);
+            self.hot.constant(RCX, u64::from_le_bytes(expected).wrapping_neg());
+            self.hot.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(VALUE), scale: 1, displacement: 0 });
+            self.hot.raw(&[0xe3, 5]); // jrcxz past the next
+            let field = self.hot.relative(&[0xe9]);
+            self.resolve_hot(field, stale)?;
+            at += size;
+        }
+        self.mark_cold(State::Before);
+        for register in [VALUE, RCX] {
+            self.cold.load(register, Memory::area(area::spill(register)));
+        }
+        self.exit_stub(ExitKind::Stale, self.start)
+    }
+}
+
+/// Adds a mark, in place of one that covers nothing.
+pub(crate) fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
+    if let Some(last) = marks.last_mut() {
+        if last.offset == mark.offset {
+            *last = mark;
+            return;
+        }
+        if (Mark { offset: mark.offset, ..*last }) == mark {
+            return;
+        }
+    }
+    marks.push(mark);
+}

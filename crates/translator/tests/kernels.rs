@@ -1,0 +1,295 @@
+//! Small programs in assembly whose accesses follow from arithmetic: run natively and translated, the registers and memory must agree,
+//! and the counts must be the ones expected.
+
+mod support;
+
+use support::assemble::assemble;
+use support::vectors::Vectors;
+use support::{Expected, Machine, Options, Registers, by_page, reads, updates, writes};
+
+/// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
+fn registers(machine: &Machine) -> Registers {
+    let mut general: [u64; 16] = std::array::from_fn(|number| 0x0101_0101_0101_0101 * number as u64);
+    let data = machine.data.address();
+    general[7] = data;
+    general[6] = data + 0x1_0000;
+    general[2] = data + 0x2_0000;
+    general[4] = data + support::DATA as u64 - 0x1000;
+    Registers { general, flags: 0x202, vectors: Vectors::new().image }
+}
+
+/// Runs `text` both ways with rcx = `count`, under every variant of the translator, and compares.
+fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
+    for (low_shadow, may_change, instructions, side_exits) in
+        [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)]
+    {
+        let mut machine = Machine::new(Options { low_shadow, may_change, instructions, side_exits, stack: true });
+        let program = machine.load(&assemble(&[text])[0]);
+        let mut registers = registers(&machine);
+        registers.general[1] = count;
+        registers.general[15] = program;
+        fill(machine.data.bytes_mut());
+        let native = machine.run_native(&registers);
+        let native_data = machine.data.bytes().to_vec();
+        fill(machine.data.bytes_mut());
+        let translated = machine.run_translated(&registers);
+        let wanted = expected(&registers);
+        assert_eq!(hex(&native), hex(&translated), "registers after\n{text}");
+        assert!(native_data == machine.data.bytes(), "memory after\n{text}");
+        let (pages, sites) = machine.take_counts();
+        assert_eq!(pages, by_page(&wanted), "pages of\n{text}");
+        let total: u64 = sites.iter().map(|(_, count)| count).sum();
+        assert_eq!(total, wanted.iter().map(|one| one.count).sum::<u64>(), "sites of\n{text}");
+        // Once more, with everything translated and every page known.
+        fill(machine.data.bytes_mut());
+        machine.run_translated(&registers);
+        assert_eq!(machine.take_counts().0, by_page(&wanted), "pages the second time of\n{text}");
+    }
+}
+
+fn fill(data: &mut [u8]) {
+    for (number, byte) in data.iter_mut().enumerate() {
+        *byte = (number * 7 + number / 256) as u8;
+    }
+}
+
+fn hex(registers: &Registers) -> (Vec<String>, String, &[u8]) {
+    // Reserved and control bits of the flags are the same anyway.
+    (
+        registers.general.iter().map(|value| format!("{value:x}")).collect(),
+        format!("{:x}", registers.flags),
+        &registers.vectors,
+    )
+}
+
+#[test]
+fn straight_line() {
+    check("mov rax, [rdi]\nadd [rsi + 8], rax\nmov [rdx], eax", 0, |r| {
+        vec![reads(r.general[7], 1), updates(r.general[6] + 8, 1), writes(r.general[2], 1)]
+    });
+}
+
+#[test]
+fn triad_over_pages() {
+    // 3000 elements of 8 bytes: six pages each.
+    let text = "
+        xor eax, eax
+    1:  movsd xmm0, [rsi + rax*8]
+        addsd xmm0, [rdx + rax*8]
+        movsd [rdi + rax*8], xmm0
+        inc rax
+        cmp rax, rcx
+        jb 1b";
+    check(text, 3000, |r| {
+        (0..3000)
+            .flat_map(|i| {
+                [reads(r.general[6] + 8 * i, 1), reads(r.general[2] + 8 * i, 1), writes(r.general[7] + 8 * i, 1)]
+            })
+            .collect()
+    });
+}
+
+#[test]
+fn flags_live_across_accesses() {
+    // The carry runs through loads and stores.
+    let text = "
+        clc
+    1:  mov rax, [rsi]
+        adc rax, [rdx]
+        mov [rdi], rax
+        lea rsi, [rsi + 8]
+        lea rdx, [rdx + 8]
+        lea rdi, [rdi + 8]
+        dec rcx
+        jnz 1b
+        setc al";
+    check(text, 600, |r| {
+        (0..600)
+            .flat_map(|i| {
+                [reads(r.general[6] + 8 * i, 1), reads(r.general[2] + 8 * i, 1), writes(r.general[7] + 8 * i, 1)]
+            })
+            .collect()
+    });
+}
+
+#[test]
+fn calls_returns_and_the_stack() {
+    let text = "
+        jmp 3f
+    1:  push rbx
+        mov rbx, [rdi]
+        add rdi, 8
+        cmp rcx, 1
+        jbe 2f
+        dec rcx
+        call 1b
+    2:  pop rbx
+        ret 8
+    3:  sub rsp, 8
+        mov rbp, rsp
+    4:  call 1b
+        lea rsp, [rbp]
+        test ecx, ecx";
+    // `ret 8` drops a word that nobody pushed, so the stack walks up: recursion of depth 1 only.
+    check(text, 1, |r| {
+        let top = r.general[4] - 8;
+        vec![writes(top - 8, 1), writes(top - 16, 1), reads(r.general[7], 1), reads(top - 16, 1), reads(top - 8, 1)]
+    });
+}
+
+#[test]
+fn recursion() {
+    let text = "
+        jmp 3f
+    1:  push rcx
+        dec rcx
+        jz 2f
+        call 1b
+    2:  pop rcx
+        add [rdi], rcx
+        ret
+    3:  call 1b";
+    check(text, 100, |r| {
+        let top = r.general[4];
+        let stack = |depth: u64| top - 8 * (depth + 1);
+        (0..200)
+            .flat_map(|depth| [writes(stack(depth), 1), reads(stack(depth), 1)])
+            .chain([updates(r.general[7], 100)])
+            .collect()
+    });
+}
+
+#[test]
+fn indirect_calls_and_jump_tables() {
+    let text = "
+        jmp 4f
+        .balign 8
+    5:  .quad 1f - 5b, 2f - 5b, 3f - 5b
+    1:  add [rdi], rcx
+        ret
+    2:  add [rsi], rcx
+        ret
+    3:  add [rdx], rcx
+        ret
+    4:  lea r8, [rip + 5b]
+        xor r9d, r9d
+    6:  mov r10, [r8 + r9*8]
+        add r10, r8
+        test cl, 1
+        jz 7f
+        call r10
+        jmp 8f
+    7:  mov [rsp - 64], r10
+        call [rsp - 64]
+    8:  inc r9
+        cmp r9, 3
+        jb 9f
+        xor r9d, r9d
+    9:  dec rcx
+        jnz 6b
+        lea r10, [rip + 10f]
+        jmp r10
+        ud2
+    10: nop";
+    let text = text.replace("10f", "20f").replace("10:", "20:");
+    check(&text, 999, |r| {
+        let stack = r.general[4];
+        let odd = 500;
+        let even = 499;
+        let mut all = vec![
+            writes(stack - 64, even),
+            reads(stack - 64, even),
+            writes(stack - 8, odd + even),
+            reads(stack - 8, odd + even),
+        ];
+        all.extend([7, 6, 2].map(|register| updates(r.general[register], 333)));
+        // The table is in the program.
+        all.push(reads(r.general[15], 999));
+        all
+    })
+}
+
+#[test]
+fn loops_by_rcx() {
+    check(
+        "1: add byte ptr [rdi], 3\nloop 1b\njrcxz 2f\nud2\n2: loopne 3f\n3: jecxz 4f\nmov al, [rsi]\n4: nop",
+        77,
+        |r| vec![updates(r.general[7], 77), reads(r.general[6], 1)],
+    );
+}
+
+#[test]
+fn repeated_strings() {
+    check("mov rbx, rdi\nadd rdi, 0xff8\nrep stosq\nmov rdi, rbx", 1025, |r| {
+        (0..1025).map(|i| writes(r.general[7] + 0xff8 + 8 * i, 1)).collect()
+    });
+    check("rep movsb", 10_000, |r| {
+        (0..10_000).flat_map(|i| [reads(r.general[6] + i, 1), writes(r.general[7] + i, 1)]).collect()
+    });
+    check("rep movsd\nrep lodsw", 0, |_| vec![]);
+    check("std\nadd rdi, 0x3004\nadd rsi, 0x3004\nrep movsd\ncld", 2000, |r| {
+        (0..2000)
+            .flat_map(|i| [reads(r.general[6] + 0x3004 - 4 * i, 1), writes(r.general[7] + 0x3004 - 4 * i, 1)])
+            .collect()
+    });
+    check("rep lodsw", 3000, |r| (0..3000).map(|i| reads(r.general[6] + 2 * i, 1)).collect());
+}
+
+#[test]
+fn repeated_comparisons_stop_early() {
+    // A zero that the fill puts nowhere but where it is stored.
+    let text = "
+        push rcx
+        push rdi
+        mov al, 0x55
+        rep stosb
+        pop rdi
+        pop rcx
+        mov byte ptr [rdi + 4999], 0x56
+        mov al, 0x56
+        repne scasb
+        mov rbx, rcx";
+    check(text, 9000, |r| {
+        let (data, stack) = (r.general[7], r.general[4]);
+        let mut all: Vec<Expected> = (0..9000).map(|i| writes(data + i, 1)).collect();
+        all.push(writes(data + 4999, 1));
+        all.extend((0..5000).map(|i| reads(data + i, 1)));
+        all.extend([writes(stack - 8, 1), writes(stack - 16, 1), reads(stack - 8, 1), reads(stack - 16, 1)]);
+        all
+    });
+    check("mov rdi, rsi\nadd rdi, 0x8000\nxor eax, eax\nrepe cmpsb\nsete al", 300, |r| {
+        // The fill repeats itself with a period that shifts: the first bytes differ.
+        let same = (0..300).take_while(|i| pattern(0x1_0000 + i) == pattern(0x1_8000 + i)).count() as u64;
+        let done = (same + 1).min(300);
+        (0..done).flat_map(|i| [reads(r.general[6] + i, 1), reads(r.general[6] + 0x8000 + i, 1)]).collect()
+    });
+}
+
+fn pattern(number: usize) -> u8 {
+    (number * 7 + number / 256) as u8
+}
+
+#[test]
+fn transactions_always_abort() {
+    check("xbegin 1f\nmov [rdi], rax\nxend\njmp 2f\n1: mov [rsi], rcx\n2: nop", 5, |r| vec![writes(r.general[6], 1)]);
+}
+
+#[test]
+fn classes_sum_to_accesses_and_follow_the_page() {
+    let mut machine = Machine::new(Options::default());
+    machine.load(&assemble(&["1: add qword ptr [rdi], 1\nadd rdi, 8\ndec rcx\njnz 1b"])[0]);
+    let mut registers = registers(&machine);
+    registers.general[1] = 2048;
+    machine.run_translated(&registers);
+    let mut wanted = [0; 8];
+    for i in 0..2048 {
+        wanted[support::class_of((registers.general[7] + 8 * i) >> 12) as usize] += 1;
+    }
+    let counted: Vec<u64> = (0..machine.world.sites.len()).fold(vec![0; 8], |mut sum, site| {
+        machine.classes_of(site).iter().enumerate().for_each(|(class, count)| sum[class] += count);
+        sum
+    });
+    assert_eq!(counted, wanted);
+    // Two blocks hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
+    assert!(machine.world.cold_runs >= 4 && machine.world.cold_runs <= 8, "{} cold runs", machine.world.cold_runs);
+}

@@ -1,0 +1,249 @@
+//! A thread may be stopped anywhere in translated code: the program's state must be had from there.
+
+mod support;
+
+use numalens_translator::{Position, State};
+use support::assemble::assemble;
+use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
+use support::vectors::Vectors;
+use support::{Machine, Options, Registers};
+
+const KERNEL: &str = "
+        jmp 3f
+    1:  push rbx
+        mov rbx, [rdi]
+        add [rsi + rcx*8], rbx
+        adc rbx, [rdx]
+        mov [rdx + 8], rbx
+        movzx eax, byte ptr [rdi + rcx]
+        pop rbx
+        ret
+    2:  mov r9, [rdi + 64]
+        mov r10, [rsi + 64]
+        mov r11, [rdx + 64]
+        lea rax, [rip + 1b]
+        call rax
+        call 1b
+        dec rcx
+        jnz 2b
+        jmp 4f
+    3:  mov r8, rdi
+        jmp 2b
+    4:  mov rdi, r8
+        mov ecx, 5
+        rep stosb
+        mov al, 3
+        std
+        mov ecx, 3
+        repne scasb
+        cld
+        bts [rsi], rcx
+        add fs:[0x2b0 - 0x2b0 + 16], eax
+        sub fs:[16], eax
+        xlatb";
+
+fn registers(machine: &Machine) -> Registers {
+    let mut general: [u64; 16] = std::array::from_fn(|number| 0x0102_0304_0506_0708 * (number as u64 + 1));
+    let data = machine.data.address();
+    general[7] = data;
+    general[6] = data + 0x1_0000;
+    general[2] = data + 0x2_0000;
+    general[3] = data + 0x3_0000;
+    general[4] = data + support::DATA as u64 - 0x1000;
+    general[1] = 6;
+    Registers { general, flags: 0x202, vectors: Vectors::new().image }
+}
+
+/// The program's registers at a stop from which they can be had.
+fn restored(stop: &Stop, position: &Position) -> [u64; 16] {
+    std::array::from_fn(|register| match 1u16 << register {
+        bit if position.spilled & bit != 0 => stop.spill[register],
+        bit if position.saved & bit != 0 => stop.saved[register],
+        _ => stop.general[register],
+    })
+}
+
+#[test]
+fn every_instruction_begins_in_a_state_that_can_be_had() {
+    prepare();
+    for (may_change, instructions) in [(false, 64), (true, 64), (true, 2)] {
+        let mut machine = Machine::new(Options { low_shadow: false, may_change, instructions, ..Options::default() });
+        machine.load(&assemble(&[KERNEL])[0]);
+        let mut start = registers(&machine);
+        start.flags |= TRAP_FLAG;
+        machine.trace.reserve(CAPACITY);
+        machine.run_native(&start);
+        let mut native = std::mem::take(&mut machine.trace);
+        // An instruction that repeats stops after every element.
+        native.dedup_by_key(|stop| stop.rip);
+        machine.data.bytes_mut().fill(0);
+        machine.trace.reserve(CAPACITY);
+        machine.run_translated(&start);
+        let translated = std::mem::take(&mut machine.trace);
+        let mut at = 0;
+        let mut begun = 0;
+        for stop in &translated {
+            let position = machine.cache.locate(stop.rip).expect("every address in the cache is known");
+            if position.state != State::Before {
+                continue;
+            }
+            // The first stops are before and after the first instruction.
+            if position.ip != native[at].rip {
+                at += 1;
+                begun += 1;
+            }
+            let wanted = &native[at];
+            assert_eq!(position.ip, wanted.rip, "after {begun} instructions");
+            let registers = restored(stop, &position);
+            if may_change {
+                assert_eq!(
+                    registers, wanted.general,
+                    "at {:x} of the program, {:x} of the cache",
+                    position.ip, stop.rip
+                );
+            } else {
+                assert_eq!(registers[4], wanted.general[4], "rsp at {:x}", position.ip);
+            }
+        }
+        assert_eq!(at, native.len() - 1, "every instruction of the program began");
+    }
+}
+
+#[test]
+fn a_fault_belongs_to_its_instruction() {
+    prepare();
+    for (text, sites) in [
+        ("mov r9, [rdi]\nmov rax, [rbx]\nmov rcx, [rdi]", 1),
+        ("cmp rax, rcx\nadd [rbx + 8], rcx\njz 1f\n1: nop", 1),
+        ("call [rbx]", 2),
+        ("push [rbx]", 2),
+        ("mov rsi, rbx\nmovsq", 2),
+        ("mov rsp, rbx\ncall 1f\n1: nop", 1),
+        ("mov rsp, rbx\nret", 1),
+    ] {
+        let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+        machine.load(&assemble(&[text])[0]);
+        let mut start = registers(&machine);
+        let hole = support::memory::Mapping::hole();
+        start.general[3] = hole.address() + 0x800;
+        machine.trace.reserve(CAPACITY);
+        machine.run_native(&start);
+        let native = machine.trace.pop().expect("a fault");
+        machine.run_translated(&start);
+        let translated = machine.trace.pop().expect("a fault");
+        let position = machine.cache.locate(translated.rip).expect("it is in the cache");
+        assert_eq!((position.state, position.ip), (State::Counted, native.rip), "{text}");
+        assert_eq!((position.counted.len(), position.sites.len()), (sites, sites), "{text}");
+        assert_eq!(restored(&translated, &position), native.general, "{text}");
+    }
+}
+
+#[test]
+fn code_that_changes_is_translated_again() {
+    let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+    let [first, second] = ["mov eax, 1\ncmp rcx, 5", "mov eax, 2\ncmp rcx, 5"].map(|text| assemble(&[text]).remove(0));
+    machine.load(&first);
+    let start = registers(&machine);
+    assert_eq!(machine.run_translated(&start).general[0], 1);
+    machine.poke(0, &second);
+    assert_eq!(machine.run_translated(&start).general[0], 2);
+    assert_eq!(machine.run_native(&start).general, machine.run_translated(&start).general);
+}
+
+#[test]
+fn a_block_finds_its_own_code_changed_without_losing_flags() {
+    // The second instruction of the loop is overwritten on the first pass, by code that looks at flags that were dead.
+    let text = "
+        xor ebx, ebx
+    1:  nop
+        jmp 2f
+    2:  mov al, 7
+        cmp rcx, rcx
+        setz bl
+        lea r8, [rip + 2b]
+        mov word ptr [r8], 0xc094
+        dec rcx
+        jnz 1b";
+    // 0f 94 c0: setz al, in the place of mov al, 7 with its first byte.
+    let text = text
+        .replace("mov al, 7", ".byte 0xb0, 0x07, 0x90")
+        .replace("mov word ptr [r8], 0xc094", "mov word ptr [r8], 0x940f\nmov byte ptr [r8 + 2], 0xc0");
+    let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+    let code = assemble(&[text.as_str()]).remove(0);
+    let mut start = registers(&machine);
+    start.general[1] = 3;
+    machine.load(&code);
+    let native = machine.run_native(&start);
+    machine.load(&code);
+    machine.take_counts();
+    let translated = machine.run_translated(&start);
+    assert_eq!(native.general, translated.general);
+}
+
+#[test]
+fn the_stack_is_left_out_on_demand() {
+    let mut machine = Machine::new(Options { low_shadow: false, stack: false, ..Options::default() });
+    machine.load(&assemble(&["push rax\nmov [rsp - 8], rax\npop rax\nadd rax, [rdi]\ncall 1f\n1: pop rcx"])[0]);
+    let start = registers(&machine);
+    machine.run_translated(&start);
+    let (pages, sites) = machine.take_counts();
+    assert_eq!(pages, support::by_page(&[support::reads(start.general[7], 1)]));
+    assert_eq!(sites.len(), 1);
+}
+
+#[test]
+fn blocks_that_are_invalid_are_not_entered_again() {
+    // An indirect and a direct way into the same code, changed between two runs, announced.
+    let text = "
+        lea rax, [rip + 2f]
+        call rax
+        call 2f
+        jmp 3f
+    2:  add ebx, 1
+        ret
+    3:  nop";
+    let [first, second] =
+        [text.to_string(), text.replace("ebx, 1", "ebx, 5")].map(|text| assemble(&[text.as_str()]).remove(0));
+    let mut machine = Machine::new(Options { low_shadow: false, ..Options::default() });
+    machine.load(&first);
+    let mut start = registers(&machine);
+    start.general[3] = 0;
+    assert_eq!(machine.run_translated(&start).general[3], 2);
+    assert_eq!(machine.run_translated(&start).general[3], 2);
+    machine.load(&second);
+    assert_eq!(machine.run_translated(&start).general[3], 10);
+    // Only the called code changes: its callers stay, unlinked.
+    machine.poke(0, &first);
+    let at = machine.program_address();
+    let called = first.iter().zip(&second).position(|(a, b)| a != b).expect("they differ") as u64;
+    machine.cache.invalidate(&mut machine.world, at + called..at + called + 1);
+    assert_eq!(machine.run_translated(&start).general[3], 2);
+}
+
+#[test]
+fn evicted_code_is_translated_anew() {
+    let text = "
+        xor ebx, ebx
+    1:  lea rax, [rip + 2f]
+        call rax
+        call 2f
+        dec rcx
+        jnz 1b
+        jmp 3f
+    2:  add rbx, [rdi]
+        ret
+    3:  nop";
+    let mut machine = Machine::new(Options { low_shadow: false, instructions: 3, ..Options::default() });
+    machine.load(&assemble(&[text])[0]);
+    let start = registers(&machine);
+    let native = machine.run_native(&start);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    let (blocks, _) = machine.cache.size();
+    machine.evict();
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    assert_eq!(machine.cache.size().0, 2 * blocks);
+    // What was evicted is not patched any more, and what came after still is.
+    let program = machine.program_address();
+    machine.cache.invalidate(&mut machine.world, program..program + 4096);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+}

@@ -1,0 +1,427 @@
+//! A machine that runs code natively and translated, on the same registers and memory, and counts.
+#![allow(dead_code)]
+
+pub mod assemble;
+pub mod memory;
+pub mod stops;
+pub mod switch;
+pub mod vectors;
+
+use memory::Mapping;
+use numalens_isa::Kind;
+use numalens_translator::count::{Pages, Run, settle};
+use numalens_translator::{Cache, Config, Env, ExitId, Leave, PageEntry, Room, Shadow, Site, SiteId, area};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const LOOKUP: u32 = 0x10000;
+const LOOKUP_BITS: u8 = 14;
+const SITES: u32 = 0x40000;
+const CLASSES_LOG2: u8 = 3;
+const PAGES: u32 = 0x40_0000;
+const AREA: usize = 0x80_0000;
+const ARENA: usize = 16 << 20;
+const PROGRAM: usize = 1 << 20;
+pub const DATA: usize = 1 << 20;
+const SHADOW: usize = 1 << 38;
+
+/// The general registers and flags, and an image of the vector registers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Registers {
+    pub general: [u64; 16],
+    pub flags: u64,
+    pub vectors: Vec<u8>,
+}
+
+/// Accesses of one page: reads, writes.
+pub type PageCounts = BTreeMap<u64, (u64, u64)>;
+
+/// What the translator sees of the machine.
+pub struct World {
+    pub sites: Vec<Site>,
+    /// Where the program's code is, and how long.
+    program: (u64, usize),
+    arena: Mapping,
+    hot: usize,
+    cold: usize,
+    shadow: Mapping,
+    /// Page numbers by slot / 2.
+    slots: Vec<u64>,
+    pub may_change: bool,
+    pub cold_runs: usize,
+    /// The first site of the program that is loaded.
+    first_site: usize,
+}
+
+/// There is one low address to put a shadow table at: tests that do take turns.
+static LOW: Mutex<()> = Mutex::new(());
+
+pub struct Machine {
+    pub cache: Cache,
+    pub world: World,
+    program: Mapping,
+    pub data: Mapping,
+    area: Mapping,
+    end: u64,
+    /// Where the code was stopped, see [`stops`].
+    pub trace: Vec<stops::Stop>,
+    /// Given back after the mappings are gone.
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// How to build a machine.
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub low_shadow: bool,
+    pub may_change: bool,
+    pub instructions: usize,
+    pub side_exits: usize,
+    pub stack: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true }
+    }
+}
+
+impl Machine {
+    pub fn new(options: Options) -> Box<Machine> {
+        let turn = options.low_shadow.then(|| LOW.lock().unwrap_or_else(PoisonError::into_inner));
+        let shadow = if options.low_shadow {
+            Mapping::new(SHADOW, Some(0x7fff_0000), false)
+        } else {
+            Mapping::new(SHADOW, None, false)
+        };
+        let config = Config {
+            count: true,
+            stack_operands: options.stack,
+            stack_operations: options.stack,
+            shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromArea },
+            lookup: LOOKUP,
+            lookup_bits: LOOKUP_BITS,
+            sites: SITES,
+            classes_log2: CLASSES_LOG2,
+            pages: PAGES,
+            instructions: options.instructions,
+            side_exits: options.side_exits,
+            flags_dead_at_calls: true,
+        };
+        let both = Mapping::new(PROGRAM + ARENA, None, true);
+        let (program, arena) = both.split(PROGRAM);
+        let mut machine = Box::new(Machine {
+            cache: Cache::new(config),
+            world: World {
+                sites: Vec::new(),
+                program: (0, 0),
+                hot: 0,
+                cold: ARENA / 2,
+                arena,
+                shadow,
+                slots: vec![u64::MAX],
+                may_change: options.may_change,
+                cold_runs: 0,
+                first_site: 0,
+            },
+            program,
+            data: Mapping::low(DATA),
+            area: Mapping::new(AREA, None, false),
+            end: 0,
+            trace: Vec::new(),
+            _turn: turn,
+        });
+        let base = machine.area.address();
+        let this = &raw mut *machine as u64;
+        let mut set = |offset: u32, value: u64| machine.area.set(offset as usize, value);
+        set(area::SELF, base);
+        set(area::DISPATCH, switch::dispatch as *const () as u64);
+        set(area::LOOKUP_MISS, switch::lookup_miss as *const () as u64);
+        set(area::COUNT, switch::count as *const () as u64);
+        set(area::PAGE_MASK, area::PAGE_MASK_VALUE);
+        set(area::LOOKUP_MASK, (1 << LOOKUP_BITS) - 1);
+        set(switch::MACHINE, this);
+        set(switch::FINISH, switch::finish as *const () as u64);
+        for entry in 0..1 << LOOKUP_BITS {
+            set(LOOKUP + 8 * entry, switch::lookup_miss as *const () as u64);
+        }
+        let shadow = machine.world.shadow.address();
+        machine.area.set(area::SHADOW_BASE as usize, shadow / 8);
+        machine
+    }
+
+    /// Sets the program: `code`, followed by a jump out. Forgets all translations of the program before it. Returns its address.
+    pub fn load(&mut self, code: &[u8]) -> u64 {
+        let address = self.program.address();
+        let mut bytes = code.to_vec();
+        self.end = address + bytes.len() as u64;
+        bytes.extend([0x65, 0xff, 0x24, 0x25]); // jmp gs:[FINISH]
+        bytes.extend(switch::FINISH.to_le_bytes());
+        assert!(bytes.len() + 16 <= PROGRAM);
+        let old = std::mem::replace(&mut self.world.program, (address, bytes.len()));
+        self.program.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+        self.world.first_site = self.world.sites.len();
+        let longest = old.1.max(bytes.len()) as u64;
+        self.cache.invalidate(&mut self.world, address..address + longest);
+        address
+    }
+
+    /// Changes the program where it runs, telling nobody.
+    pub fn poke(&mut self, offset: usize, bytes: &[u8]) {
+        self.program.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn put(&mut self, registers: &Registers) {
+        for (number, &value) in registers.general.iter().enumerate() {
+            self.area.set(area::register(number as u8) as usize, value);
+        }
+        self.area.set(area::FLAGS as usize, registers.flags);
+        let at = switch::VECTORS as usize;
+        self.area.bytes_mut()[at..at + registers.vectors.len()].copy_from_slice(&registers.vectors);
+    }
+
+    fn take(&self, size: usize) -> Registers {
+        let mut general = [0; 16];
+        for (number, value) in general.iter_mut().enumerate() {
+            *value = self.area.get(area::register(number as u8) as usize);
+        }
+        let at = switch::VECTORS as usize;
+        Registers {
+            general,
+            flags: self.area.get(area::FLAGS as usize),
+            vectors: self.area.bytes()[at..at + size].to_vec(),
+        }
+    }
+
+    fn run_at(&mut self, address: u64, registers: &Registers) -> Registers {
+        self.put(registers);
+        self.area.set(switch::NEXT as usize, address);
+        // SAFETY: the area is set up by `new`; `address` is the program's code or its translation, which end in FINISH; the code works on the
+        // machine's own mappings.
+        unsafe { switch::enter(self.area.pointer()) };
+        self.take(registers.vectors.len())
+    }
+
+    pub fn run_native(&mut self, registers: &Registers) -> Registers {
+        self.run_at(self.program.address(), registers)
+    }
+
+    pub fn run_translated(&mut self, registers: &Registers) -> Registers {
+        let entry = self.cache.entry(&mut self.world, self.program.address()).expect("the program can be translated");
+        self.run_at(entry, registers)
+    }
+
+    /// All page counters, and what every site of the program counted, since the last call.
+    pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
+        let mut pages = PageCounts::new();
+        for (number, &page) in self.world.slots.iter().enumerate() {
+            let at = PAGES as usize + number * 16;
+            let (reads, writes) = (self.area.get(at), self.area.get(at + 8));
+            if reads | writes != 0 {
+                pages.insert(page, (reads, writes));
+            }
+            self.area.set(at, 0);
+            self.area.set(at + 8, 0);
+        }
+        let mut sites = Vec::new();
+        for (number, site) in self.world.sites.iter().enumerate().skip(self.world.first_site) {
+            let mut sum = 0;
+            for class in 0..1 << CLASSES_LOG2 {
+                let at = SITES as usize + ((number << CLASSES_LOG2) + class) * 8;
+                sum += self.area.get(at);
+                self.area.set(at, 0);
+            }
+            if sum != 0 {
+                sites.push((*site, sum));
+            }
+        }
+        (pages, sites)
+    }
+
+    /// Counters of one site by class, without resetting.
+    pub fn classes_of(&self, site: usize) -> Vec<u64> {
+        (0..1 << CLASSES_LOG2)
+            .map(|class| self.area.get(SITES as usize + ((site << CLASSES_LOG2) + class) * 8))
+            .collect()
+    }
+
+    /// Forgets pages and classes: the next access to each page takes the cold path.
+    pub fn forget_pages(&mut self) {
+        for page in std::mem::replace(&mut self.world.slots, vec![u64::MAX]).into_iter().skip(1) {
+            self.world.shadow.set(page as usize * 8, 0);
+        }
+    }
+
+    /// Empties the code cache and fills it with traps.
+    pub fn evict(&mut self) {
+        let base = self.world.arena.address();
+        self.cache.evict(&mut self.world, base..base + ARENA as u64);
+        self.world.arena.bytes_mut().fill(0xcc);
+        (self.world.hot, self.world.cold) = (0, ARENA / 2);
+        for entry in 0..1 << LOOKUP_BITS {
+            self.area.set(LOOKUP as usize + 8 * entry, switch::lookup_miss as *const () as u64);
+        }
+    }
+
+    /// A new machine in the place of one whose tables are nearly used up.
+    pub fn renew_if_full(self: &mut Box<Self>, options: Options) {
+        let world = &self.world;
+        if world.sites.len() > 40_000 || world.hot > ARENA / 4 || world.cold > ARENA * 3 / 4 {
+            // There is room for one low table only.
+            assert!(!options.low_shadow, "more code than a machine with a low table can hold");
+            *self = Machine::new(options);
+        }
+    }
+
+    /// The code in the arena so far: hot and cold half.
+    pub fn code(&self) -> [(u64, &[u8]); 2] {
+        let arena = &self.world.arena;
+        let cold = ARENA / 2;
+        [
+            (arena.address(), &arena.bytes()[..self.world.hot]),
+            (arena.address() + cold as u64, &arena.bytes()[cold..self.world.cold]),
+        ]
+    }
+
+    pub fn program_address(&self) -> u64 {
+        self.program.address()
+    }
+}
+
+impl Env for World {
+    fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
+        let (start, size) = self.program;
+        let Some(left) = (start + size as u64).checked_sub(address).filter(|&left| left <= size as u64) else {
+            return 0;
+        };
+        let length = into.len().min(left as usize);
+        // SAFETY: within the program, which is mapped as long as the machine is.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), length) };
+        length
+    }
+
+    fn may_change(&mut self, _: u64, _: u64) -> bool {
+        self.may_change
+    }
+
+    fn new_site(&mut self, site: &Site) -> SiteId {
+        self.sites.push(*site);
+        SiteId(self.sites.len() as u32 - 1)
+    }
+
+    fn room(&mut self, _: u64) -> Option<Room> {
+        if self.hot + Cache::ROOM > ARENA / 2 || self.cold + Cache::ROOM > ARENA {
+            return None;
+        }
+        let base = self.arena.address();
+        Some(Room {
+            hot: base + self.hot as u64,
+            hot_size: ARENA / 2 - self.hot,
+            cold: base + self.cold as u64,
+            cold_size: ARENA - self.cold,
+        })
+    }
+
+    fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]) {
+        let base = self.arena.address();
+        assert_eq!((room.hot, room.cold), (base + self.hot as u64, base + self.cold as u64));
+        assert!(hot.len() <= Cache::ROOM && cold.len() <= Cache::ROOM);
+        self.arena.bytes_mut()[self.hot..self.hot + hot.len()].copy_from_slice(hot);
+        self.arena.bytes_mut()[self.cold..self.cold + cold.len()].copy_from_slice(cold);
+        self.hot += hot.len();
+        self.cold += cold.len();
+    }
+
+    fn patch(&mut self, address: u64, displacement: i32) {
+        assert!(address & 63 <= 60, "a patch at {address:#x} would cross a cache line");
+        let offset = (address - self.arena.address()) as usize;
+        self.arena.bytes_mut()[offset..offset + 4].copy_from_slice(&displacement.to_le_bytes());
+    }
+}
+
+impl Pages for World {
+    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
+        self.cold_runs += 1;
+        let page = run.address >> 12;
+        let known = self.shadow.get(page as usize * 8);
+        if known as u32 != 0 {
+            return Some(PageEntry { class: known as u32, slot: (known >> 32) as u32 });
+        }
+        let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
+        self.slots.push(page);
+        self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
+        Some(entry)
+    }
+}
+
+/// Classes of pages in these tests.
+pub fn class_of(page: u64) -> u32 {
+    1 + (page % 3) as u32
+}
+
+fn machine_of(area: *mut u8) -> &'static mut Machine {
+    // SAFETY: `new` stored the address of a boxed machine, which is alive while its code runs, and `run_at` does not touch it meanwhile.
+    unsafe { &mut **area.add(switch::MACHINE as usize).cast::<*mut Machine>() }
+}
+
+extern "C" fn on_dispatch(area: *mut u8) -> u64 {
+    let machine = machine_of(area);
+    let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
+    match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
+        Leave::Enter(address) => address,
+        Leave::Syscall { execute, .. } => execute,
+        Leave::Unsupported { ip } => {
+            assert_eq!(ip, machine.end, "an unsupported instruction");
+            switch::finish as *const () as u64
+        }
+    }
+}
+
+extern "C" fn on_lookup_miss(area: *mut u8) -> u64 {
+    let machine = machine_of(area);
+    let ip = machine.area.get(switch::ARGUMENT as usize);
+    let landing = machine.cache.landing(&mut machine.world, ip).expect("what comes next can be translated");
+    let entry = machine.cache.config().lookup_entry(ip);
+    machine.area.set(entry as usize, landing.checked);
+    landing.entry
+}
+
+extern "C" fn on_count(area: *mut u8) {
+    let machine = machine_of(area);
+    let config = *machine.cache.config();
+    // SAFETY: this is the area of the calling thread, laid out by this configuration.
+    unsafe { settle(area, &config, &mut machine.world) };
+}
+
+/// What a piece of code should have counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub kind: Kind,
+    pub address: u64,
+    pub count: u64,
+}
+
+pub fn reads(address: u64, count: u64) -> Expected {
+    Expected { kind: Kind::Read, address, count }
+}
+
+pub fn writes(address: u64, count: u64) -> Expected {
+    Expected { kind: Kind::Write, address, count }
+}
+
+pub fn updates(address: u64, count: u64) -> Expected {
+    Expected { kind: Kind::ReadWrite, address, count }
+}
+
+pub fn by_page(expected: &[Expected]) -> PageCounts {
+    let mut pages = PageCounts::new();
+    for one in expected.iter().filter(|one| one.count > 0) {
+        let (reads, writes) = pages.entry(one.address >> 12).or_default();
+        if one.kind != Kind::Write {
+            *reads += one.count;
+        }
+        if one.kind != Kind::Read {
+            *writes += one.count;
+        }
+    }
+    pages
+}

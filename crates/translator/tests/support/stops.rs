@@ -1,0 +1,103 @@
+//! Stops code under test after every instruction, or at a fault, and notes what a signal handler could see.
+
+use super::{Machine, switch};
+use libc::{REG_EFL, REG_RIP};
+use numalens_translator::area;
+use std::sync::Once;
+
+/// What a handler sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    pub rip: u64,
+    pub general: [u64; 16],
+    /// `area::SPILL` and `area::REGISTERS`.
+    pub spill: [u64; 16],
+    pub saved: [u64; 16],
+}
+
+/// The order of the encoding, in terms of `mcontext`.
+const ORDER: [i32; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+/// Stops that a trace can hold: a handler cannot grow it.
+pub const CAPACITY: usize = 1 << 16;
+
+fn machine() -> &'static mut Machine {
+    let area: *mut u8;
+    // SAFETY: the handlers run only while code under test does, with GS at the area.
+    unsafe { std::arch::asm!("mov {}, gs:[0]", out(reg) area, options(nostack, readonly)) };
+    super::machine_of(area)
+}
+
+fn note(context: &libc::ucontext_t) {
+    let machine = machine();
+    let registers = &context.uc_mcontext.gregs;
+    let slots = |offset: u32| std::array::from_fn(|number| machine.area.get(offset as usize + 8 * number));
+    let stop = Stop {
+        rip: registers[REG_RIP as usize] as u64,
+        general: ORDER.map(|register| registers[register as usize] as u64),
+        spill: slots(area::SPILL),
+        saved: slots(area::REGISTERS),
+    };
+    let within = |start: u64, size: usize| (start..start + size as u64).contains(&stop.rip);
+    let arena = &machine.world.arena;
+    if within(machine.program.address(), super::PROGRAM) || within(arena.address(), super::ARENA) {
+        assert!(machine.trace.len() < CAPACITY, "the trace is full");
+        machine.trace.push(stop);
+    }
+}
+
+extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's third argument under SA_SIGINFO.
+    note(unsafe { &*context.cast() });
+}
+
+extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's third argument under SA_SIGINFO.
+    let context: &mut libc::ucontext_t = unsafe { &mut *context.cast() };
+    note(context);
+    context.uc_mcontext.gregs[REG_RIP as usize] = switch::finish as *const () as i64;
+    context.uc_mcontext.gregs[REG_EFL as usize] = 2;
+}
+
+/// Installs the handlers, and a stack for them in this thread, as rsp may be anything.
+pub fn prepare() {
+    static HANDLERS: Once = Once::new();
+    const STACK: usize = 1 << 16;
+    let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
+    // SAFETY: the stack is never freed.
+    assert_eq!(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }, 0);
+    HANDLERS.call_once(|| {
+        let handlers =
+            [(libc::SIGTRAP, on_step as *const () as usize), (libc::SIGSEGV, on_fault as *const () as usize)];
+        for (signal, handler) in handlers {
+            // SAFETY: a zeroed action is valid; the handlers touch only memory that is mapped and the machine that runs.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handler;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+            }
+        }
+    });
+}
+
+/// Set in the flags: trap after each instruction.
+pub const TRAP_FLAG: u64 = 0x100;
