@@ -41,12 +41,16 @@ pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
     let profile = Profile::open(&args.profile).into_diagnostic()?;
     let mut doubts = Vec::new();
     let nameless = profile.count::<numalens_profile::tables::Frame>().into_diagnostic()? == 0;
-    if nameless || profile.meta.lines_wait || !args.source_map.is_empty() {
+    let asked_for = nameless || !args.source_map.is_empty();
+    if asked_for || profile.meta.lines_wait {
         let options = numalens_symbolize::Options { path_map: args.source_map.clone(), ..Default::default() };
         let mut outcome = numalens_symbolize::symbolize(&profile, &options).into_diagnostic()?;
         profile.update_meta(|meta| meta.lines_wait = false).into_diagnostic()?;
         outcome.doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));
-        doubts.extend(outcome.doubts.iter().map(ToString::to_string));
+        // Lines that waited are of modules of which nobody expects much.
+        if asked_for {
+            doubts.extend(outcome.doubts.iter().map(ToString::to_string));
+        }
     }
     Ok(Loaded { profile, doubts })
 }
