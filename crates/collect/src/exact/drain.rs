@@ -5,7 +5,7 @@
 //! of its parent below the numbers that it inherited.
 
 use super::file::{SessionFile, Shared};
-use crate::sample::session::{CountedSite, PlacedPage, Session};
+use crate::sample::session::{CountedSite, PlacedPage, Session, command_line};
 use numalens_event::exact::{
     self, DirectoryEntry, Extent, LogHeader, PageCounts, PageRecord, ProcessHeader, SiteRecord, end, kind, log, site,
     touch,
@@ -122,11 +122,11 @@ impl Drain {
                 if let Some(parent) = parent {
                     self.finish(file, session, parent)?;
                 }
-                session.process_execs(pid, Session::command_line(pid), time_ns);
+                session.process_execs(pid, command_line(pid), time_ns);
                 id
             }
             _ => {
-                let command = Session::command_line(pid).unwrap_or_default();
+                let command = command_line(pid).unwrap_or_default();
                 let id = session.process_begins(pid, before.map(|(_, id)| id), command, time_ns);
                 if executed && before.is_some() {
                     session.process_execs(pid, None, time_ns);
@@ -238,7 +238,7 @@ impl Drain {
             }
             (log::UNMAPPED, &[start, end, ..]) => session.range_unmapped(process.pid, start..end),
             (log::UNOBSERVED, &[pid, ..]) => {
-                let command = Session::command_line(pid as i32).unwrap_or_default();
+                let command = command_line(pid as i32).unwrap_or_default();
                 self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
             }
             _ => {}

@@ -1,15 +1,12 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
 use super::pages::Touch;
-use super::threads::Bound;
-use super::vmas::Vma;
 use super::{LiveProcess, Session};
-use crate::homes::Permissions;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Class, Fault};
 use numalens_topology::NodeId;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Counts of one thread at one site, for pages of one class.
 #[derive(Clone, Copy, Debug)]
@@ -71,22 +68,10 @@ impl Session {
         }
     }
 
-    /// The command line that the kernel knows for a process, if it still does.
-    pub fn command_line(pid: i32) -> Option<String> {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
-        Some(words.join(" ").trim_end().to_owned()).filter(|line| !line.is_empty())
-    }
-
     /// A process has ended; `end` says how, where that is known.
     pub fn process_ends(&mut self, pid: i32, time_ns: u64, end: Option<String>) {
         let Some(id) = self.live.get(&pid).map(|process| process.id) else { return };
-        let tids: Vec<u32> = self
-            .threads
-            .tids()
-            .filter(|&tid| self.threads.get(tid).is_some_and(|thread| thread.process == id))
-            .collect();
-        tids.into_iter().for_each(|tid| self.threads.end(tid, time_ns));
+        self.threads.end_all_but(id, None, time_ns);
         self.close_memory(pid, time_ns, None);
         self.live.remove(&pid);
         let row = &mut self.processes[id.0 as usize];
@@ -113,22 +98,16 @@ impl Session {
         let machine = &self.options.machine;
         let (bound, cause) = if machine.is_virtual {
             let node = node.and_then(|node| machine.nodes.get(usize::from(node)));
-            let cpus = node.map_or_else(|| machine.cpus(), |node| node.cpus.clone());
-            let policy = self.options.policy.to_string();
-            (Bound { cpus, node: node.map(|node| node.id), policy }, "virtual machine")
+            (self.virtual_bound(node.map(|node| node.id)), "virtual machine")
         } else {
-            let anywhere = || Bound { cpus: machine.cpus(), node: None, policy: "default".to_owned() };
-            (self.asked_bound(pid, tid).unwrap_or_else(anywhere), "start")
+            (self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()), "start")
         };
         self.threads.begin(process, tid as u32, &name, time_ns, bound, cause)
     }
 
     /// A thread has ended.
     pub fn thread_ends(&mut self, tid: i32, time_ns: u64) {
-        let name = self.threads.get(tid as u32).map(|_| ());
-        if name.is_some() {
-            self.threads.end(tid as u32, time_ns);
-        }
+        self.threads.end(tid as u32, time_ns);
     }
 
     /// Takes the thread's name anew, while it can be asked for.
@@ -149,23 +128,8 @@ impl Session {
         shared: bool,
         name: &str,
     ) {
-        let has = |bit: i32| prot & bit as u64 != 0;
-        let is_file = name.starts_with('/');
-        let vma = Vma {
-            start: range.start,
-            end: range.end,
-            permissions: Permissions {
-                read: has(libc::PROT_READ),
-                write: has(libc::PROT_WRITE),
-                execute: has(libc::PROT_EXEC),
-                shared,
-            },
-            offset,
-            inode: u64::from(is_file),
-            path: PathBuf::from(name),
-            image: None,
-            made: None,
-        };
+        let inode = u64::from(name.starts_with('/'));
+        let vma = LiveProcess::vma_of(range.start, range.end, offset, prot as u32, shared, inode, Path::new(name));
         if let Some(process) = self.live.get_mut(&pid) {
             process.map(&mut self.images, vma);
         }

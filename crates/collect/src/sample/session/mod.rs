@@ -261,24 +261,28 @@ impl Session {
         let name = comm(pid, tid);
         let machine = &self.options.machine;
         let (bound, cause) = if machine.is_virtual {
-            (self.virtual_bound(self.threads.count()), "virtual machine")
+            let node = self.options.placement.node_of(machine, self.threads.count());
+            (self.virtual_bound(node), "virtual machine")
         } else {
             let inherited = creator.and_then(|creator| self.threads.get(creator)).map(|creator| creator.bound.clone());
-            let anywhere = || Bound { cpus: machine.cpus(), node: None, policy: "default".to_owned() };
-            (inherited.or_else(|| self.asked_bound(pid, tid)).unwrap_or_else(anywhere), cause)
+            (inherited.or_else(|| self.asked_bound(pid, tid)).unwrap_or_else(|| self.anywhere()), cause)
         };
         self.threads.begin(process, tid as u32, &name, time_ns, bound, cause);
     }
 
-    /// Where the thread that is `index`-th in the order of creation may run on the virtual machine.
-    fn virtual_bound(&self, index: usize) -> Bound {
+    /// Where a thread of `node` may run on the virtual machine; none: unpinned.
+    fn virtual_bound(&self, node: Option<NodeId>) -> Bound {
         let machine = &self.options.machine;
-        let node = self.options.placement.node_of(machine, index);
         let cpus = match node.and_then(|node| machine.node(node)) {
             Some(node) => node.cpus.clone(),
             None => machine.cpus(),
         };
         Bound { cpus, node, policy: self.options.policy.to_string() }
+    }
+
+    /// Where a thread may run of which nothing is known.
+    fn anywhere(&self) -> Bound {
+        Bound { cpus: self.options.machine.cpus(), node: None, policy: "default".to_owned() }
     }
 
     /// Where a thread may run now, if it still exists.
@@ -410,14 +414,7 @@ impl Session {
                     self.threads.bind(tid as u32, bound, time_ns, "exec");
                 }
                 // The other threads did not survive the exec.
-                let others: Vec<u32> = self
-                    .threads
-                    .tids()
-                    .filter(|&other| {
-                        other != tid as u32 && self.threads.get(other).is_some_and(|thread| thread.process == id)
-                    })
-                    .collect();
-                others.into_iter().for_each(|other| self.threads.end(other, time_ns));
+                self.threads.end_all_but(id, Some(tid as u32), time_ns);
             }
         }
         self.threads.rename(tid as u32, &name);

@@ -90,6 +90,13 @@ impl Threads {
         }
     }
 
+    /// All threads of a process have ended but one, or all.
+    pub fn end_all_but(&mut self, process: ProcessId, survivor: Option<u32>, time_ns: u64) {
+        let of_process = self.live.iter().filter(|(tid, thread)| thread.process == process && Some(**tid) != survivor);
+        let ended: Vec<u32> = of_process.map(|(&tid, _)| tid).collect();
+        ended.into_iter().for_each(|tid| self.end(tid, time_ns));
+    }
+
     pub fn rename(&mut self, tid: u32, name: &str) {
         if let Some(thread) = self.live.get(&tid) {
             name.clone_into(&mut self.rows[thread.id.0 as usize].name);
