@@ -30,33 +30,55 @@ static void tell_nodes(enum numalens_kind kind, const unsigned long *nodes, unsi
     numalens_tell_wide(&record);
 }
 
+/* What a function does on behalf of the program, `syscall` included, it does not tell a second time. */
+#define WITHIN(call) ({ numalens_self.nested++; long result_ = (call); numalens_self.nested--; result_; })
+
+HIDDEN void numalens_tell_policy(int mode, const unsigned long *nodes, unsigned long bits) {
+    tell_nodes(NUMALENS_POLICY, nodes, bits, (uint64_t)(uint32_t)mode, 0, 0, 0);
+}
+
 EXPORT long set_mempolicy(int mode, const unsigned long *nodes, unsigned long bits) {
-    long result = NEXT(set_mempolicy) ? NEXT(set_mempolicy)(mode, nodes, bits)
-                                      : result_of(sys3(SYS_SET_MEMPOLICY, mode, nodes, bits));
-    if (result == 0) tell_nodes(NUMALENS_POLICY, nodes, bits, (uint64_t)(uint32_t)mode, 0, 0, 0);
+    __typeof__(&set_mempolicy) real = NEXT(set_mempolicy);
+    long result = real ? WITHIN(real(mode, nodes, bits)) : result_of(sys3(SYS_SET_MEMPOLICY, mode, nodes, bits));
+    if (result == 0) numalens_tell_policy(mode, nodes, bits);
     return result;
 }
 
+HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags) {
+    tell_nodes(NUMALENS_MBIND, nodes, bits, address, n, (uint64_t)(uint32_t)mode, flags);
+}
+
 EXPORT long mbind(void *address, unsigned long n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags) {
-    long result = NEXT(mbind) ? NEXT(mbind)(address, n, mode, nodes, bits, flags)
-                              : result_of(sys6(SYS_MBIND, (long)address, (long)n, mode, (long)nodes, (long)bits, flags));
-    if (result == 0) tell_nodes(NUMALENS_MBIND, nodes, bits, (uint64_t)address, n, (uint64_t)(uint32_t)mode, flags);
+    __typeof__(&mbind) real = NEXT(mbind);
+    long result = real ? WITHIN(real(address, n, mode, nodes, bits, flags))
+                       : result_of(sys6(SYS_MBIND, (long)address, (long)n, mode, (long)nodes, (long)bits, flags));
+    if (result == 0) numalens_tell_mbind((uint64_t)address, n, mode, nodes, bits, flags);
     return result;
 }
 
 static uint64_t process(int pid) { return pid ? (uint32_t)pid : numalens_pid(); }
 
+HIDDEN void numalens_tell_migrate(int pid) {
+    if (numalens_connect()) numalens_tell(NUMALENS_MIGRATE_PAGES, numalens_now(), process(pid), 0, 0, 0);
+}
+
 EXPORT long migrate_pages(int pid, unsigned long bits, const unsigned long *from, const unsigned long *to) {
-    long result = NEXT(migrate_pages) ? NEXT(migrate_pages)(pid, bits, from, to)
-                                      : result_of(sys6(SYS_MIGRATE_PAGES, pid, (long)bits, (long)from, (long)to, 0, 0));
-    if (result >= 0 && numalens_connect()) numalens_tell(NUMALENS_MIGRATE_PAGES, numalens_now(), process(pid), 0, 0, 0);
+    __typeof__(&migrate_pages) real = NEXT(migrate_pages);
+    long result = real ? WITHIN(real(pid, bits, from, to))
+                       : result_of(sys6(SYS_MIGRATE_PAGES, pid, (long)bits, (long)from, (long)to, 0, 0));
+    if (result >= 0) numalens_tell_migrate(pid);
     return result;
 }
 
+/* Without destinations it only asks. */
+HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes) {
+    if (nodes && numalens_connect()) numalens_tell(NUMALENS_MOVE_PAGES, numalens_now(), process(pid), count, 0, 0);
+}
+
 EXPORT long move_pages(int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags) {
-    long result = NEXT(move_pages) ? NEXT(move_pages)(pid, count, pages, nodes, status, flags)
-                                   : result_of(sys6(SYS_MOVE_PAGES, pid, (long)count, (long)pages, (long)nodes, (long)status, flags));
-    /* Without destinations it only asks. */
-    if (result >= 0 && nodes && numalens_connect()) numalens_tell(NUMALENS_MOVE_PAGES, numalens_now(), process(pid), count, 0, 0);
+    __typeof__(&move_pages) real = NEXT(move_pages);
+    long result = real ? WITHIN(real(pid, count, pages, nodes, status, flags))
+                       : result_of(sys6(SYS_MOVE_PAGES, pid, (long)count, (long)pages, (long)nodes, (long)status, flags));
+    if (result >= 0) numalens_tell_move(pid, count, nodes);
     return result;
 }

@@ -72,6 +72,13 @@ HIDDEN int numalens_is_operator_new(uint64_t address);
 
 /* thread.c */
 HIDDEN void numalens_tell_placement(uint32_t tid);
+HIDDEN void numalens_tell_affinity(int tid); /* as given to sched_setaffinity */
+
+/* policy.c: what the system calls of these names have done */
+HIDDEN void numalens_tell_policy(int mode, const unsigned long *nodes, unsigned long bits);
+HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags);
+HIDDEN void numalens_tell_migrate(int pid);
+HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes);
 
 extern char **environ __attribute__((weak));
 extern int *__errno_location(void) __attribute__((weak));

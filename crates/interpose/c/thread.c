@@ -68,17 +68,25 @@ EXPORT int pthread_create(void *thread, const void *attributes, void *(*routine)
     return failed;
 }
 
+/* A child of vfork that places itself is about to become another program, which tells for itself. */
+HIDDEN void numalens_tell_affinity(int tid) {
+    if (numalens_connect() && !numalens_is_vfork_child()) numalens_tell_placement(tid ? (uint32_t)tid : numalens_tid());
+}
+
 EXPORT int sched_setaffinity(int tid, size_t size, const void *mask) {
     __typeof__(&sched_setaffinity) real = NEXT(sched_setaffinity);
     int failed = -1;
-    if (real) failed = real(tid, size, mask);
+    if (real) {
+        numalens_self.nested++;
+        failed = real(tid, size, mask);
+        numalens_self.nested--;
+    }
     else {
         long result = sys3(SYS_SCHED_SETAFFINITY, tid, size, mask);
         if (result < 0) set_errno((int)-result);
         else failed = 0;
     }
-    /* A child of vfork that places itself is about to become another program, which tells for itself. */
-    if (!failed && numalens_connect() && !numalens_is_vfork_child()) numalens_tell_placement(tid ? (uint32_t)tid : numalens_tid());
+    if (!failed) numalens_tell_affinity(tid);
     return failed;
 }
 

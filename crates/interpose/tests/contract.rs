@@ -106,7 +106,7 @@ fn the_library_loads_into_any_libc() {
         assert!(symbol.is_weak(), "{:?} must exist", symbol.name());
     }
     let interposed = "malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc pvalloc mmap mmap64 munmap \
-        mremap sched_setaffinity pthread_setaffinity_np pthread_create set_mempolicy mbind migrate_pages move_pages execve execv \
+        mremap sched_setaffinity pthread_setaffinity_np pthread_create set_mempolicy mbind migrate_pages move_pages syscall execve execv \
         execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp system popen fork _exit _Exit quick_exit";
     let mut expected: Vec<&str> = interposed.split_whitespace().collect();
     let mut exported: Vec<&str> = file

@@ -1,33 +1,6 @@
 /* One thread on node 0 reads an array that lies there; then half of it is moved to another node and it is read again. */
 #include "target.h"
 
-/* CPU time of our parent in clock ticks; 0 when it cannot be read. */
-static long watcher_ticks(void)
-{
-    char path[64];
-    long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
-    FILE *stat = fopen(path, "r");
-    if (!stat || fscanf(stat, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) != 2)
-        user = system = 0;
-    if (stat)
-        fclose(stat);
-    return user + system;
-}
-
-/* Whoever watches asks for homes some time after the accesses: pages must not move before it has. Its work is done when it
- * has been idle for a second; on a busy machine that takes a while. We do nothing meanwhile, so that there is no more to do. */
-static void wait_for_watcher(void)
-{
-    long quarter = sysconf(_SC_CLK_TCK) / 4, idle = 0, before = watcher_ticks();
-    for (int quarters = 0; idle < 4 && quarters < 120; quarters++) {
-        nanosleep(&(struct timespec){ .tv_nsec = 250 * 1000 * 1000 }, NULL);
-        long now = watcher_ticks();
-        idle = now - before < quarter / 2 ? idle + 1 : 0;
-        before = now;
-    }
-}
-
 int main(int argc, char **argv)
 {
     tg_start(argc, argv, "migration", 4, 1000);
@@ -48,7 +21,7 @@ int main(int argc, char **argv)
     }
     tg_accessed(array, 0, 0, tg.bytes, (double)tg.rounds * (double)count, 0, tg_seconds() - start, "before");
     tg_settle();
-    wait_for_watcher();
+    tg_wait_for_watcher();
 
     void **address = calloc(pages, sizeof *address);
     int *node = calloc(pages, sizeof *node), *status = calloc(pages, sizeof *status);

@@ -89,8 +89,9 @@ const FEW: usize = 300;
 /// less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES: usize = 32 << 20;
-/// How long a process that is about to end waits for its pages to be looked up.
-const HANDSHAKE: Duration = Duration::from_millis(500);
+/// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which takes
+/// milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one that hangs.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 

@@ -3,6 +3,7 @@
 //! Its events must be seen in order with the kernel's: a block is allocated, then touched, then freed. So they are
 //! copied out of the channel first ([`HeapNotes`]) and merged by time with the records of the same batch.
 
+use super::bindings::RangePolicy;
 use super::objects::NewBlock;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
@@ -15,6 +16,10 @@ use numalens_profile::words;
 use numalens_topology::CpuSet;
 use std::ops::Range;
 use std::path::Path;
+
+/// Flags of `mbind`, from linux/mempolicy.h: what is there already moves as well.
+const MPOL_MF_MOVE: u32 = 1 << 1;
+const MPOL_MF_MOVE_ALL: u32 = 1 << 2;
 
 /// An event, copied.
 #[derive(Clone, Debug)]
@@ -57,6 +62,12 @@ enum What {
         cpus: Option<CpuSet>,
     },
     PolicyChanged,
+    /// `None`: the range has no policy of its own any longer.
+    Bound {
+        range: Range<u64>,
+        policy: Option<RangePolicy>,
+        moves: bool,
+    },
     /// Not the interposer's: we have looked.
     Observed {
         bound: Bound,
@@ -116,6 +127,12 @@ impl HeapNotes {
                 (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
             }
             HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
+            HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, nodes, ask } => {
+                let range = address & !0xfff..address.saturating_add(size).saturating_add(0xfff) & !0xfff;
+                let policy = if ask { Some(RangePolicy::Several) } else { RangePolicy::new(mode, nodes) };
+                let moves = flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0;
+                (time_ns, pid, tid, What::Bound { range, policy, moves })
+            }
             HeapEvent::MigratePages { time_ns, pid, tid, target }
             | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
                 (time_ns, pid, tid, What::PagesMoved { target: if target == 0 { pid as i32 } else { target as i32 } })
@@ -127,10 +144,7 @@ impl HeapNotes {
                 }
                 (time_ns, pid, tid, What::Leaves)
             }
-            HeapEvent::ThreadStart { .. }
-            | HeapEvent::ForkChild { .. }
-            | HeapEvent::ExecFailed { .. }
-            | HeapEvent::Mbind { .. } => return,
+            HeapEvent::ThreadStart { .. } | HeapEvent::ForkChild { .. } | HeapEvent::ExecFailed { .. } => return,
         };
         self.notes.push(HeapNote { time, pid: pid as i32, tid, what });
     }
@@ -223,9 +237,21 @@ impl Session {
             }
             What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
             What::Observed { bound } => self.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
+            What::Bound { range, policy, moves } => {
+                if self.options.machine.is_virtual {
+                    return;
+                }
+                // What was touched before was placed by another policy.
+                self.settle();
+                let Some(live) = self.live.get_mut(&pid) else { return };
+                live.bindings.set(range.clone(), *policy);
+                if *moves {
+                    live.begin_reread();
+                }
+            }
             What::PagesMoved { target } => {
                 if let Some(live) = self.live.get_mut(target) {
-                    live.reread_from = Page(0);
+                    live.begin_reread();
                 }
             }
             What::Began => {
@@ -315,6 +341,7 @@ impl Session {
     fn remapped(&mut self, note: &HeapNote, time_ns: u64, old: Range<u64>, new: Range<u64>) {
         let pid = note.pid;
         let moved = self.live.get(&pid).and_then(|live| live.vmas.find(old.start).cloned());
+        let bindings = self.live.get(&pid).map(|live| live.bindings.within(&old)).unwrap_or_default();
         if old.start == new.start {
             if new.end < old.end {
                 self.unmapped(note, time_ns, new.end, old.end - new.end);
@@ -328,6 +355,7 @@ impl Session {
         if let (Some(mut vma), Some(live)) = (moved, self.live.get_mut(&pid)) {
             (vma.start, vma.end) = (new.start, new.end);
             live.map(&mut self.images, vma);
+            live.bindings.put(&bindings, &old, &new);
         }
     }
 
@@ -363,6 +391,7 @@ impl Session {
         let released = whole.map(|(_, block)| (block.object, block.end - address));
         self.objects.release_range(&mut live.blocks, address..end, time_ns);
         live.unmap(address, end);
+        live.bindings.set(address..end, None);
         let gone = live.pages.forget(Page::of(address), Page::of(end.saturating_add(4095)));
         self.close_runs(id, &gone, Some(bin));
         self.log_release(note, time_ns, words::Call::Munmap, address, released);

@@ -12,6 +12,7 @@
 //! Between the touch of a page and the question the page may have gone. Its home then follows from the CPU that
 //! touched it and is marked as inferred.
 
+mod bindings;
 mod counted;
 mod facts;
 mod heap;

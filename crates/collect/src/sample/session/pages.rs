@@ -70,6 +70,14 @@ impl Touch {
         }
     }
 
+    /// The page lies where somebody wanted it, whoever touched it.
+    pub fn by_pinned(&mut self) {
+        self.pinned = true;
+        if self.placed == Placed::Unpinned {
+            self.placed = Placed::Pinned;
+        }
+    }
+
     /// A page that the kernel placed without a fault of the program.
     pub fn unseen(process: ProcessId, bin: Bin, pinned: bool) -> Self {
         Touch {

@@ -1,5 +1,6 @@
 //! A process while it lives: its memory map, its code, its pages, its heap blocks.
 
+use super::bindings::Bindings;
 use super::intern::{Code, Place};
 use super::objects::Blocks;
 use super::pages::PageMap;
@@ -35,6 +36,8 @@ pub struct LiveProcess {
     pub space: AddressSpace,
     pub pages: PageMap,
     pub blocks: Blocks,
+    /// Policies of its memory.
+    pub bindings: Bindings,
     /// Data of its modules, .bss included, by address.
     data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
     remembered_stacks: FxHashMap<u64, Option<StackId>>,
@@ -50,6 +53,8 @@ pub struct LiveProcess {
     pub new_mappings: Vec<Vma>,
     /// Where the slow walk over all pages for migrations goes on.
     pub reread_from: Page,
+    /// Somebody moved pages on purpose since that walk began: what is found elsewhere counts as placed by a pinned thread.
+    pub moved_on_purpose: bool,
     /// When what is mapped was last compared with what had been seen, since the start of the recording.
     pub reconciled_ns: u64,
 }
@@ -80,6 +85,7 @@ impl LiveProcess {
             space: AddressSpace::of_process(pid),
             pages: PageMap::default(),
             blocks: Blocks::default(),
+            bindings: Bindings::default(),
             data: Vec::new(),
             remembered_stacks: FxHashMap::default(),
             plans: FxHashMap::default(),
@@ -89,6 +95,7 @@ impl LiveProcess {
             ended: false,
             new_mappings: Vec::new(),
             reread_from: Page(0),
+            moved_on_purpose: false,
             reconciled_ns: 0,
         }
     }
@@ -102,6 +109,7 @@ impl LiveProcess {
             space,
             pages: self.pages.clone(),
             blocks: self.blocks.clone(),
+            bindings: self.bindings.clone(),
             data: self.data.clone(),
             own_code: self.own_code.clone(),
             ..LiveProcess::new(id, pid)
@@ -111,6 +119,11 @@ impl LiveProcess {
     /// Another program has taken the process over.
     pub fn exec(&mut self) {
         *self = LiveProcess::new(self.id, self.pid);
+    }
+
+    /// Pages were moved on purpose: looks at all of them again.
+    pub fn begin_reread(&mut self) {
+        (self.reread_from, self.moved_on_purpose) = (Page(0), true);
     }
 
     /// Adds a mapping to all that follow the memory map.

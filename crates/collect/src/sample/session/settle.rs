@@ -1,5 +1,6 @@
 //! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
 
+use super::bindings::RangePolicy;
 use super::pages::{CHUNK, PageState, Run, Touch};
 use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
@@ -88,6 +89,10 @@ impl Session {
         let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
         let mut touch = fault.touch;
         touch.bin = self.bin(fault.time_ns);
+        let policy = self.live.get(&fault.pid).and_then(|process| process.bindings.get(fault.page.address()));
+        if matches!(policy, Some(RangePolicy::Bound(_))) {
+            touch.by_pinned();
+        }
         let read_anonymous = fault.read_only && touch.fault != Fault::File;
         let zero_page = read_anonymous && !matches!(answer, Some(PageHome::Node(_)));
         touch.by_read = read_anonymous && !zero_page;
@@ -99,7 +104,7 @@ impl Session {
         } else {
             match answer {
                 Some(PageHome::Node(node)) => (self.options.machine.index_of(node), false),
-                _ => (self.home_by_policy(fault), true),
+                _ => (self.home_by_policy(fault, policy), true),
             }
         };
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
@@ -176,15 +181,20 @@ impl Session {
     }
 
     /// Where the kernel's policy put a page that is gone: on the toucher's node, or where the policy binds it.
-    fn home_by_policy(&self, fault: &PendingFault) -> Option<usize> {
+    fn home_by_policy(&self, fault: &PendingFault, range: Option<RangePolicy>) -> Option<usize> {
         let machine = &self.options.machine;
+        let of_the_toucher = || machine.node_of_cpu(fault.cpu).and_then(|node| machine.index_of(node));
         if matches!(fault.touch.fault, Fault::File) {
             return None;
         }
+        match range {
+            Some(RangePolicy::Bound(node) | RangePolicy::Preferred(node)) => return machine.index_of(node),
+            Some(RangePolicy::Local) => return of_the_toucher(),
+            Some(RangePolicy::Several) => return None,
+            None => {}
+        }
         match fault.policy.split_once(':') {
-            None if matches!(fault.policy.as_str(), "default" | "local") => {
-                machine.node_of_cpu(fault.cpu).and_then(|node| machine.index_of(node))
-            }
+            None if matches!(fault.policy.as_str(), "default" | "local") => of_the_toucher(),
             Some(("bind", nodes)) => nodes.parse().ok().and_then(|node| machine.index_of(NodeId(node))),
             _ => None,
         }
@@ -376,6 +386,9 @@ impl Session {
                 self.found_at(pid, page, state, index, bin);
             }
         }
+        if let (None, Some(process)) = (next, self.live.get_mut(&pid)) {
+            process.moved_on_purpose = false;
+        }
     }
 
     /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived elsewhere,
@@ -396,8 +409,12 @@ impl Session {
         self.tally.migrated_pages += count;
         let gone = process.pages.forget(first, Page(first.0 + count));
         self.close_runs(id, &gone, Some(bin));
-        let touch = self.touches.intern(Touch { bin, moved: true, ..self.touches.get(state.touch) });
+        let mut touch = Touch { bin, moved: true, ..self.touches.get(state.touch) };
         let Some(process) = self.live.get_mut(&pid) else { return };
+        if process.moved_on_purpose {
+            touch.by_pinned();
+        }
+        let touch = self.touches.intern(touch);
         if state.huge {
             process.pages.place_huge(first, touch, Some(home), false);
         } else {

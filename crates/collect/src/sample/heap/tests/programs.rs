@@ -235,6 +235,8 @@ fn policies() {
         #include <errno.h>
         #include <stdlib.h>
         #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
         long set_mempolicy(int, const unsigned long *, unsigned long);
         long mbind(void *, unsigned long, int, const unsigned long *, unsigned long, unsigned);
         long migrate_pages(int, unsigned long, const unsigned long *, const unsigned long *);
@@ -247,7 +249,9 @@ fn policies() {
             int node = 0, status = -1;
             long failed = set_mempolicy(3, &node0, 64) | set_mempolicy(0, NULL, 0) | mbind(p, 4096, 2, &node0, 64, 0)
                         | migrate_pages(0, 64, &node0, &node0) | move_pages(0, 1, &p, NULL, &status, 0) | move_pages(0, 1, &p, &node, &status, 0);
+            failed |= syscall(SYS_mbind, p, 4096, 4, NULL, 0, 0) | syscall(SYS_set_mempolicy, 0, NULL, 0);
             printf("failed=%lx\n", failed ? (unsigned long)errno : 0);
+            if (syscall(SYS_getpid) != getpid() || syscall(SYS_set_mempolicy, 77, &node0, 64) != -1) abort();
             if (set_mempolicy(77, &node0, 64) != -1 || errno != EINVAL && errno != ENOSYS) abort();
             return 0;
         }"#;
@@ -272,8 +276,8 @@ fn policies() {
     assert_eq!(said["failed"], 0);
     let numbers = |kind| of(&events, kind).iter().map(|event| event.numbers.clone()).collect::<Vec<_>>();
     let pid = u64::from(events[0].pid);
-    assert_eq!(numbers("policy"), [vec![3, 0, 1], vec![0, 0]]);
-    assert_eq!(numbers("mbind"), [vec![said["p"], 4096, 2, 1]]);
+    assert_eq!(numbers("policy"), [vec![3, 0, 1], vec![0, 0], vec![0, 0]]);
+    assert_eq!(numbers("mbind"), [vec![said["p"], 4096, 2, 1], vec![said["p"], 4096, 4]]);
     assert_eq!(numbers("migrate"), [vec![pid]]);
     assert_eq!(numbers("move"), [vec![pid, 1]]);
 }
