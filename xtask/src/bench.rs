@@ -62,12 +62,13 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
         let hint = "build it with `cargo build --release -p numalens`, or name one with --numalens";
         io::Error::new(error.kind(), format!("{}: {error}; {hint}", options.numalens.display()))
     })?;
-    let suite = Suite::read(&root.join("bench/suite.toml"))?;
+    let suite_file = root.join("bench/suite.toml");
+    let suite = Suite::read(&suite_file)?;
     if let Some(unknown) = options.only.iter().find(|name| suite.program.iter().all(|program| program.name != **name)) {
         return Err(io::Error::other(format!("--only {unknown}: bench/suite.toml has no such program")));
     }
     let folder = root.join("target/bench");
-    prepare::prepare(&suite, &root.join("bench/kernels"), &folder)?;
+    prepare::prepare(&suite, &suite_file, &root.join("bench/kernels"), &folder)?;
     let mut results = Results::new(Host::of_this_machine()?, measure::version(&numalens)?, options.rounds);
     let files = report::names(&root.join("bench/runs"), &results);
     for program in &suite.program {
@@ -104,7 +105,7 @@ fn measure_program(
     let mut recorded_command: Vec<String> = vec![numalens.to_string_lossy().into_owned()];
     recorded_command.extend(["record", "--quiet", "--force", "-o", "recording.numalens", "--"].map(str::to_owned));
     recorded_command.extend(command.iter().cloned());
-    let mut result = ProgramResult::new(&program.name, &program.about);
+    let mut result = ProgramResult::new(&program.name, &program.about, program.worst_case);
     for _ in 0..rounds {
         let native = measure::run(command, folder, &program.environment, Measured::WholeTree)?;
         let recorded = measure::run(&recorded_command, folder, &program.environment, Measured::PeakOfFirstProcess)?;

@@ -7,11 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles all kernels of the suite into `folder` and writes its input files there; those that are there already stay.
+/// Compiles all kernels of the suite into `folder` and writes its input files there; those that are there already and
+/// not older than the suite's file stay.
 ///
 /// # Errors
 /// The compiler is missing or complains; a file cannot be written.
-pub fn prepare(suite: &Suite, kernels: &Path, folder: &Path) -> io::Result<()> {
+pub fn prepare(suite: &Suite, suite_file: &Path, kernels: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
     for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
@@ -20,7 +21,7 @@ pub fn prepare(suite: &Suite, kernels: &Path, folder: &Path) -> io::Result<()> {
     for file in &suite.file {
         let (path, partial) = (folder.join(&file.name), folder.join(format!("{}.partial", file.name)));
         let generator = folder.join(&file.kernel);
-        if is_newer(&path, &generator) {
+        if is_newer(&path, &generator) && is_newer(&path, suite_file) {
             continue;
         }
         succeed(Command::new(&generator).args(&file.arguments).stdout(File::create(&partial)?))?;

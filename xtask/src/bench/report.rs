@@ -1,7 +1,7 @@
 //! The results of a run, as a page and as JSON.
 
 use super::measure::Run;
-use super::statistics::{geometric_mean, median, range_of_ratios, ratio_of_medians};
+use super::statistics::{geometric_mean, median, range_of_ratios, ratio_of_medians, ratio_of_minima};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -64,6 +64,7 @@ pub fn load_average() -> String {
 pub struct ProgramResult {
     pub name: String,
     pub about: String,
+    pub worst_case: bool,
     pub native_elapsed: Vec<f64>,
     pub native_processor: Vec<f64>,
     pub recorded_elapsed: Vec<f64>,
@@ -75,8 +76,8 @@ pub struct ProgramResult {
 }
 
 impl ProgramResult {
-    pub fn new(name: &str, about: &str) -> Self {
-        ProgramResult { name: name.to_owned(), about: about.to_owned(), ..ProgramResult::default() }
+    pub fn new(name: &str, about: &str, worst_case: bool) -> Self {
+        ProgramResult { name: name.to_owned(), about: about.to_owned(), worst_case, ..ProgramResult::default() }
     }
 
     /// Adds a pair of runs.
@@ -93,6 +94,11 @@ impl ProgramResult {
         ratio_of_medians(&self.recorded_elapsed, &self.native_elapsed).filter(|_| self.failure.is_none())
     }
 
+    /// Of the least disturbed runs.
+    fn least_ratio(&self) -> Option<f64> {
+        ratio_of_minima(&self.recorded_elapsed, &self.native_elapsed).filter(|_| self.failure.is_none())
+    }
+
     fn processor_ratio(&self) -> Option<f64> {
         ratio_of_medians(&self.recorded_processor, &self.native_processor).filter(|_| self.failure.is_none())
     }
@@ -102,8 +108,9 @@ impl ProgramResult {
         match &self.failure {
             Some(failure) => format!("failed: {failure}"),
             None => format!(
-                "elapsed {}, processor time {}, collector's peak {}",
+                "elapsed {} (least {}), processor time {}, collector's peak {}",
                 times(self.elapsed_ratio()),
+                times(self.least_ratio()),
                 times(self.processor_ratio()),
                 mib(self.collector_peak_kib)
             ),
@@ -143,7 +150,13 @@ impl Results {
         }
     }
 
+    /// Of all programs but the worst cases.
     fn geometric_mean(&self, ratio: impl Fn(&ProgramResult) -> Option<f64>) -> Option<f64> {
+        let programs = self.programs.iter().filter(|program| !program.worst_case);
+        geometric_mean(&programs.filter_map(ratio).collect::<Vec<_>>())
+    }
+
+    fn geometric_mean_of_all(&self, ratio: impl Fn(&ProgramResult) -> Option<f64>) -> Option<f64> {
         geometric_mean(&self.programs.iter().filter_map(ratio).collect::<Vec<_>>())
     }
 
@@ -196,12 +209,16 @@ fn as_page(results: &Results) -> String {
         results.rounds, results.load_before, results.load_after
     ));
     line(
-        "Ratios are of medians, recorded by native; in brackets the range over the pairs. Processor time is that of"
+        "Ratios are of medians, recorded by native; in brackets the range over the pairs. *Least* is the ratio of the least"
             .to_owned(),
     );
-    line("program and collector together. The collector's peak is its own, without the program's.\n".to_owned());
-    line("| program | elapsed, native | elapsed | processor, native | processor time | program's peak | collector's peak | profile |".to_owned());
-    line("|---|---:|---:|---:|---:|---:|---:|---:|".to_owned());
+    line(
+        "elapsed times: on a machine that does other things as well, the better figure. Processor time is that of program"
+            .to_owned(),
+    );
+    line("and collector together. The collector's peak is its own, without the program's.\n".to_owned());
+    line("| program | elapsed, native | elapsed | least | processor, native | processor time | program's peak | collector's peak | profile |".to_owned());
+    line("|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned());
     for program in results.programs.iter().filter(|program| program.failure.is_none()) {
         let of = |ratio, of: &[f64], by: &[f64]| {
             let range = range_of_ratios(of, by).map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
@@ -209,10 +226,12 @@ fn as_page(results: &Results) -> String {
         };
         let native = |values: &[f64]| median(values).map_or_else(String::new, |seconds| format!("{seconds:.2} s"));
         line(format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {}{} | {} | {} | {} | {} | {} | {} | {} | {} |",
             program.name,
+            if program.worst_case { " (worst case)" } else { "" },
             native(&program.native_elapsed),
             of(program.elapsed_ratio(), &program.recorded_elapsed, &program.native_elapsed),
+            times(program.least_ratio()),
             native(&program.native_processor),
             of(program.processor_ratio(), &program.recorded_processor, &program.native_processor),
             mib(Some(program.native_peak_kib)),
@@ -221,10 +240,17 @@ fn as_page(results: &Results) -> String {
         ));
     }
     line(format!(
-        "| geometric mean | | {} | | {} | | {} at most | |",
+        "| geometric mean without worst cases | | {} | {} | | {} | | {} at most | |",
         times(results.geometric_mean(ProgramResult::elapsed_ratio)),
+        times(results.geometric_mean(ProgramResult::least_ratio)),
         times(results.geometric_mean(ProgramResult::processor_ratio)),
         mib(results.collector_peak_kib())
+    ));
+    line(format!(
+        "| geometric mean of all | | {} | {} | | {} | | | |",
+        times(results.geometric_mean_of_all(ProgramResult::elapsed_ratio)),
+        times(results.geometric_mean_of_all(ProgramResult::least_ratio)),
+        times(results.geometric_mean_of_all(ProgramResult::processor_ratio)),
     ));
     for program in &results.programs {
         if let Some(failure) = &program.failure {
@@ -246,7 +272,9 @@ fn as_json(results: &Results) -> Value {
                 "name": program.name,
                 "about": program.about,
                 "failure": program.failure,
+                "worst_case": program.worst_case,
                 "elapsed_ratio": program.elapsed_ratio(),
+                "least_elapsed_ratio": program.least_ratio(),
                 "processor_ratio": program.processor_ratio(),
                 "native_elapsed_s": program.native_elapsed,
                 "recorded_elapsed_s": program.recorded_elapsed,
@@ -274,7 +302,9 @@ fn as_json(results: &Results) -> Value {
         "load_average": { "before": results.load_before, "after": results.load_after },
         "geometric_mean": {
             "elapsed": results.geometric_mean(ProgramResult::elapsed_ratio),
+            "least_elapsed": results.geometric_mean(ProgramResult::least_ratio),
             "processor": results.geometric_mean(ProgramResult::processor_ratio),
+            "elapsed_of_all": results.geometric_mean_of_all(ProgramResult::elapsed_ratio),
         },
         "collector_peak_kib": results.collector_peak_kib(),
         "programs": programs,
@@ -297,15 +327,15 @@ mod tests {
         let mut results = Results::new(host, "numalens 1".to_owned(), 2);
         let run =
             |elapsed_s, peak| Run { elapsed_s, processor_s: elapsed_s / 2.0, peak_kib: Some(peak), failure: None };
-        for (name, factor) in [("a", 4.0), ("b", 1.0)] {
-            let mut program = ProgramResult::new(name, "what it is");
+        for (name, factor, worst_case) in [("a", 4.0, false), ("b", 1.0, false), ("w", 0.5, true)] {
+            let mut program = ProgramResult::new(name, "what it is", worst_case);
             program.add(&run(1.0, 10_240), &run(factor, 2048));
             program.add(&run(3.0, 5_120), &run(3.0 * factor, 1024));
             results.programs.push(program);
         }
         results
             .programs
-            .push(ProgramResult { failure: Some("exit status: 1".to_owned()), ..ProgramResult::new("c", "") });
+            .push(ProgramResult { failure: Some("exit status: 1".to_owned()), ..ProgramResult::new("c", "", false) });
         results.skipped.push(("d".to_owned(), "dd".to_owned()));
         results
     }
@@ -315,11 +345,14 @@ mod tests {
         let page = as_page(&results());
         assert!(
             page.contains(
-                "| a | 2.00 s | 4.00x (4.00 to 4.00) | 1.00 s | 4.00x (4.00 to 4.00) | 10 MiB | 2 MiB | 0 MiB |\n"
+                "| a | 2.00 s | 4.00x (4.00 to 4.00) | 4.00x | 1.00 s | 4.00x (4.00 to 4.00) | 10 MiB | 2 MiB | 0 MiB |\n"
             ),
             "{page}"
         );
-        assert!(page.contains("| geometric mean | | 2.00x | | 2.00x | | 2 MiB at most | |\n"), "{page}");
+        assert!(page.contains("| w (worst case) | 2.00 s | 0.50x"), "{page}");
+        let mean = "| geometric mean without worst cases | | 2.00x | 2.00x | | 2.00x | | 2 MiB at most | |\n";
+        assert!(page.contains(mean), "{page}");
+        assert!(page.contains("| geometric mean of all | | 1.26x | 1.26x | | 1.26x | | | |\n"), "{page}");
         assert!(
             page.contains("\nc failed and is not counted: exit status: 1\n\nd was skipped: dd is not installed.\n"),
             "{page}"
@@ -331,7 +364,7 @@ mod tests {
         let json = as_json(&results());
         assert_eq!(json["schema"], 1);
         assert_eq!(json["programs"][0]["recorded_elapsed_s"], json!([4.0, 12.0]));
-        assert_eq!(json["programs"][2]["elapsed_ratio"], Value::Null);
+        assert_eq!(json["programs"][3]["elapsed_ratio"], Value::Null);
         assert_eq!(json["geometric_mean"]["elapsed"], 2.0);
     }
 

@@ -14,6 +14,12 @@ pub fn ratio_of_medians(of: &[f64], by: &[f64]) -> Option<f64> {
     Some(median(of)? / median(by).filter(|&by| by > 0.0)?)
 }
 
+/// The least of `of` by the least of `by`: the runs that other work on the machine disturbed least.
+pub fn ratio_of_minima(of: &[f64], by: &[f64]) -> Option<f64> {
+    let least = |values: &[f64]| values.iter().copied().min_by(f64::total_cmp);
+    Some(least(of)? / least(by).filter(|&by| by > 0.0)?)
+}
+
 /// The smallest and the largest ratio of a pair: how much of a figure is noise.
 pub fn range_of_ratios(of: &[f64], by: &[f64]) -> Option<(f64, f64)> {
     let ratios = of.iter().zip(by).filter(|(_, by)| **by > 0.0).map(|(of, by)| of / by);
@@ -44,6 +50,8 @@ mod tests {
     fn ratios() {
         assert_eq!(ratio_of_medians(&[3.0, 30.0, 2.0], &[1.0, 2.0, 1.5]), Some(2.0));
         assert_eq!(ratio_of_medians(&[1.0], &[0.0]), None);
+        assert_eq!(ratio_of_minima(&[3.0, 30.0, 6.0], &[1.0, 2.0, 1.5]), Some(3.0));
+        assert_eq!(ratio_of_minima(&[], &[]), None);
         assert_eq!(range_of_ratios(&[3.0, 30.0, 2.0], &[1.0, 2.0, 4.0]), Some((0.5, 15.0)));
         assert_eq!(range_of_ratios(&[], &[]), None);
     }

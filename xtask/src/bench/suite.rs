@@ -33,6 +33,9 @@ pub struct Program {
     pub arguments: Vec<String>,
     #[serde(default)]
     pub command: Vec<String>,
+    /// Does nothing but what costs a recording most: shown, but apart from the mean of programs.
+    #[serde(default)]
+    pub worst_case: bool,
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
 }
