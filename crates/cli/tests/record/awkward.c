@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -54,6 +55,15 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     (void)number, (void)context;
     mprotect((void *)((long)info->si_addr & ~4095L), 4096, PROT_READ | PROT_WRITE);
     repaired++;
+}
+
+static char state_of(int pid) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *stat = fopen(path, "r");
+    if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1) exit(9);
+    fclose(stat);
+    return state;
 }
 
 static void on_term(int number) {
@@ -148,6 +158,15 @@ int main(int arguments, char **argument) {
         if (number == SIGSEGV) *(volatile int *)8 = 1;
         if (number == SIGABRT) abort();
         raise(number);
+    } else if (!strcmp(kind, "stall")) { /* touches pages while its parent stands still */
+        long pages = atol(argument[2]);
+        volatile char *memory = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED || madvise((void *)memory, pages * 4096, MADV_NOHUGEPAGE)) return 9;
+        kill(getppid(), SIGSTOP);
+        while (state_of(getppid()) != 'T') sched_yield();
+        for (long page = 0; page < pages; page++) memory[page * 4096] = 1;
+        kill(getppid(), SIGCONT);
+        printf("%lx\n", (long)memory / 4096);
     } else {
         return 2;
     }

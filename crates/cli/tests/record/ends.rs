@@ -1,6 +1,8 @@
 //! However program and recorder end, the status is the program's and the profile is sound.
 
 use crate::support::*;
+use numalens_profile::tables::PlacedPages;
+use numalens_profile::words::Placed;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 
 fn serving(lab: &Lab) -> std::process::Command {
@@ -97,6 +99,27 @@ fn a_killed_recorder_leaves_the_program_alone_and_a_readable_profile() {
         ["partial", "not finished", "unfinished", "not complete", "incomplete"].iter().any(|word| words.contains(word)),
         "{words}"
     );
+}
+
+/// More first touches than the rings hold, while nobody reads them: what is missing is counted, said, and found otherwise.
+#[test]
+fn what_is_lost_while_the_recorder_stands_still_is_counted() {
+    need_recording!();
+    const PAGES: u64 = 120_000;
+    let lab = Lab::new();
+    let (outcome, profile) =
+        lab.record(&["--machine", "2x2"], &[awkward().to_str().unwrap(), "stall", &PAGES.to_string()]);
+    let lost = profile.meta.losses.get("perf records").copied().unwrap_or(0);
+    let first = u64::from_str_radix(outcome.stdout.lines().next().unwrap(), 16).unwrap();
+    let (mut seen, mut unseen) = (0, 0);
+    for row in profile.rows::<PlacedPages>().unwrap() {
+        let pages = (row.page.0 + row.count).min(first + PAGES).saturating_sub(row.page.0.max(first));
+        *if row.placed == Placed::Unseen { &mut unseen } else { &mut seen } += pages;
+    }
+    assert_eq!(seen + unseen, PAGES);
+    assert!(unseen > 0 && lost >= unseen, "{unseen} pages were not seen to be placed, {lost} records lost");
+    let report = run(numalens(&["report"]).arg(lab.profile()));
+    assert!(report.stdout.contains(&format!("lost: {lost} perf records")), "{report:?}");
 }
 
 #[test]

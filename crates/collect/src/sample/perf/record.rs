@@ -55,6 +55,8 @@ pub struct Batch {
     pub horizon: u64,
     chains: Vec<u64>,
     stacks: Vec<u8>,
+    /// Where the stack added last lies.
+    last_stack: Range<u32>,
 }
 
 impl Batch {
@@ -73,6 +75,7 @@ impl Batch {
         self.records.clear();
         self.chains.clear();
         self.stacks.clear();
+        self.last_stack = 0..0;
     }
 
     /// Moves the records from index `from` on to the end of `other`.
@@ -101,10 +104,16 @@ impl Batch {
         start..self.chains.len() as u32
     }
 
+    /// A loop that touches page after page does so from one and the same stack: it is kept once.
     fn add_stack(&mut self, stack: &[u8]) -> Range<u32> {
+        let last = self.last_stack.clone();
+        if !stack.is_empty() && self.stacks.get(last.start as usize..last.end as usize) == Some(stack) {
+            return last;
+        }
         let start = self.stacks.len() as u32;
         self.stacks.extend_from_slice(stack);
-        start..self.stacks.len() as u32
+        self.last_stack = start..self.stacks.len() as u32;
+        self.last_stack.clone()
     }
 
     /// Decodes `bytes`, one whole record of event `kind`, and appends it. Records that tell nothing are dropped;
