@@ -1,7 +1,9 @@
 //! The results of a run, as a page and as JSON.
 
 use super::measure::Run;
-use super::statistics::{geometric_mean, median, range_of_ratios, ratio_of_medians, ratio_of_minima};
+use super::statistics::{
+    geometric_mean, mean_and_interval, median, range_of_ratios, ratio_of_medians, ratio_of_minima,
+};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -156,6 +158,13 @@ impl Results {
         geometric_mean(&programs.filter_map(ratio).collect::<Vec<_>>())
     }
 
+    /// Over the pairs of runs of all programs but the worst cases: mean and 95 % interval.
+    fn mean_of_pairs(&self) -> Option<(f64, f64, f64)> {
+        let programs = self.programs.iter().filter(|program| !program.worst_case && program.failure.is_none());
+        let pairs = programs.flat_map(|program| program.recorded_elapsed.iter().zip(&program.native_elapsed));
+        mean_and_interval(&pairs.map(|(recorded, native)| recorded / native).collect::<Vec<_>>())
+    }
+
     fn geometric_mean_of_all(&self, ratio: impl Fn(&ProgramResult) -> Option<f64>) -> Option<f64> {
         geometric_mean(&self.programs.iter().filter_map(ratio).collect::<Vec<_>>())
     }
@@ -252,6 +261,12 @@ fn as_page(results: &Results) -> String {
         times(results.geometric_mean_of_all(ProgramResult::least_ratio)),
         times(results.geometric_mean_of_all(ProgramResult::processor_ratio)),
     ));
+    if let Some((mean, low, high)) = results.mean_of_pairs() {
+        let _ = writeln!(
+            page,
+            "\nOver all pairs of runs but those of worst cases, elapsed: {mean:.3}x, 95 % interval {low:.3} to {high:.3}."
+        );
+    }
     for program in &results.programs {
         if let Some(failure) = &program.failure {
             let _ = writeln!(page, "\n{} failed and is not counted: {failure}", program.name);
@@ -300,6 +315,7 @@ fn as_json(results: &Results) -> Value {
         },
         "rounds": results.rounds,
         "load_average": { "before": results.load_before, "after": results.load_after },
+        "mean_of_pairs": results.mean_of_pairs().map(|(mean, low, high)| json!({ "mean": mean, "low": low, "high": high })),
         "geometric_mean": {
             "elapsed": results.geometric_mean(ProgramResult::elapsed_ratio),
             "least_elapsed": results.geometric_mean(ProgramResult::least_ratio),
@@ -352,6 +368,7 @@ mod tests {
         assert!(page.contains("| w (worst case) | 2.00 s | 0.50x"), "{page}");
         let mean = "| geometric mean without worst cases | | 2.00x | 2.00x | | 2.00x | | 2 MiB at most | |\n";
         assert!(page.contains(mean), "{page}");
+        assert!(page.contains("\nOver all pairs of runs but those of worst cases, elapsed: 2.000x, 95 %"), "{page}");
         assert!(page.contains("| geometric mean of all | | 1.26x | 1.26x | | 1.26x | | | |\n"), "{page}");
         assert!(
             page.contains("\nc failed and is not counted: exit status: 1\n\nd was skipped: dd is not installed.\n"),

@@ -35,6 +35,16 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
 }
 
+/// The geometric mean of ratios and its 95 % interval, by the scatter of their logarithms. `None` for fewer than two.
+pub fn mean_and_interval(ratios: &[f64]) -> Option<(f64, f64, f64)> {
+    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let n = logarithms.len() as f64;
+    let mean = logarithms.iter().sum::<f64>() / n;
+    let variance = logarithms.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let error = 1.96 * (variance / n).sqrt();
+    (logarithms.len() > 1).then(|| (mean.exp(), (mean - error).exp(), (mean + error).exp()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +70,18 @@ mod tests {
     fn a_geometric_mean_treats_up_and_down_alike() {
         assert_eq!(geometric_mean(&[2.0, 0.5]), Some(1.0));
         assert_eq!(geometric_mean(&[]), None);
+    }
+
+    #[test]
+    fn intervals_narrow_with_more_values() {
+        let (mean, low, high) = mean_and_interval(&[0.5, 2.0]).unwrap();
+        // The logarithms' standard deviation is 0.9803, by the square root of two.
+        assert!(
+            (mean - 1.0).abs() < 1e-9 && (low - 0.257).abs() < 0.001 && (high - 3.891).abs() < 0.001,
+            "{low} {high}"
+        );
+        let (_, closer, _) = mean_and_interval(&[0.5, 2.0, 0.5, 2.0, 0.5, 2.0]).unwrap();
+        assert!(closer > low);
+        assert_eq!(mean_and_interval(&[1.0]), None);
     }
 }
