@@ -144,6 +144,7 @@ pub fn record(
         session,
         meta: options.meta.clone(),
         later: HeapNotes::default(),
+        spare: HeapNotes::default(),
         announced: FIRST_ANNOUNCEMENT,
         last_checkpoint: Instant::now(),
         checkpoint_cost: Duration::ZERO,
@@ -265,6 +266,8 @@ struct Recorder {
     session: Session,
     meta: Meta,
     later: HeapNotes,
+    /// Empty; its memory is for the next look.
+    spare: HeapNotes,
     announced: u64,
     last_checkpoint: Instant,
     checkpoint_cost: Duration,
@@ -322,7 +325,7 @@ impl Recorder {
 
     /// Takes in what the rings hold; returns how many records.
     fn look(&mut self, all: bool) -> usize {
-        let mut notes = std::mem::take(&mut self.later);
+        let mut notes = std::mem::replace(&mut self.later, std::mem::take(&mut self.spare));
         if let Some(channel) = &mut self.channel {
             let summary = channel.drain(&mut |event| notes.push(event));
             self.heap_lost += summary.lost;
@@ -330,7 +333,7 @@ impl Recorder {
         // A process that waits to end is quiet: all that it did is in the rings.
         let waiting = std::mem::take(&mut notes.waiting);
         let batch = self.perf.drain(all || !waiting.is_empty());
-        self.later = notes.hold_back_after(batch.horizon);
+        notes.hold_back_after(batch.horizon, &mut self.later);
         let mut records = batch.records.iter().peekable();
         for note in notes.iter() {
             while let Some(record) = records.next_if(|record| record.time <= note.time) {
@@ -351,6 +354,8 @@ impl Recorder {
                 channel.acknowledge(pid);
             }
         }
+        notes.clear();
+        self.spare = notes;
         let count = batch.records.len();
         self.perf.recycle(batch);
         count

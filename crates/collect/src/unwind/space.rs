@@ -63,8 +63,12 @@ pub struct AddressSpace {
     known: Option<Box<Known>>,
 }
 
+/// framehop remembers the rules of 509 addresses; a compiler's stacks go through ten times as many. So there are several of
+/// its caches, each for its share of the addresses.
+const RULE_CACHES: usize = 16;
+
 struct Known {
-    rules: CacheX86_64<MustNotAllocateDuringUnwind>,
+    rules: [Option<Box<CacheX86_64<MustNotAllocateDuringUnwind>>>; RULE_CACHES],
     context: Context,
     kinds: FxHashMap<u64, Kind>,
     calls: FxHashMap<u64, bool>,
@@ -187,7 +191,7 @@ impl AddressSpace {
     fn walk(&mut self, start: Registers, general: Option<&[u64; 16]>, stack: &[u8], max: usize) -> Stack {
         let mut known = self.known.take().unwrap_or_else(|| {
             Box::new(Known {
-                rules: CacheX86_64::new_in(),
+                rules: Default::default(),
                 context: Context::new_in(),
                 kinds: FxHashMap::default(),
                 calls: FxHashMap::default(),
@@ -352,7 +356,10 @@ impl Walk<'_> {
         let (bottom, stack, beyond) = (self.bottom, self.stack, &mut self.beyond);
         let mut read = |address| read_word(bottom, stack, beyond, address);
         let mut frame = UnwindRegsX86_64::new(registers.ip, registers.sp, registers.bp);
-        match self.space.unwinder.unwind_frame(address, &mut frame, &mut self.known.rules, &mut read) {
+        // Within a cache the place is the address modulo 509.
+        let share = (address.address_for_lookup() / 509) as usize % RULE_CACHES;
+        let rules = self.known.rules[share].get_or_insert_with(|| Box::new(CacheX86_64::new_in()));
+        match self.space.unwinder.unwind_frame(address, &mut frame, rules, &mut read) {
             Ok(Some(ip)) => Next::Caller(Registers { ip, sp: frame.sp(), bp: frame.bp() }),
             Ok(None) => Next::Root,
             Err(_) => Next::Lost,

@@ -159,12 +159,18 @@ impl HeapNotes {
         self.notes.iter()
     }
 
-    /// Keeps what happened until `horizon`, in order of time, and returns the rest.
-    pub fn hold_back_after(&mut self, horizon: u64) -> HeapNotes {
+    /// Empties them and keeps their memory for the next drain.
+    pub fn clear(&mut self) {
+        self.notes.clear();
+        self.stacks.clear();
+        self.waiting.clear();
+    }
+
+    /// Keeps what happened until `horizon`, in order of time, and moves the rest to the end of `rest`.
+    pub fn hold_back_after(&mut self, horizon: u64, rest: &mut HeapNotes) {
         self.notes.sort_by_key(|note| note.time);
         let ready = self.notes.partition_point(|note| note.time <= horizon);
-        let mut rest = HeapNotes::default();
-        for mut note in self.notes.split_off(ready) {
+        for mut note in self.notes.drain(ready..) {
             if let What::Alloc { stack, .. } = &mut note.what {
                 let start = rest.stacks.len();
                 rest.stacks.extend_from_slice(self.stacks.get(stack.clone()).unwrap_or(&[]));
@@ -172,7 +178,6 @@ impl HeapNotes {
             }
             rest.notes.push(note);
         }
-        rest
     }
 
     fn stack(&self, range: &Range<usize>) -> &[u8] {
