@@ -3,12 +3,16 @@
 //! ```text
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
+//!   pages    what the records say of pages
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   image    the agent, laid out for memory
+//!   clock    the agents' clock
 //! ```
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
+mod clock;
 mod drain;
 pub mod engine;
 mod file;
 mod image;
+mod pages;
