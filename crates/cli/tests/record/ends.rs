@@ -40,6 +40,14 @@ fn ctrl_c_ends_the_program_and_finishes_the_profile() {
     let lab = Lab::new();
     let mut command = serving(&lab);
     command.process_group(0);
+    // Who runs the tests in the background may have us ignore it, and it would stay ignored.
+    // SAFETY: sets a default action, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     let mut served = serve(command);
     kill(-(served.numalens.id() as i32), libc::SIGINT);
     let (status, stderr) = served.wait();
