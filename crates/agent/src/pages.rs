@@ -135,18 +135,31 @@ impl Shadow {
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
-        self.each(range, |shadow, page, entry| {
+        let mut gone = false;
+        self.each(range.clone(), |shadow, page, entry| {
+            gone = true;
             memory.page(entry.slot / 2).end_ns.store(sys::now_ns(), Relaxed);
             shadow.store(page, PageEntry::default());
             true
         });
+        if gone {
+            self.forget(range);
+        }
+    }
+
+    /// The entries of pages in a range have changed: threads that stay there look again.
+    pub fn forget(&self, range: Range<u64>) {
+        let runtime = runtime();
+        for area in runtime.areas.lock().iter() {
+            area.forget(&runtime.layout, &range);
+        }
     }
 
     /// The pages of a range moved to `to`: the same homes, other addresses.
     pub fn moved(&self, memory: &ProcessMemory, range: Range<u64>, to: u64) {
         let first = range.start >> PAGE_BITS;
         let mut arrived = alloc::vec::Vec::new();
-        self.each(range, |shadow, page, entry| {
+        self.each(range.clone(), |shadow, page, entry| {
             let old = memory.page(entry.slot / 2);
             let now = sys::now_ns();
             old.end_ns.store(now, Relaxed);
@@ -163,6 +176,7 @@ impl Shadow {
             }
             true
         });
+        self.forget(range);
         let mut used = self.used.lock();
         for (page, entry) in arrived {
             if page < END {

@@ -76,7 +76,8 @@ fn ends_block(instruction: &Instruction) -> bool {
         || is_unsupported(instruction)
 }
 
-/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block.
+/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block. `true`: the block is, or ends,
+/// the body of a loop.
 pub(crate) fn find_live(
     config: &Config,
     list: &mut [Decoded],
@@ -84,10 +85,10 @@ pub(crate) fn find_live(
     env: &mut impl Env,
     end: u64,
     may_change: bool,
-) {
+) -> bool {
     let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
     else {
-        return;
+        return false;
     };
     let in_loop = list.iter().any(|one| {
         let instruction = &one.instruction;
@@ -130,6 +131,7 @@ pub(crate) fn find_live(
         }
         one.before = live;
     }
+    in_loop
 }
 
 /// What would have to be emulated: whatever uses GS, and jumps that change more than rip.

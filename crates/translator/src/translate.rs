@@ -4,16 +4,24 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Block, Exit, ExitKind, Mark, State};
+use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State};
 use crate::decode::{Decoded, LONGEST, decode, find_live, is_unsupported};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::instrument::string_operation;
 use crate::liveness::Liveness;
+use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, area};
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Mnemonic, Register};
 use numalens_isa::Access;
+
+/// Numbers given so far.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    pub stays: u32,
+    pub passes: u32,
+}
 
 /// A block in the making.
 pub(crate) struct Builder<'a, E: Env> {
@@ -32,12 +40,24 @@ pub(crate) struct Builder<'a, E: Env> {
     /// The current instruction, as an offset from the start, and how many of its sites are counted.
     pub current: u32,
     pub counted: u8,
+    pub plan: &'a Plan,
+    pub numbers: &'a mut Numbers,
+    pub ahead: Vec<Ahead>,
+    /// The stretch whose passes are counted by the counter `passes`.
+    pub stretch: Option<u16>,
+    pub passes: u32,
+    /// The same plus 1, once they are counted in this pass.
+    pub begun: u16,
+    /// Groups checked so far.
+    pub checked: u16,
 }
 
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
 pub(crate) fn translate(
     config: &Config,
     liveness: &mut Liveness,
+    plan: &mut Plan,
+    numbers: &mut Numbers,
     env: &mut impl Env,
     room: &Room,
     ip: u64,
@@ -47,7 +67,12 @@ pub(crate) fn translate(
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
     let may_change = env.may_change(ip, end);
-    find_live(config, &mut list, liveness, env, end, may_change);
+    let in_loop = find_live(config, &mut list, liveness, env, end, may_change);
+    if config.count && (config.scheme == Scheme::Stays || in_loop && config.scheme == Scheme::Loops) {
+        plan.make(&list);
+    } else {
+        plan.clear();
+    }
     let mut builder = Builder {
         config,
         env,
@@ -66,6 +91,13 @@ pub(crate) fn translate(
         site_instructions: Vec::new(),
         current: 0,
         counted: 0,
+        plan,
+        numbers,
+        ahead: Vec::new(),
+        stretch: None,
+        passes: 0,
+        begun: 0,
+        checked: 0,
     };
     builder.mark_hot(State::Before);
     if may_change {
@@ -76,7 +108,11 @@ pub(crate) fn translate(
         let at = (one.instruction.ip() - ip) as usize;
         let code = &bytes[at..at + one.length];
         builder.begin(number, one);
-        closed = builder.instruction(one, code)?;
+        builder.check_groups(number, one.before.registers)?;
+        closed = builder.instruction(number, one, code)?;
+        if one.instruction.flow_control() == FlowControl::ConditionalBranch {
+            builder.begun = 0;
+        }
     }
     if !closed {
         builder.current = (end - ip) as u32;
@@ -93,6 +129,7 @@ impl<E: Env> Builder<'_, E> {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
         self.hot.align(16, 0xcc);
         self.cold.align(16, 0xcc);
+        self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
         let block = Block {
             ip: self.start,
             end,
@@ -105,6 +142,7 @@ impl<E: Env> Builder<'_, E> {
             exits: self.exits,
             sites: self.sites,
             site_instructions: self.site_instructions,
+            ahead: self.ahead,
             landing: None,
             incoming: Vec::new(),
             dead: false,
@@ -137,6 +175,8 @@ impl<E: Env> Builder<'_, E> {
             saved: 0,
             state,
             counted: self.counted,
+            begun: self.begun,
+            checked: self.checked,
         }
     }
 
@@ -167,7 +207,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
-    fn instruction(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+    fn instruction(&mut self, number: usize, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
             self.scratch.restore(&mut self.hot, u16::MAX);
@@ -192,7 +232,11 @@ impl<E: Env> Builder<'_, E> {
             self.string(one, code, list)?;
             return Ok(false);
         }
-        for access in list {
+        let grouped = self.plan.grouped.get(number).copied().unwrap_or(0);
+        for (index, access) in list.iter().enumerate() {
+            if grouped >> index.min(7) & 1 != 0 && index < 8 {
+                continue;
+            }
             self.count_access(instruction, access, one.before)?;
             self.counted = self.counted.saturating_add(1);
             self.mark_hot(State::Counting);
@@ -201,8 +245,8 @@ impl<E: Env> Builder<'_, E> {
         if leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
-        // With nothing counted, the thread still stands before the instruction.
-        self.mark_hot(if list.is_empty() { State::Before } else { State::Counted });
+        // With nothing counted here, the thread still stands before the instruction.
+        self.mark_hot(if self.counted == 0 { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
         Ok(closed)

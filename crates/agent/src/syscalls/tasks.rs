@@ -74,6 +74,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        runtime.areas.lock().retain(|&known| known != area);
         sys::unmap(area.0, runtime.layout.bytes());
     }
     Verdict::Done(result)
@@ -113,6 +114,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     // Whatever is half done in another thread must be done before the memory is copied.
     runtime.code.hold();
     runtime.retired.hold();
+    runtime.areas.hold();
     runtime.shadow.hold();
     HEAP.hold();
     let parent = runtime.process().extent;
@@ -124,6 +126,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     unsafe {
         HEAP.release();
         runtime.shadow.release();
+        runtime.areas.force_free();
         runtime.retired.force_free();
         runtime.code.force_free();
     }
@@ -156,6 +159,7 @@ fn become_child(thread: &mut Thread, parent: exact::Extent) -> Result<(), Errno>
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
     // The parent's other threads do not exist here.
     runtime.retired.lock().clear();
+    runtime.areas.lock().retain(|&area| area == thread.area);
     Ok(())
 }
 
