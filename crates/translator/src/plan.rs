@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
+    /// Those of all instructions, grouped or not.
+    pub accesses: Vec<Access>,
 }
 
 impl Plan {
@@ -80,14 +82,14 @@ impl Plan {
     }
 
     /// Finds the groups of a block.
-    pub fn make(&mut self, list: &[Decoded]) {
+    pub fn make(&mut self, list: &[Decoded], accesses: &[Access]) {
         self.clear();
         let mut stretch = (0u16, 0usize);
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
         for (number, one) in list.iter().enumerate() {
             let mut grouped = 0;
-            for (index, access) in one.accesses.iter().enumerate().take(8) {
+            for (index, access) in one.accesses_in(accesses).iter().enumerate().take(8) {
                 if can_be_grouped(access) && self.add(list, number, access, stretch, &since) {
                     grouped |= 1 << index;
                 }

@@ -5,7 +5,7 @@
 //! control leaves the block.
 
 use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State};
-use crate::decode::{Decoded, LONGEST, decode, find_live, is_unsupported};
+use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::instrument::string_operation;
 use crate::liveness::Liveness;
@@ -41,6 +41,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub current: u32,
     pub counted: u8,
     pub plan: &'a Plan,
+    /// Of all instructions.
+    pub accesses: &'a [Access],
     pub numbers: &'a mut Numbers,
     pub ahead: Vec<Ahead>,
     /// The stretch whose passes are counted by the counter `passes`.
@@ -67,12 +69,14 @@ pub(crate) fn translate(
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
     let may_change = env.may_change(ip, end);
-    let in_loop = find_live(config, &mut list, liveness, env, end, may_change);
+    let mut accesses = core::mem::take(&mut plan.accesses);
+    let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
     if config.count && (config.scheme == Scheme::Stays || in_loop && config.scheme == Scheme::Loops) {
-        plan.make(&list);
+        plan.make(&list, &accesses);
     } else {
         plan.clear();
     }
+    plan.accesses = accesses;
     let mut builder = Builder {
         config,
         env,
@@ -92,6 +96,7 @@ pub(crate) fn translate(
         current: 0,
         counted: 0,
         plan,
+        accesses: &plan.accesses,
         numbers,
         ahead: Vec::new(),
         stretch: None,
@@ -214,7 +219,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.raw(&[0x0f, 0x0b]);
             return Ok(true);
         }
-        if is_unsupported(instruction) {
+        if one.is_unsupported {
             self.scratch.restore(&mut self.hot, u16::MAX);
             let field = self.hot.relative(&[0xe9]);
             let stub = self.cold.here();
@@ -223,7 +228,7 @@ impl<E: Env> Builder<'_, E> {
             return Ok(true);
         }
         let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
-        let list = &one.accesses;
+        let list = one.accesses_in(self.accesses);
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
         self.scratch.restore(&mut self.hot, needs);
