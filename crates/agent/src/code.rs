@@ -90,6 +90,11 @@ impl World {
         self.arenas.iter().any(|arena| (arena.start..arena.end()).contains(&address))
     }
 
+    /// How many sites there are.
+    pub fn sites(&self) -> u32 {
+        self.sites.len() as u32
+    }
+
     /// What is known of a site.
     pub fn site(&self, site: u32) -> Option<Site> {
         self.sites.get(site as usize).copied()

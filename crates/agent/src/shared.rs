@@ -134,12 +134,13 @@ impl ProcessMemory {
         Ok(memory)
     }
 
-    /// Lets the same addresses stand for another extent: in the child of a fork.
+    /// Lets the same addresses stand for another extent: in the child of a fork, which has `sites` sites from its parent. (The parent's
+    /// header may count more by now: it runs.)
     ///
     /// # Errors
     /// The kernel's.
-    pub fn become_another(&mut self, session: &Session, extent: Extent) -> Result<(), Errno> {
-        let (sites, pages) = (self.header().sites.load(Relaxed), self.header().pages.load(Relaxed));
+    pub fn become_another(&mut self, session: &Session, extent: Extent, sites: u32) -> Result<(), Errno> {
+        let pages = self.header().pages.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let at = [self.header, self.log, self.sites, self.pages];
         for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {

@@ -165,7 +165,10 @@ impl Results {
 
     /// Over the pairs of runs of all programs but the worst cases: mean and 95 % interval.
     fn mean_of_pairs(&self) -> Option<(f64, f64, f64)> {
-        let programs = self.programs.iter().filter(|program| !program.worst_case && !program.is_start && program.failure.is_none());
+        let programs = self
+            .programs
+            .iter()
+            .filter(|program| !program.worst_case && !program.is_start && program.failure.is_none());
         let pairs = programs.flat_map(|program| program.recorded_elapsed.iter().zip(&program.native_elapsed));
         mean_and_interval(&pairs.map(|(recorded, native)| recorded / native).collect::<Vec<_>>())
     }
