@@ -23,6 +23,13 @@ pub(crate) struct Numbers {
     pub passes: u32,
 }
 
+/// What is kept from block to block.
+pub(crate) struct Tools {
+    pub liveness: Liveness,
+    pub plan: Plan,
+    pub numbers: Numbers,
+}
+
 /// A block in the making.
 pub(crate) struct Builder<'a, E: Env> {
     pub config: &'a Config,
@@ -57,14 +64,13 @@ pub(crate) struct Builder<'a, E: Env> {
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
 pub(crate) fn translate(
     config: &Config,
-    liveness: &mut Liveness,
-    plan: &mut Plan,
-    numbers: &mut Numbers,
+    tools: &mut Tools,
     env: &mut impl Env,
     room: &Room,
     ip: u64,
     first_exit: ExitId,
 ) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
+    let Tools { liveness, plan, numbers } = tools;
     let mut bytes = Vec::new();
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
