@@ -5,16 +5,15 @@
 //! of its parent below the numbers that it inherited.
 
 use super::file::{SessionFile, Shared};
+use super::totals::{Lookup, Row, Stay, Totals};
 use crate::sample::session::{CountedSite, PlacedPage, Session, command_line};
 use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LogHeader, PageCounts, PageRecord, ProcessHeader, SiteRecord, StayRecord, end, kind,
-    log, site, touch,
+    self, DirectoryEntry, Extent, LogHeader, PageRecord, ProcessHeader, SiteRecord, end, kind, log, site, touch,
 };
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 use std::io;
-use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -45,51 +44,6 @@ struct Process {
     pages: Vec<(Page, bool)>,
     log_read: u64,
     ended: bool,
-}
-
-/// What a row of site counters counts.
-#[derive(Clone)]
-enum Row {
-    /// A site, with its flags.
-    Site(SiteId, u32),
-    /// One access of each of these.
-    Several(Range<u32>),
-}
-
-#[derive(Clone, Copy)]
-struct Stay {
-    row: u32,
-    passes: u32,
-}
-
-/// What a thread has counted until now: by site and class, and by page number.
-#[derive(Default)]
-struct Totals {
-    sites: FxHashMap<u64, u64>,
-    pages: FxHashMap<u64, [u64; 2]>,
-}
-
-impl Totals {
-    fn add_row(&mut self, members: Range<u32>, class: u64, classes_log2: u32, count: u64) {
-        for member in members {
-            let total = self.sites.entry(u64::from(member) << classes_log2 | class).or_default();
-            *total = total.wrapping_add(count);
-        }
-    }
-
-    fn add_page(&mut self, page: u64, counts: [u64; 2]) {
-        let total = self.pages.entry(page).or_default();
-        *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
-    }
-}
-
-/// The entry of a stay and the passes that are pending in it; `None` while it changes.
-fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
-    let before = (record.entry.load(Acquire), record.since.load(Acquire));
-    let passes = passes.load(Acquire);
-    let after = (record.since.load(Acquire), record.entry.load(Acquire));
-    let (entry, since) = before;
-    (entry as u32 != 0 && (since, entry) == after).then(|| (entry, passes.wrapping_sub(since)))
 }
 
 struct Thread {
@@ -368,15 +322,6 @@ impl Drain {
         }
     }
 
-    /// The sites that a row stands for.
-    fn members(&self, process: &Process, row: u32) -> Range<u32> {
-        match self.row(process, row) {
-            Some(Row::Several(members)) => members,
-            Some(Row::Site(..)) => row..row + 1,
-            None => 0..0,
-        }
-    }
-
     fn stay(&self, process: &Process, number: u32) -> Option<Stay> {
         match process.stays.get(&number) {
             Some(&stay) => Some(stay),
@@ -436,10 +381,7 @@ impl Drain {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-        // In this order: see `numalens_event::exact`.
-        let mut totals = Totals::default();
-        self.add_tables(file, extent, process, classes_log2, &mut totals)?;
-        self.add_stays(file, extent, process, classes_log2, &mut totals)?;
+        let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
         for (at, count) in totals.sites {
             let before = thread.sites.entry(at).or_default();
             let more = count.wrapping_sub(*before);
@@ -473,83 +415,6 @@ impl Drain {
             if (reads, writes) != (0, 0) {
                 *before = [before[0].wrapping_add(reads), before[1].wrapping_add(writes)];
                 session.count_page(process.id, thread.id, bin, page, reads, writes);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds up what stands in the flat tables.
-    fn add_tables(
-        &self,
-        file: &SessionFile,
-        extent: Extent,
-        process: &Process,
-        classes_log2: u32,
-        totals: &mut Totals,
-    ) -> io::Result<()> {
-        for range in file.written(extent, exact::thread::SITES, exact::thread::SITES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let first = (range.start - exact::thread::SITES) / 8;
-            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
-                let count = counter.load(Acquire);
-                if count != 0 {
-                    let (row, class) = ((at >> classes_log2) as u32, at & ((1 << classes_log2) - 1));
-                    totals.add_row(self.members(process, row), class, classes_log2, count);
-                }
-            }
-        }
-        for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let size = size_of::<PageCounts>() as u64;
-            let first = (range.start - exact::thread::PAGES) / size;
-            for (at, counts) in (first..).zip(map.words::<PageCounts>(0, map.len() / size as usize)) {
-                let now = [counts.reads.load(Acquire), counts.writes.load(Acquire)];
-                if now != [0, 0] {
-                    totals.add_page(at, now);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds what is pending in stays.
-    fn add_stays(
-        &self,
-        file: &SessionFile,
-        extent: Extent,
-        process: &Process,
-        classes_log2: u32,
-        totals: &mut Totals,
-    ) -> io::Result<()> {
-        let counters: Vec<_> = file.written(extent, exact::thread::PASSES, exact::thread::PASSES_BYTES).collect();
-        let Some((first, last)) = counters.first().zip(counters.last()) else { return Ok(()) };
-        let passes_at = first.start;
-        let passes = file.extent(extent, passes_at, (last.end - passes_at) as usize)?;
-        let passes = passes.words::<AtomicU64>(0, passes.len() / 8);
-        let before = (passes_at - exact::thread::PASSES) / 8;
-        for range in file.written(extent, exact::thread::STAYS, exact::thread::STAYS_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let size = size_of::<StayRecord>();
-            let number = (range.start - exact::thread::STAYS) / size as u64;
-            for (number, record) in (number..).zip(map.words::<StayRecord>(0, map.len() / size)) {
-                if record.entry.load(Acquire) as u32 == 0 {
-                    continue;
-                }
-                let Some(stay) = self.stay(process, number as u32) else { continue };
-                let counter = u64::from(stay.passes).checked_sub(before).and_then(|at| passes.get(at as usize));
-                let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
-                let members = self.members(process, stay.row);
-                let mut counts = [0u64; 2];
-                for member in members.clone() {
-                    let flags = self.site(process, member).map_or(0, |(_, flags)| flags);
-                    counts[0] += if flags & site::READ != 0 { pending } else { 0 };
-                    counts[1] += if flags & site::WRITE != 0 { pending } else { 0 };
-                }
-                totals.add_row(members, entry & 0xffff_ffff, classes_log2, pending);
-                // That of a hot group was counted.
-                if entry >> 33 != 0 {
-                    totals.add_page(entry >> 33, counts);
-                }
             }
         }
         Ok(())
@@ -633,6 +498,22 @@ impl Drain {
             String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
         };
         self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// What a thread's tables refer to.
+struct Known<'a> {
+    drain: &'a Drain,
+    process: &'a Process,
+}
+
+impl Lookup for Known<'_> {
+    fn row(&self, number: u32) -> Option<Row> {
+        self.drain.row(self.process, number)
+    }
+
+    fn stay(&self, number: u32) -> Option<Stay> {
+        self.drain.stay(self.process, number)
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
+//!   totals   what a thread has counted
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   image    the agent, laid out for memory
 //! ```
@@ -12,3 +13,4 @@ mod drain;
 pub mod engine;
 mod file;
 mod image;
+mod totals;
