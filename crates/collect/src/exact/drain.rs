@@ -343,7 +343,7 @@ impl Drain {
             return Ok(());
         }
         let ended = file.directory().nth(extent.0 as usize).map_or(0, |(_, entry)| entry.end_ns.load(Acquire));
-        self.count_thread(file, session, number, bin)?;
+        self.count_thread(file, session, number, bin, ended != 0)?;
         let (_, thread) = &mut self.threads[number];
         if ended != 0 {
             thread.ended = true;
@@ -362,10 +362,18 @@ impl Drain {
         Ok(())
     }
 
-    fn count_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, bin: Bin) -> io::Result<()> {
+    /// Adds what a thread has counted. `last`: it counts no more.
+    fn count_thread(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        number: usize,
+        bin: Bin,
+        last: bool,
+    ) -> io::Result<()> {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
-        let result = self.count(file, session, extent, &mut thread, bin);
+        let result = self.count(file, session, extent, &mut thread, bin, last);
         self.threads[number].1 = thread;
         result
     }
@@ -377,19 +385,17 @@ impl Drain {
         extent: Extent,
         thread: &mut Thread,
         bin: Bin,
+        last: bool,
     ) -> io::Result<()> {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
         let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
         for (at, count) in totals.sites {
-            let before = thread.sites.entry(at).or_default();
-            let more = count.wrapping_sub(*before);
-            // Less than before: a stay changed while it was looked at, and is seen as it is the next time.
-            if more == 0 || more > i64::MAX as u64 {
+            let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
+            if more == 0 {
                 continue;
             }
-            *before = count;
             let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
             let class = (at & ((1 << classes_log2) - 1)) as usize;
             let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
@@ -409,11 +415,9 @@ impl Drain {
         for (at, now) in totals.pages {
             let Some(page) = self.page(process, at as u32) else { continue };
             let before = thread.pages.entry(at).or_default();
-            let grown =
-                |kind: usize| Some(now[kind].wrapping_sub(before[kind])).filter(|&more| more <= i64::MAX as u64);
-            let (reads, writes) = (grown(0).unwrap_or(0), grown(1).unwrap_or(0));
+            let in_flight = if last { 0 } else { IN_FLIGHT_OF_PAGE };
+            let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
             if (reads, writes) != (0, 0) {
-                *before = [before[0].wrapping_add(reads), before[1].wrapping_add(writes)];
                 session.count_page(process.id, thread.id, bin, page, reads, writes);
             }
         }
@@ -427,7 +431,7 @@ impl Drain {
         let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin)?;
+                self.count_thread(file, session, number, bin, true)?;
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages) = Default::default();
@@ -476,6 +480,11 @@ impl Drain {
             self.finish(file, session, extent)?;
             let now = session.now_ns();
             session.process_ends(pid, now, Some(end.clone()));
+        }
+        // Whatever still runs is not looked at again.
+        let bin = session.bin_of(session.now_ns());
+        for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
+            self.count_thread(file, session, number, bin, true)?;
         }
         Ok(())
     }
@@ -555,6 +564,20 @@ fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process
         });
     }
     Ok(())
+}
+
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
+/// block. They are told with the next look that finds more.
+const IN_FLIGHT_OF_SITE: u64 = 1;
+const IN_FLIGHT_OF_PAGE: u64 = 512;
+
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
+/// has not grown, until it has.
+fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
+    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
+    let more = now.saturating_sub(*before);
+    *before += more;
+    more
 }
 
 /// Whether a process's program was replaced by another.
