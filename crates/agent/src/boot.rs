@@ -9,10 +9,10 @@ use crate::shared::{self, ProcessMemory, Session};
 use crate::signals::Actions;
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
-use crate::{entry, say};
+use crate::{entry, placement, say};
 use alloc::sync::Arc;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{Extent, kind, log};
 use numalens_translator::{Cache, Shadow as ShadowPlace};
 
@@ -68,8 +68,13 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1, -1);
     let process = process.ok_or(("the session file is full", none))?;
     let memory = ProcessMemory::map(&session, process).map_err(because("its tables cannot be mapped"))?;
+    memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
     let maps = read_maps(start, &memory);
+    if maps.iter().next().is_none() {
+        return Err(("/proc/self/maps cannot be read", none));
+    }
     let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
+    memory.header().shadow.store(shadow, Relaxed);
     let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8);
     let header = session.header();
     let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));
@@ -79,13 +84,17 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let code = Code { cache: Cache::new(config), world: World::new(maps, memory, layout) };
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
-    let extent = session.first_thread(process, parent, sys::thread_id()).ok_or(("the session file is full", none))?;
+    let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
     let area = Area::new(&layout, &session, process, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;
-    let thread = Thread::new(area, extent, session.entry(extent).node.load(Relaxed), Arc::new(Actions::new()));
+    let node = placement::begin(&session, extent);
+    let thread = Thread::new(area, extent, node, Arc::new(Actions::new()));
+    session.entry(extent).id.store(thread.tid, Release);
+    runtime::runtime().threads.lock().push((thread.tid, area));
     crate::signals::begin_thread(thread);
+    crate::syscalls::seccomp::begin();
     Ok((thread, area))
 }
 
@@ -95,18 +104,14 @@ pub fn prepare(area: Area) {
     for (offset, value) in runtime.config.constants(runtime.shadow.base()) {
         area.set(offset, value);
     }
-    let mut areas = runtime.areas.lock();
-    if !areas.contains(&area) {
-        areas.push(area);
-    }
 }
 
+/// Readable only: what is not writable is charged to nobody's limit. [`Shadow`] opens what it writes.
 fn map_shadow() -> Result<(ShadowPlace, u64), Errno> {
-    let protection = raw::PROT_READ | raw::PROT_WRITE;
-    if let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, protection) {
+    if let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, raw::PROT_READ) {
         return Ok((ShadowPlace::At(at as u32), at));
     }
-    sys::map_private(SHADOW_BYTES, protection).map(|at| (ShadowPlace::FromArea, at))
+    sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromArea, at))
 }
 
 /// The program's mappings at its start: all but our own.
@@ -116,9 +121,6 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> Maps {
     for line in maps::parse(&text) {
         let mapping = line.mapping;
         if line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start) {
-            continue;
-        }
-        if mapping.end > sys::USER_END {
             continue;
         }
         found.insert(mapping);

@@ -72,6 +72,8 @@ pub struct World {
     pub layout: Layout,
     /// The end of the heap that brk makes; 0 before it was asked for.
     pub heap_end: u64,
+    /// New mappings are to be locked in memory.
+    pub lock_new: bool,
     arenas: Vec<Arena>,
     /// Every site as the translator described it: a fault needs it.
     sites: Vec<Site>,
@@ -82,7 +84,16 @@ pub struct World {
 impl World {
     /// A world without code.
     pub fn new(maps: Maps, process: ProcessMemory, layout: Layout) -> Self {
-        World { maps, process, layout, heap_end: 0, arenas: Vec::new(), sites: Vec::new(), readable: 0 }
+        World {
+            maps,
+            process,
+            layout,
+            heap_end: 0,
+            lock_new: false,
+            arenas: Vec::new(),
+            sites: Vec::new(),
+            readable: 0,
+        }
     }
 
     /// Whether an address is in an arena.

@@ -155,6 +155,7 @@ deliver_trap:
 
 count:
     mov gs:[{count_stack}], rsp
+    mov gs:[{count_frame}], rbp
     mov rsp, gs:[{stack}]
     pushfq
     push rax
@@ -278,6 +279,7 @@ spawn_helper:
     next = const own::NEXT,
     pending = const own::PENDING,
     count_stack = const own::COUNT_STACK,
+    count_frame = const own::COUNT_FRAME,
     count_saved = const COUNT_SAVED,
     on_dispatch = sym crate::runtime::on_dispatch,
     on_lookup_miss = sym crate::runtime::on_lookup_miss,

@@ -26,6 +26,7 @@ pub mod inject;
 pub mod lock;
 pub mod maps;
 pub mod pages;
+pub mod placement;
 pub mod program;
 pub mod runtime;
 pub mod shared;

@@ -59,6 +59,16 @@ impl<T> Lock<T> {
         core::mem::forget(self.lock());
     }
 
+    /// The value, for the thread that took the lock by [`Lock::hold`].
+    ///
+    /// # Safety
+    /// The caller holds it so, and has no other reference to the value.
+    #[expect(clippy::mut_from_ref, reason = "the lock admits one thread")]
+    pub unsafe fn held(&self) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.value.get() }
+    }
+
     /// Frees a lock taken by [`Lock::hold`].
     ///
     /// # Safety

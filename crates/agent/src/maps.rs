@@ -17,11 +17,47 @@ pub struct Mapping {
     pub end: u64,
     /// `PROT_*`.
     pub protection: u32,
-    /// Whether others may write to it too.
+    /// Whether others may write to it too, behind the back of translations: a shared file.
     pub shared: bool,
+    /// What its pages are made of.
+    pub backing: Backing,
+    /// A memory policy of its own says where its pages go.
+    pub bound: bool,
+    /// What the program advised about huge pages.
+    pub huge: Huge,
+}
+
+/// What pages of a mapping are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backing {
+    /// Private memory: zeros until it is written.
+    #[default]
+    Anonymous,
+    /// A file's pages, private copies once they are written.
+    PrivateFile,
+    /// A file's pages, or memory shared with other processes.
+    Shared,
+}
+
+/// What the program advised about huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Huge {
+    /// Nothing.
+    #[default]
+    Default,
+    /// To use them.
+    Wanted,
+    /// Not to.
+    Unwanted,
 }
 
 impl Mapping {
+    /// Private anonymous memory.
+    pub fn anonymous(start: u64, end: u64, protection: u32) -> Self {
+        let (backing, huge) = (Backing::Anonymous, Huge::Default);
+        Mapping { start, end, protection, shared: false, backing, bound: false, huge }
+    }
+
     /// Whether code may be fetched from it.
     pub fn executable(&self) -> bool {
         self.protection & raw::PROT_EXEC != 0
@@ -46,6 +82,16 @@ impl Maps {
         self.list[..after].last().filter(|mapping| address < mapping.end)
     }
 
+    /// All mappings.
+    pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
+        self.list.iter()
+    }
+
+    /// Bytes of all mappings.
+    pub fn bytes(&self) -> u64 {
+        self.list.iter().map(|mapping| mapping.end - mapping.start).sum()
+    }
+
     /// The mappings that overlap a range.
     pub fn overlapping(&self, range: Range<u64>) -> &[Mapping] {
         let from = self.list.partition_point(|mapping| mapping.end <= range.start);
@@ -65,7 +111,7 @@ impl Maps {
         }
         self.remove(mapping.start..mapping.end);
         let at = self.list.partition_point(|other| other.start < mapping.start);
-        let like = |other: &Mapping| (other.protection, other.shared) == (mapping.protection, mapping.shared);
+        let like = |other: &Mapping| Mapping { start: mapping.start, end: mapping.end, ..*other } == mapping;
         if at > 0 && self.list[at - 1].end == mapping.start && like(&self.list[at - 1]) {
             self.list[at - 1].end = mapping.end;
             return;
@@ -91,16 +137,18 @@ impl Maps {
 
     /// A range gets another protection.
     pub fn protect(&mut self, range: Range<u64>, protection: u32) {
-        let changed: Vec<Mapping> = self
-            .overlapping(range.clone())
-            .iter()
-            .map(|mapping| Mapping {
-                start: mapping.start.max(range.start),
-                end: mapping.end.min(range.end),
-                protection,
-                shared: mapping.shared,
-            })
-            .collect();
+        self.change(range, |mapping| mapping.protection = protection);
+    }
+
+    /// Changes the mappings of a range, as far as they are in it.
+    pub fn change(&mut self, range: Range<u64>, how: impl Fn(&mut Mapping)) {
+        let part = |mapping: &Mapping| {
+            let (start, end) = (mapping.start.max(range.start), mapping.end.min(range.end));
+            let mut part = Mapping { start, end, ..*mapping };
+            how(&mut part);
+            part
+        };
+        let changed: Vec<Mapping> = self.overlapping(range.clone()).iter().map(part).collect();
         changed.into_iter().for_each(|mapping| self.insert(mapping));
     }
 }
@@ -128,7 +176,13 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let offset = hexadecimal(words.next()?)?;
         let name = words.nth(2).unwrap_or(&[]).trim_ascii_start();
         let shared = flags.get(3) == Some(&b's');
-        Some(Line { mapping: Mapping { start, end, protection, shared }, offset, name })
+        let backing = match name {
+            _ if shared => Backing::Shared,
+            [b'/', ..] => Backing::PrivateFile,
+            _ => Backing::Anonymous,
+        };
+        let mapping = Mapping { shared, backing, ..Mapping::anonymous(start, end, protection) };
+        Some(Line { mapping, offset, name })
     })
 }
 
@@ -162,7 +216,7 @@ mod tests {
     use super::*;
 
     fn mapping(start: u64, end: u64, protection: u32) -> Mapping {
-        Mapping { start, end, protection, shared: false }
+        Mapping::anonymous(start, end, protection)
     }
 
     #[test]

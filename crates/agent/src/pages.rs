@@ -1,22 +1,41 @@
 //! First touches: giving pages their numbers and classes, and taking them back when pages go.
 //!
-//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its
-//! page come here. On a virtual machine the first access settles it: the policy says where the page goes. On a real
-//! one the page does not exist before that access, and where the kernel puts it can only be asked afterwards: the first
-//! access is counted with the home that the policy of the kernel would give, the class stays open, and the next access
-//! asks. If the answer differs, the collector moves that one access ([`PageRecord::first_class`]).
+//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its page
+//! come here, *before* it is executed, so the kernel can still be asked what is there:
+//!
+//! ```text
+//!   nothing is there   a write, or shared memory    this access places the page: its first touch
+//!                      a read of private memory     the shared zero page: no home until somebody writes
+//!   a page is there    in a huge page of ours       part of that one
+//!                      else                         the kernel placed it, unseen
+//! ```
+//! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be asked
+//! afterwards: the first access is counted with the home that the kernel's policy would give, the entry stays *open*, and the next
+//! access asks. If the answer differs, the collector moves that one access ([`PageRecord::first_class`]).
+//!
+//! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
+//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`].
+
+mod ask;
+mod home;
+mod stack;
 
 use crate::call;
 use crate::lock::Lock;
-use crate::runtime::runtime;
+use crate::maps::{Backing, Huge, Mapping};
+use crate::runtime::{give_up, runtime};
 use crate::shared::ProcessMemory;
-use crate::sys;
+use crate::sys::{self, raw};
 use crate::thread::Thread;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
-use numalens_event::exact::{self, PageRecord, Placement, touch};
+pub use home::is_virtual;
+use home::{class_of, predicted};
+use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
+use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::{Pages, Run};
 use rustc_hash::FxBuildHasher;
@@ -24,22 +43,65 @@ use rustc_hash::FxBuildHasher;
 const PAGE_BITS: u32 = 12;
 /// Page numbers of the address space.
 const END: u64 = sys::USER_END >> PAGE_BITS;
-/// Pages whose entries share a page of the table.
+/// Pages whose entries share a page of the table, and that a huge page holds.
 const CHUNK: u64 = 512;
+/// The table is made writable in pieces of this size: the entries of 1 GiB.
+const PIECE: u64 = 2 << 20;
 /// Bytes of the shadow table.
 pub const SHADOW_BYTES: u64 = END * size_of::<PageEntry>() as u64;
+/// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes later is then
+/// no first touch; where it moves the page to another node, the collector finds that out.
+const PATIENCE: u32 = 64;
+
+/// What is still to be found out about a page ([`PageRecord::open`]).
+mod open {
+    /// Nothing.
+    pub const SETTLED: u32 = 0;
+    /// Where it is, after its first touch.
+    pub const PLACED: u32 = 1;
+    /// Whether it is still there (MADV_FREE).
+    pub const IN_DOUBT: u32 = 2;
+    /// Where it is, after somebody may have moved it on purpose.
+    pub const MOVED: u32 = 5;
+    /// The zero page: until it is written.
+    pub const ZERO: u32 = 3;
+    /// Somebody else's page: until it is written.
+    pub const SHARED: u32 = 4;
+}
 
 /// The shadow table.
 pub struct Shadow {
     base: u64,
-    /// Chunks that hold entries, and how many: so that unmapping a vast range does not look at all of it.
-    used: Lock<HashMap<u64, u32, FxBuildHasher>>,
+    /// One bit for each piece of [`PIECE`] bytes that can be written.
+    writable: [AtomicU64; (SHADOW_BYTES / PIECE / 64) as usize],
+    /// Chunks that hold entries: so that unmapping a vast range does not look at all of it.
+    used: Lock<HashMap<u64, Chunk, FxBuildHasher>>,
+}
+
+#[derive(Default)]
+struct Chunk {
+    /// Entries.
+    used: u32,
+    /// The page whose first touch may have placed all of the chunk as one huge page; 0: none.
+    leader: u32,
+}
+
+/// A page that a forked child has from its parent.
+pub struct Inherited {
+    page: u64,
+    number: u32,
+    class: u32,
+    open: u32,
 }
 
 impl Shadow {
     /// The table at `base`.
     pub const fn new(base: u64) -> Self {
-        Shadow { base, used: Lock::new(HashMap::with_hasher(FxBuildHasher)) }
+        Shadow {
+            base,
+            writable: [const { AtomicU64::new(0) }; (SHADOW_BYTES / PIECE / 64) as usize],
+            used: Lock::new(HashMap::with_hasher(FxBuildHasher)),
+        }
     }
 
     /// Where the table is.
@@ -58,13 +120,26 @@ impl Shadow {
         PageEntry { class: word as u32, slot: (word >> 32) as u32 }
     }
 
+    /// Sets the entry of a page; with the table locked.
     fn store(&self, page: u64, entry: PageEntry) {
+        let piece = page * 8 / PIECE;
+        let (word, bit) = (&self.writable[(piece / 64) as usize], 1 << (piece % 64));
+        if word.load(Relaxed) & bit == 0 {
+            let protection = raw::PROT_READ | raw::PROT_WRITE;
+            // SAFETY: a piece of our own table.
+            let opened = unsafe { call!(__NR_mprotect, self.base + piece * PIECE, PIECE, protection) };
+            if let Err(error) = opened {
+                give_up(format_args!("there is no memory for the table of pages ({error:?})"));
+            }
+            word.fetch_or(bit, Relaxed);
+        }
         self.word(page).store(u64::from(entry.class) | u64::from(entry.slot) << 32, Release);
     }
 
     /// Nobody else may change the table until [`Shadow::release`]: around a fork.
     pub fn hold(&self) {
         self.used.hold();
+        stack::hold();
     }
 
     /// Ends [`Shadow::hold`].
@@ -73,72 +148,176 @@ impl Shadow {
     /// By the thread that held it, or in its forked child.
     pub unsafe fn release(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.used.force_free() };
+        unsafe {
+            stack::release();
+            self.used.force_free();
+        }
     }
 
-    /// The entry of a page that the thread touches, new or known.
-    fn touch(&self, memory: &ProcessMemory, thread: &Thread, run: &Run) -> Option<PageEntry> {
+    /// The entry of a page that the thread is about to access, new or known.
+    fn touch(&self, memory: &ProcessMemory, toucher: &Toucher<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
-        let placement = runtime().session.placement();
         let known = self.load(page);
         if known.class != 0 {
             return Some(known);
         }
+        let writes = run.kind != Kind::Read;
+        if known.slot != 0 && !writes && still_waits(memory, known) {
+            return Some(counted_as(memory, known));
+        }
+        let terrain = runtime().code.lock().world.maps.find(run.address).copied();
+        let needed = if writes { raw::PROT_WRITE } else { raw::PROT_READ };
+        if terrain.is_some_and(|mapping| mapping.protection & needed == 0) {
+            // It will fault, and then be no access.
+            return None;
+        }
+        // What no mapping is known of can only be the stack, which the kernel extends.
+        let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
         let mut used = self.used.lock();
         let known = self.load(page);
         if known.class != 0 {
             return Some(known);
         }
+        let mut copies = false;
         if known.slot != 0 {
-            return Some(self.resolve(memory, page, known));
+            match self.ask_again(memory, page, known, writes) {
+                Again::Known(entry) => return Some(entry),
+                Again::Copied => copies = true,
+                Again::Gone => {}
+            }
         }
-        let number = memory.header().pages.fetch_add(1, AcqRel);
-        if number >= exact::MOST_PAGES {
-            return None;
+        let chunk = used.entry(page / CHUNK).or_default();
+        chunk.used += u32::from(known.slot == 0);
+        let (entry, record) = self.place(memory, toucher.thread, run, &terrain, copies, chunk)?;
+        drop(used);
+        if record.how.load(Relaxed) == touch::NONE {
+            let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread.area, run.site) };
+            record.stack.store(stack.unwrap_or(0), Relaxed);
+            record.how.store(touch::FIRST, Release);
         }
-        *used.entry(page / CHUNK).or_default() += 1;
-        let pinned = thread.node >= 0;
-        let is_virtual = placement.is_virtual.load(Relaxed) != 0;
-        let there_already = if is_virtual { None } else { query(page) };
-        let home = match there_already {
-            Some(home) => Some(home),
-            None => predicted(placement, page, thread.node),
+        Some(entry)
+    }
+
+    /// Looks again at a page that was known and is open.
+    fn ask_again(&self, memory: &ProcessMemory, page: u64, known: PageEntry, writes: bool) -> Again {
+        let record = memory.page(known.slot / 2);
+        let waits = record.open.load(Relaxed);
+        match waits {
+            open::ZERO if !writes && ask::presence(page).is_none() => return Again::Known(counted_as(memory, known)),
+            open::ZERO => return if writes { Again::Copied } else { Again::Gone },
+            open::SHARED if writes => return Again::Copied,
+            open::SHARED => return Again::Known(self.settle(record, page, known, record.class.load(Relaxed))),
+            _ => {}
+        }
+        let class = record.class.load(Relaxed);
+        let Some(home) = ask::presence(page) else {
+            if waits == open::IN_DOUBT {
+                record.end_ns.store(sys::now_ns(), Relaxed);
+                return Again::Gone;
+            }
+            return Again::Known(counted_as(memory, known));
         };
-        let class = class_of(memory, home, pinned);
-        let record = memory.page(number);
+        if is_virtual() {
+            return Again::Known(self.settle(record, page, known, class));
+        }
+        let word = memory.header().classes[class as usize].load(Relaxed);
+        let (was, pinned) = exact::class_meaning(word).unwrap_or((None, false));
+        // What was moved on purpose lies where somebody wanted it.
+        let now = class_of(memory, home, pinned || waits == open::MOVED && home != was);
+        if waits != open::PLACED && now != class {
+            memory.log(log::REHOMED, &[u64::from(known.slot / 2), u64::from(now)], &[]);
+        }
+        Again::Known(self.settle(record, page, known, now))
+    }
+
+    fn settle(&self, record: &PageRecord, page: u64, known: PageEntry, class: u32) -> PageEntry {
+        record.class.store(class, Relaxed);
+        record.open.store(open::SETTLED, Relaxed);
+        let entry = PageEntry { class, ..known };
+        self.store(page, entry);
+        entry
+    }
+
+    /// Gives a page that has none (any more) a number and a class. The record of a first touch is complete when its call stack is in
+    /// it and `how` is set.
+    fn place(
+        &self,
+        memory: &ProcessMemory,
+        thread: &Thread,
+        run: &Run,
+        terrain: &Mapping,
+        copies: bool,
+        chunk: &mut Chunk,
+    ) -> Option<(PageEntry, &'static PageRecord)> {
+        let page = run.address >> PAGE_BITS;
+        let writes = run.kind != Kind::Read;
+        let private = terrain.backing != Backing::Shared;
+        let there = if copies { None } else { ask::presence(page) };
+        let leader = chunk.leader;
+        let whole = may_be_huge(terrain, page);
+        let (how, fault) = match there {
+            Some(_) if whole && leader != 0 => (touch::HUGE, fault::NONE),
+            // A private copy of a file's page, unless the kernel itself has made one.
+            Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
+                (touch::FIRST, fault::COPY_ON_WRITE)
+            }
+            // Repeated string instructions come here when they are done.
+            Some(_) if run.done && writes => (touch::FIRST, fault::ANONYMOUS),
+            Some(_) => (touch::UNSEEN, fault::NONE),
+            None if copies || writes && terrain.backing == Backing::PrivateFile => (touch::FIRST, fault::COPY_ON_WRITE),
+            None if writes && private => (touch::FIRST, fault::ANONYMOUS),
+            None if terrain.backing == Backing::Anonymous => (touch::ZERO, fault::NONE),
+            None => (touch::FIRST, fault::FILE),
+        };
+        let (number, record) = new_record(memory)?;
+        let pinned = thread.node >= 0 || terrain.bound;
+        let class = match (how, there.flatten()) {
+            (touch::ZERO, _) => class_of(memory, None, pinned),
+            (touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
+            (touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
+            _ => class_of(memory, predicted(page, thread.node), pinned),
+        };
+        let waits = match how {
+            touch::ZERO => open::ZERO,
+            _ if fault == fault::FILE || how == touch::UNSEEN && !writes => {
+                if terrain.backing == Backing::PrivateFile && terrain.protection & raw::PROT_WRITE != 0 {
+                    open::SHARED
+                } else if how == touch::FIRST && !is_virtual() {
+                    open::PLACED
+                } else {
+                    open::SETTLED
+                }
+            }
+            touch::FIRST if !is_virtual() => open::PLACED,
+            _ => open::SETTLED,
+        };
+        if how == touch::FIRST && whole {
+            chunk.leader = number;
+        }
         record.page.store(page, Relaxed);
         record.begin_ns.store(sys::now_ns(), Relaxed);
         record.site.store(run.site.0, Relaxed);
         record.thread.store(thread.extent.0, Relaxed);
         record.class.store(class, Relaxed);
         record.first_class.store(class, Relaxed);
-        record.how.store(if there_already.is_some() { touch::UNSEEN } else { touch::FIRST }, Release);
+        record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 }, Relaxed);
+        record.origin.store(if how == touch::HUGE { leader } else { 0 }, Relaxed);
+        record.open.store(waits, Relaxed);
+        if how != touch::FIRST {
+            record.how.store(how, Release);
+        }
         let slot = number * 2;
-        let settled = is_virtual || there_already.is_some();
-        self.store(page, PageEntry { class: if settled { class } else { 0 }, slot });
-        Some(PageEntry { class, slot })
-    }
-
-    /// Asks where a page that was touched before is now.
-    fn resolve(&self, memory: &ProcessMemory, page: u64, known: PageEntry) -> PageEntry {
-        let record = memory.page(known.slot / 2);
-        let word = memory.header().classes[record.class.load(Relaxed) as usize].load(Relaxed);
-        let pinned = exact::class_meaning(word).is_some_and(|(_, pinned)| pinned);
-        let home = query(page);
-        let class = class_of(memory, home, pinned);
-        record.class.store(class, Relaxed);
-        let entry = PageEntry { class, ..known };
-        // A page without a home (the shared zero page) may get one by the next access: it stays open.
-        self.store(page, if home.is_some() { entry } else { known });
-        entry
+        self.store(page, PageEntry { class: if waits == open::SETTLED { class } else { 0 }, slot });
+        Some((PageEntry { class, slot }, record))
     }
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
         let mut gone = false;
+        let now = sys::now_ns();
         self.each(range.clone(), |shadow, page, entry| {
             gone = true;
-            memory.page(entry.slot / 2).end_ns.store(sys::now_ns(), Relaxed);
+            memory.page(entry.slot / 2).end_ns.store(now, Relaxed);
             shadow.store(page, PageEntry::default());
             true
         });
@@ -150,135 +329,234 @@ impl Shadow {
     /// The entries of pages in a range have changed: threads that stay there look again.
     pub fn forget(&self, range: Range<u64>) {
         let runtime = runtime();
-        for area in runtime.areas.lock().iter() {
+        for (_, area) in runtime.threads.lock().iter() {
             area.forget(&runtime.layout, &range);
+        }
+    }
+
+    /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
+    pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
+        let mut changed = false;
+        self.each(range.clone(), |shadow, page, entry| {
+            if entry.class != 0 {
+                changed = true;
+                let record = memory.page(entry.slot / 2);
+                record.class.store(entry.class, Relaxed);
+                record.open.store(if moved { open::MOVED } else { open::IN_DOUBT }, Relaxed);
+                shadow.store(page, PageEntry { class: 0, ..entry });
+            }
+            false
+        });
+        if changed {
+            self.forget(range);
         }
     }
 
     /// The pages of a range moved to `to`: the same homes, other addresses.
     pub fn moved(&self, memory: &ProcessMemory, range: Range<u64>, to: u64) {
         let first = range.start >> PAGE_BITS;
-        let mut arrived = alloc::vec::Vec::new();
+        let now = sys::now_ns();
+        let mut arrived = Vec::new();
         self.each(range.clone(), |shadow, page, entry| {
             let old = memory.page(entry.slot / 2);
-            let now = sys::now_ns();
-            old.end_ns.store(now, Relaxed);
             shadow.store(page, PageEntry::default());
-            let number = memory.header().pages.fetch_add(1, AcqRel);
-            if number < exact::MOST_PAGES {
+            if let Some((number, record)) = new_record(memory) {
                 let new_page = (to >> PAGE_BITS) + page - first;
-                let record = memory.page(number);
-                copy(old, record);
+                let class = entry_class(old, entry);
                 record.page.store(new_page, Relaxed);
                 record.begin_ns.store(now, Relaxed);
+                record.class.store(class, Relaxed);
+                record.first_class.store(class, Relaxed);
+                record.origin.store(entry.slot / 2, Relaxed);
+                record.open.store(old.open.load(Relaxed), Relaxed);
                 record.how.store(touch::MOVED, Release);
                 arrived.push((new_page, PageEntry { class: entry.class, slot: number * 2 }));
             }
+            old.end_ns.store(now, Relaxed);
             true
         });
         self.forget(range);
         let mut used = self.used.lock();
         for (page, entry) in arrived {
             if page < END {
-                *used.entry(page / CHUNK).or_default() += 1;
+                used.entry(page / CHUNK).or_default().used += 1;
                 self.store(page, entry);
             }
         }
     }
 
+    /// Before a fork: the pages that the child will share with its parent until it writes them.
+    pub fn shared_by_fork(&self, memory: &ProcessMemory, mappings: &crate::maps::Maps) -> Vec<Inherited> {
+        let mut pages = Vec::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
+            self.each_held(mapping.start..mapping.end, |page, entry| {
+                let record = memory.page(entry.slot / 2);
+                let open = if record.open.load(Relaxed) == open::ZERO { open::ZERO } else { open::SHARED };
+                if entry.class == 0 || mapping.protection & raw::PROT_WRITE != 0 {
+                    let (number, class) = (entry.slot / 2, entry_class(record, entry));
+                    pages.push(Inherited { page, number, class, open });
+                }
+            });
+        }
+        pages
+    }
+
+    /// In the child: its first write to each of them makes a page of its own.
+    pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
+        for inherited in pages {
+            let Some((number, record)) = new_record(memory) else { return };
+            record.page.store(inherited.page, Relaxed);
+            record.begin_ns.store(sys::now_ns(), Relaxed);
+            record.class.store(inherited.class, Relaxed);
+            record.first_class.store(inherited.class, Relaxed);
+            record.origin.store(inherited.number, Relaxed);
+            record.open.store(inherited.open, Relaxed);
+            record.how.store(touch::INHERITED, Release);
+            self.store(inherited.page, PageEntry { class: 0, slot: number * 2 });
+        }
+    }
+
+    /// Notes the pages that are there though no access was seen: at the end of a program.
+    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &crate::maps::Maps) {
+        let mut pages = Vec::new();
+        {
+            let mut used = self.used.lock();
+            let Some(scan) = ask::Scan::open() else { return };
+            for mapping in mappings.iter().filter(|mapping| mapping.end <= sys::USER_END) {
+                let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
+                scan.each(mapping.start..mapping.end, |page, huge| {
+                    // Parts of huge pages that were seen at their first touch.
+                    if self.load(page).slot == 0 && !(huge && chunk_of(page) != 0) {
+                        pages.push((page, mapping.bound));
+                    }
+                });
+            }
+            for &(page, _) in &pages {
+                used.entry(page / CHUNK).or_default().used += 1;
+            }
+        }
+        let homes = ask::homes(&pages);
+        let now = sys::now_ns();
+        let _used = self.used.lock();
+        for (&(page, bound), home) in pages.iter().zip(homes) {
+            let pinned = thread.node >= 0 || bound;
+            let home = if is_virtual() { predicted(page, thread.node) } else { home };
+            let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
+            let class = class_of(memory, Some(home), pinned);
+            record.page.store(page, Relaxed);
+            record.begin_ns.store(now, Relaxed);
+            record.class.store(class, Relaxed);
+            record.first_class.store(class, Relaxed);
+            record.how.store(touch::UNSEEN, Release);
+            self.store(page, PageEntry { class, slot: number * 2 });
+        }
+    }
+
     /// Calls `gone` for each page of a range that has an entry; it says whether it took the entry away.
     fn each(&self, range: Range<u64>, mut gone: impl FnMut(&Self, u64, PageEntry) -> bool) {
+        let mut used = self.used.lock();
+        self.walk(&mut used, range, |page, entry| gone(self, page, entry));
+        used.retain(|_, chunk| chunk.used > 0);
+    }
+
+    /// Calls `found` for each page of a range that has an entry, by the one who holds the table.
+    fn each_held(&self, range: Range<u64>, mut found: impl FnMut(u64, PageEntry)) {
+        // SAFETY: held by this thread.
+        let used = unsafe { self.used.held() };
+        self.walk(used, range, |page, entry| {
+            found(page, entry);
+            false
+        });
+    }
+
+    fn walk(
+        &self,
+        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
+        range: Range<u64>,
+        mut gone: impl FnMut(u64, PageEntry) -> bool,
+    ) {
         let first = range.start >> PAGE_BITS;
         let end = range.end.div_ceil(1 << PAGE_BITS).min(END);
         if first >= end {
             return;
         }
-        let mut used = self.used.lock();
-        let mut chunk_gone = |chunk: u64, count: &mut u32| {
-            for page in (chunk * CHUNK).max(first)..(chunk * CHUNK + CHUNK).min(end) {
+        let mut look = |number: u64, chunk: &mut Chunk| {
+            for page in (number * CHUNK).max(first)..(number * CHUNK + CHUNK).min(end) {
                 let entry = self.load(page);
-                if entry.slot != 0 && gone(self, page, entry) {
-                    *count = count.saturating_sub(1);
+                if entry.slot != 0 && gone(page, entry) {
+                    chunk.used = chunk.used.saturating_sub(1);
                 }
             }
         };
         let chunks = first / CHUNK..end.div_ceil(CHUNK);
         if chunks.end - chunks.start < used.len() as u64 {
-            for chunk in chunks {
-                if let Some(count) = used.get_mut(&chunk) {
-                    chunk_gone(chunk, count);
+            for number in chunks {
+                if let Some(chunk) = used.get_mut(&number) {
+                    look(number, chunk);
                 }
             }
         } else {
-            for (&chunk, count) in used.iter_mut().filter(|(chunk, _)| chunks.contains(chunk)) {
-                chunk_gone(chunk, count);
+            for (&number, chunk) in used.iter_mut().filter(|(number, _)| chunks.contains(number)) {
+                look(number, chunk);
             }
         }
-        used.retain(|_, count| *count > 0);
     }
 }
 
-fn copy(from: &PageRecord, to: &PageRecord) {
-    to.site.store(from.site.load(Relaxed), Relaxed);
-    to.thread.store(from.thread.load(Relaxed), Relaxed);
-    to.class.store(from.class.load(Relaxed), Relaxed);
-    to.first_class.store(from.first_class.load(Relaxed), Relaxed);
+/// What became of a page that was open.
+enum Again {
+    /// It is counted like this.
+    Known(PageEntry),
+    /// This access replaces it by a copy.
+    Copied,
+    /// It is gone: what is there now is another page.
+    Gone,
 }
 
-/// Where the page will land if a thread bound to `node` (negative: unpinned) touches it first.
-fn predicted(placement: &Placement, page: u64, node: i32) -> Option<u8> {
-    let (policy, seed) = (placement.policy.load(Relaxed), placement.seed.load(Relaxed));
-    let memory_nodes = placement.memory_nodes_used.load(Relaxed);
-    if let Some(drawn) = exact::home_under(policy, seed, page, u64::from(memory_nodes)) {
-        return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
+/// A page's class: that of its entry, or, while it is open, of its record.
+fn entry_class(record: &PageRecord, entry: PageEntry) -> u32 {
+    if entry.class == 0 { record.class.load(Relaxed) } else { entry.class }
+}
+
+fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
+    PageEntry { class: memory.page(open.slot / 2).class.load(Relaxed), ..open }
+}
+
+/// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then: the kernel may
+/// have placed a page meanwhile.
+fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
+    let record = memory.page(known.slot / 2);
+    match record.open.load(Relaxed) {
+        open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),
+        open::SHARED => record.waited.fetch_add(1, Relaxed) < PATIENCE,
+        _ => false,
     }
-    let toucher = match usize::try_from(node) {
-        Ok(node) => Some(node),
-        Err(_) if placement.is_virtual.load(Relaxed) != 0 => {
-            // An unpinned thread runs anywhere: the host's CPUs stand for the nodes in turn.
-            let nodes = placement.cpu_nodes_used.load(Relaxed).max(1);
-            placement.cpu_nodes.get((sys::cpu() % nodes) as usize).map(|node| usize::from(node.load(Relaxed)))
-        }
-        Err(_) => placement.node_of_cpu.get(sys::cpu() as usize).map(|node| usize::from(node.load(Relaxed))),
+}
+
+fn new_record(memory: &ProcessMemory) -> Option<(u32, &'static PageRecord)> {
+    let number = memory.header().pages.fetch_add(1, AcqRel);
+    (number < exact::MOST_PAGES).then(|| (number, memory.page(number)))
+}
+
+/// Whether the kernel may place all 2 MiB around `page` at once.
+fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
+    let setting = runtime().session.header().huge_pages.load(Relaxed);
+    let advised = match terrain.huge {
+        Huge::Wanted => setting != huge_pages::NEVER,
+        Huge::Default => setting == huge_pages::ALWAYS,
+        Huge::Unwanted => false,
     };
-    let home = placement.home_of.get(toucher?)?.load(Relaxed);
-    (home != exact::NO_NODE).then_some(home)
-}
-
-/// Where the kernel has put a page; `None` where there is none. The page is not touched.
-fn query(page: u64) -> Option<u8> {
-    let address = page << PAGE_BITS;
-    let mut status = -1i32;
-    // SAFETY: one address to look up, one word for the answer; without target nodes nothing is moved.
-    let asked = unsafe { call!(__NR_move_pages, 0, 1, &raw const address, 0, &raw mut status, 0) };
-    let node = asked.ok().and_then(|_| u32::try_from(status).ok())?;
-    let nodes = &runtime().session.placement().kernel_nodes;
-    nodes.iter().position(|known| known.load(Relaxed) == node + 1).and_then(|index| u8::try_from(index).ok())
-}
-
-/// The number of a class; called with the table locked.
-fn class_of(memory: &ProcessMemory, home: Option<u8>, pinned: bool) -> u32 {
-    let word = exact::class_word(home, pinned);
-    let classes = 1usize << runtime().layout.classes_log2;
-    let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
-    for (number, class) in known.iter().enumerate().skip(1) {
-        match class.load(Relaxed) {
-            0 => {
-                class.store(word, Release);
-                return number as u32;
-            }
-            found if found == word => return number as u32,
-            _ => {}
-        }
-    }
-    // There are as many as the machine can make; a full table would be a mistake of the collector's.
-    known.len() as u32 - 1
+    let start = page / CHUNK * CHUNK;
+    let within = start << PAGE_BITS >= terrain.start && (start + CHUNK) << PAGE_BITS <= terrain.end;
+    advised && within && terrain.backing == Backing::Anonymous
 }
 
 /// What a thread uses to count out of line.
 pub struct Toucher<'a> {
     /// Itself.
     pub thread: &'a Thread,
+    /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
+    pub stopped: bool,
 }
 
 impl Pages for Toucher<'_> {
@@ -288,6 +566,6 @@ impl Pages for Toucher<'_> {
             return None;
         }
         let runtime = runtime();
-        runtime.shadow.touch(runtime.process(), self.thread, run)
+        runtime.shadow.touch(runtime.process(), self, run)
     }
 }

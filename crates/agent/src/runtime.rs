@@ -4,6 +4,7 @@ use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::lock::Lock;
 use crate::pages::{Shadow, Toucher};
+use crate::placement;
 use crate::shared::{ProcessMemory, Session};
 use crate::signals;
 use crate::sys;
@@ -31,10 +32,10 @@ pub struct Runtime {
     pub shadow: Shadow,
     /// What translating and mapping changes.
     pub code: Lock<Code>,
-    /// All areas there are.
-    pub areas: Lock<Vec<Area>>,
     /// Areas whose threads have ended, or are about to: with the threads' ids.
     pub retired: Lock<Vec<(u32, Area)>>,
+    /// Threads that run, by id.
+    pub threads: Lock<Vec<(u32, Area)>>,
     process: UnsafeCell<ProcessMemory>,
     /// What the injector said.
     pub start: boot::Start,
@@ -92,8 +93,8 @@ impl Runtime {
             config,
             shadow,
             code: Lock::new(code),
-            areas: Lock::new(Vec::new()),
             retired: Lock::new(Vec::new()),
+            threads: Lock::new(Vec::new()),
             process: UnsafeCell::new(process),
             start: start.clone(),
         }
@@ -131,6 +132,7 @@ pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
 
 fn cannot_go_on(thread: &mut Thread, error: Error) -> u64 {
     match error {
+        Error::Unreadable { ip, .. } if let Some(after) = syscalls::vsyscall(thread, ip) => enter(thread, after),
         Error::Unreadable { ip, at } => signals::bad_jump(thread, ip, at),
         error => give_up(format_args!("{error}")),
     }
@@ -152,6 +154,7 @@ pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
 pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
+    placement::take_notice(thread, area);
     let left = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
@@ -183,6 +186,7 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
 pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
+    placement::take_notice(thread, area);
     let landing = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
@@ -204,8 +208,9 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
 pub unsafe extern "C" fn on_count(area: Area) {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
+    let toucher = &mut Toucher { thread, stopped: false };
     // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
-    unsafe { count::settle(area.0 as *mut u8, &runtime().config, &mut Toucher { thread }) };
+    unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
 }
 
 /// How code is translated for areas of this layout.

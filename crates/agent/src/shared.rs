@@ -32,7 +32,11 @@ impl Session {
         let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
         let session = Session { descriptor, header, directory };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
-        if found == (exact::MAGIC, exact::VERSION) { Ok(session) } else { Err(Errno(0)) }
+        if found != (exact::MAGIC, exact::VERSION) {
+            return Err(Errno(0));
+        }
+        sys::use_clock(session.header());
+        Ok(session)
     }
 
     /// The header.
@@ -70,23 +74,23 @@ impl Session {
         Some(extent)
     }
 
-    /// A new extent for a thread of `process`, on its node.
-    pub fn new_thread(&self, process: Extent, tid: u32) -> Option<Extent> {
+    /// A new extent for a thread of `process`, on its node. Its id is set when it runs.
+    pub fn new_thread(&self, process: Extent) -> Option<Extent> {
         let index = self.header().threads.fetch_add(1, AcqRel);
-        self.new_extent(kind::THREAD, process, tid, index, self.node_of_thread(index))
+        self.new_extent(kind::THREAD, process, 0, index, self.node_of_thread(index))
     }
 
     /// The same for the first thread of a program: after an exec it is the thread that called it.
-    pub fn first_thread(&self, process: Extent, parent: Extent, tid: u32) -> Option<Extent> {
+    pub fn first_thread(&self, process: Extent, parent: Extent) -> Option<Extent> {
         if parent != Extent::NONE && parent.0 < exact::MOST_EXTENTS {
             let before = self.entry(parent);
             let same_process = before.id.load(Relaxed) == sys::process_id();
             let caller = u32::try_from(before.node.load(Relaxed));
             if let (true, Ok(index)) = (same_process, caller) {
-                return self.new_extent(kind::THREAD, process, tid, index, self.node_of_thread(index));
+                return self.new_extent(kind::THREAD, process, 0, index, self.node_of_thread(index));
             }
         }
-        self.new_thread(process, tid)
+        self.new_thread(process)
     }
 
     /// The node of the `index`-th thread on a virtual machine; negative: unpinned.
@@ -134,6 +138,27 @@ impl ProcessMemory {
         Ok(memory)
     }
 
+    /// Takes over the limit of address space of the program before, whose extent is `parent`; of the command's start, if there
+    /// is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn inherit_limit(&self, session: &Session, parent: Extent) -> Result<(), Errno> {
+        let given = |from: &[AtomicU64; 2]| from.each_ref().map(|word| word.load(Relaxed));
+        let limit = if parent == Extent::NONE || parent.0 >= exact::MOST_EXTENTS {
+            given(&session.header().address_space)
+        } else {
+            let bytes = size_of::<ProcessHeader>().next_multiple_of(sys::PAGE as usize) as u64;
+            let at = sys::map_shared(bytes, session.descriptor, parent.offset())?;
+            // SAFETY: mapped just now, made of atomics, given back below.
+            let limit = given(unsafe { &(*(at as *const ProcessHeader)).address_space });
+            sys::unmap(at, bytes);
+            limit
+        };
+        self.header().address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
+        Ok(())
+    }
+
     /// Lets the same addresses stand for another extent: in the child of a fork, which has `sites` sites from its parent. (The parent's
     /// header may count more by now: it runs.)
     ///
@@ -142,6 +167,8 @@ impl ProcessMemory {
     pub fn become_another(&mut self, session: &Session, extent: Extent, sites: u32) -> Result<(), Errno> {
         let pages = self.header().pages.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
+        let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
+        let shadow = self.header().shadow.load(Relaxed);
         let at = [self.header, self.log, self.sites, self.pages];
         for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {
             // SAFETY: replaces mappings of our own, of the same length.
@@ -149,10 +176,12 @@ impl ProcessMemory {
         }
         self.extent = extent;
         let header = self.header();
+        header.shadow.store(shadow, Relaxed);
         header.inherited_sites.store(sites, Relaxed);
         header.inherited_pages.store(pages, Relaxed);
         header.sites.store(sites, Relaxed);
         header.pages.store(pages, Relaxed);
+        header.address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
         header.classes.iter().zip(classes).for_each(|(to, class)| to.store(class, Relaxed));
         Ok(())
     }
@@ -177,12 +206,12 @@ impl ProcessMemory {
         unsafe { &*((self.pages as *const PageRecord).add(number as usize)) }
     }
 
-    /// Says something to the collector: words, then text. When the log is full, nothing is said.
-    pub fn log(&self, what: u32, words: &[u64], text: &[u8]) {
+    /// Says something to the collector: words, then text. Returns where in the log; when that is full, nothing is said.
+    pub fn log(&self, what: u32, words: &[u64], text: &[u8]) -> Option<u64> {
         let bytes = (size_of::<LogHeader>() + words.len() * 8 + text.len()).next_multiple_of(8) as u64;
         let at = self.header().log_bytes.fetch_add(bytes, AcqRel);
         if at + bytes > LOG_BYTES {
-            return;
+            return None;
         }
         // SAFETY: `bytes` from `at` on are ours alone, within the mapping and aligned to 8.
         unsafe {
@@ -199,6 +228,7 @@ impl ProcessMemory {
             }
             header.kind.store(what, Release);
         }
+        Some(at)
     }
 
     /// Notes why the agent gave up, for the collector to tell.

@@ -47,6 +47,10 @@ const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
 /// `TRAP_TRACE`: a single step.
 const STEPPED: i32 = 2;
 const SI_KERNEL: i32 = 0x80;
+/// `BUS_ADRALN`.
+const MISALIGNED: i32 = 1;
+/// The code of the SIGSYS of a seccomp filter.
+const SYS_SECCOMP: i32 = 1;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_NODEFER: u64 = raw::SA_NODEFER as u64;
 const SA_RESETHAND: u64 = raw::SA_RESETHAND as u64;
@@ -117,6 +121,10 @@ struct Kept {
 /// Signals of a thread that wait to be delivered.
 #[derive(Default)]
 pub struct Pending {
+    /// The program has blocked SIGTRAP, which the kernel must not.
+    trap_blocked: bool,
+    /// A SIGTRAP that waits until the program unblocks it.
+    blocked_trap: Option<Kept>,
     kept: [Option<Kept>; 4],
     /// The mask that was in force when the first one came.
     mask: u64,
@@ -125,6 +133,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// The bit of SIGTRAP if the program has blocked it.
+    fn trap_bit(&self) -> u64 {
+        if self.trap_blocked { bit(SIGTRAP) } else { 0 }
+    }
+
     /// The mask that the program would have, if signals wait and the kernel's is not the program's.
     pub fn mask(&mut self) -> Option<&mut u64> {
         self.kept[0].is_some().then_some(&mut self.mask)
@@ -241,7 +254,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
     }
 }
 
-/// The program's rt_sigprocmask. SIGTRAP is never blocked: steps need it.
+/// The program's rt_sigprocmask. SIGTRAP is never blocked in the kernel, because steps need it: see [`Pending`].
 pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
     if size != 8 {
         return errno(linux_raw_sys::errno::EINVAL);
@@ -255,8 +268,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     let everything = ALL_BUT_FAULTS;
     // SAFETY: masks of our own.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
-    let kept = thread.pending.mask().is_some();
-    let current = thread.pending.mask().map_or(was, |mask| *mask);
+    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.trap_bit();
     let changed = match (wanted, how as u32) {
         (None, _) => Some(current),
         (Some(set), raw::SIG_BLOCK) => Some(current | set),
@@ -265,6 +277,10 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
         _ => None,
     };
     let next = changed.unwrap_or(current) & !bit(SIGTRAP);
+    block_trap(thread, changed.unwrap_or(current) & bit(SIGTRAP) != 0);
+    // What waited has come by now, if it may: the handler has changed what `thread` leads to.
+    let thread = core::hint::black_box(thread);
+    let kept = thread.pending.mask().is_some();
     if let Some(mask) = thread.pending.mask() {
         *mask = next;
     }
@@ -276,6 +292,26 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
         Err(error) => errno(error.0 as u32),
     };
     if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
+}
+
+/// The program blocks or unblocks SIGTRAP.
+fn block_trap(thread: &mut Thread, blocked: bool) {
+    thread.pending.trap_blocked = blocked;
+    if let Some(trap) = thread.pending.blocked_trap.take_if(|_| !blocked) {
+        requeue(thread, &trap);
+    }
+}
+
+/// The program's rt_sigpending.
+pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
+    match crate::user::read::<u64>(set) {
+        Ok(known) if result == 0 && thread.pending.blocked_trap.is_some() => {
+            crate::user::write(set, &(known | bit(SIGTRAP))).map_or(result, |()| 0)
+        }
+        _ => result,
+    }
 }
 
 /// The program's sigaltstack.
@@ -386,6 +422,10 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let (thread, info, context) = unsafe { (Thread::of(area), &mut *info, &mut *context) };
     let rip = context.registers[R_RIP];
     let code = info[1] as i32;
+    if signal == SIGTRAP && code <= 0 && thread.pending.trap_blocked {
+        thread.pending.blocked_trap.get_or_insert(Kept { signal, info: *info });
+        return;
+    }
     let waiting = area.get(own::PENDING) != 0;
     let stepped = signal == SIGTRAP && waiting && code == STEPPED;
     if (settle_stay as *const () as u64..settle_stay_end as *const () as u64).contains(&rip) {
@@ -413,6 +453,10 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         say!("numalens: signal {signal} at {rip:#x}, which is not translated code (in the cache: {mapped})");
         die(signal);
     };
+    if signal == SIGBUS && code == MISALIGNED && position.state == State::Before && compares_code(context, position.ip)
+    {
+        return;
+    }
     let go_on = matches!(position.state, State::Counting | State::Counted | State::Leaving);
     if !fault && go_on {
         drop(code_space);
@@ -446,7 +490,15 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
             drop(code_space);
             // SAFETY: the area of this thread, stopped in the string instruction that the area describes.
             unsafe {
-                count::finish_string(area.0 as *mut u8, &runtime().config, &mut Toucher { thread }, rcx, rsi, rdi, fs);
+                count::finish_string(
+                    area.0 as *mut u8,
+                    &runtime().config,
+                    &mut Toucher { thread, stopped: true },
+                    rcx,
+                    rsi,
+                    rdi,
+                    fs,
+                );
             }
             code_space = runtime().code.lock();
         }
@@ -460,6 +512,10 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         context.registers[R_FLAGS] &= !TRAP_FLAG;
         deliver_kept(thread, context, ip);
         return;
+    }
+    if signal == SIGSYS && code == SYS_SECCOMP {
+        // Behind the call, as the program knows it.
+        info[2] = ip;
     }
     if fault && matches!(signal, SIGILL | SIGFPE) || breakpoint {
         info[2] = position_address(info[2], rip, &mut ip, breakpoint);
@@ -476,6 +532,35 @@ fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u
     }
     context.registers[R_FLAGS] |= TRAP_FLAG;
     context.mask = ALL_BUT_FAULTS;
+}
+
+/// Programs that probe the processor set the flag for alignment checks, and a block whose code may change begins by comparing
+/// that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
+fn compares_code(context: &mut Context, block: u64) -> bool {
+    const FARTHEST: u64 = 1 << 12;
+    const R11: usize = 11;
+    let rip = context.registers[R_RIP];
+    // SAFETY: an instruction that was just executed, in an arena of ours.
+    let code = unsafe { (rip as *const [u8; 8]).read() };
+    let (length, bytes) = match code {
+        [0x4c, 0x8b, 0x1d, ..] => (7, 8),
+        [0x44, 0x8b, 0x1d, ..] => (7, 4),
+        [0x44, 0x0f, 0xb7, 0x1d, ..] => (8, 2),
+        _ => return false,
+    };
+    let [.., a, b, c, d] = code[..length] else { return false };
+    let at = (rip + length as u64).wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into());
+    if at.wrapping_sub(block) >= FARTHEST {
+        return false;
+    }
+    let mut value = [0u8; 8];
+    for (number, byte) in value.iter_mut().enumerate().take(bytes) {
+        // SAFETY: the block's own code, which the instruction was about to read.
+        *byte = unsafe { ((at + number as u64) as *const u8).read() };
+    }
+    context.set_register(R11, u64::from_le_bytes(value));
+    context.registers[R_RIP] = rip + length as u64;
+    true
 }
 
 /// What a siginfo that names the faulting instruction must say.
@@ -543,7 +628,12 @@ fn deliver_kept(thread: &mut Thread, context: &mut Context, ip: u64) {
     // The others come again, when the mask of the first one's handler lets them.
     signals.for_each(|other| requeue(thread, &other));
     match first {
-        Some(first) => deliver(thread, context, ip, &first, mask),
+        Some(mut first) => {
+            if first.signal == SIGSYS && first.info[1] as i32 == SYS_SECCOMP {
+                first.info[2] = ip;
+            }
+            deliver(thread, context, ip, &first, mask);
+        }
         None => {
             context.registers[R_RIP] = runtime::enter(thread, ip);
             context.mask = mask;
@@ -579,6 +669,7 @@ fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mas
     let copy = Context {
         stack: seen(thread.alternate, on_it),
         vector_state: if vector_bytes == 0 { 0 } else { vector_at },
+        mask: mask | thread.pending.trap_bit(),
         ..*context
     };
     // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the signal
@@ -597,6 +688,7 @@ fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mas
         thread.actions.table.lock()[signal as usize].handler = 0;
     }
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { bit(signal) };
+    thread.pending.trap_blocked |= (action.mask | own) & bit(SIGTRAP) != 0;
     context.mask = (mask | action.mask | own) & !bit(SIGTRAP);
     context.vector_state = 0;
     context.registers[R_RSP] = frame;
@@ -627,6 +719,11 @@ fn die_as_the_program(thread: &mut Thread, context: &mut Context, kept: &Kept) {
     context.registers[R_RIP] = runtime::enter(thread, ip);
 }
 
+/// Ends the process by SIGKILL.
+pub fn kill_process() -> ! {
+    die(raw::SIGKILL)
+}
+
 fn install_default(signal: u32) {
     let default = Action::default();
     // SAFETY: a structure of our own.
@@ -643,9 +740,9 @@ fn abandon(thread: &Thread, context: &Context, ahead: &[Ahead], checked: u16) {
     let run = |site: SiteId| {
         let known = runtime.code.lock().world.site(site.0)?;
         let address = crate::code::effective_address(&known, &registers)?;
-        Some(Run { site, kind: known.kind, address, count: 1 })
+        Some(Run { site, kind: known.kind, address, count: 1, done: false })
     };
-    let mut toucher = Toucher { thread };
+    let mut toucher = Toucher { thread, stopped: true };
     // SAFETY: the area of this thread, which is stopped.
     unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, ahead, checked, run) };
 }
@@ -660,8 +757,8 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     for site in sites {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
         let Some(address) = crate::code::effective_address(&known, &registers) else { continue };
-        let run = Run { site: SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg() };
-        if let Some(entry) = (Toucher { thread }).entry(&run) {
+        let run = Run { site: SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg(), done: false };
+        if let Some(entry) = (Toucher { thread, stopped: true }).entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
         }
@@ -686,6 +783,8 @@ pub fn sigreturn(thread: &mut Thread) -> ! {
     let vector_at = (area.0 + SIGNAL_STACK + 64) & !63;
     let copy_at = (vector_at + vector_bytes).next_multiple_of(64) + 8;
     let mut copy = Context { stack: agents_stack(area), ..frame };
+    block_trap(thread, frame.mask & bit(SIGTRAP) != 0);
+    let thread = core::hint::black_box(thread);
     copy.mask &= !bit(SIGTRAP);
     if vector_bytes != 0 {
         copy.vector_state = vector_at;
@@ -718,9 +817,9 @@ pub fn open(thread: &mut Thread) {
     set_mask(thread, mask);
 }
 
-/// What a child of a fork must forget: signals of its parent.
+/// What a child of a fork must forget: signals of its parent. The mask stays.
 pub fn forget(thread: &mut Thread) {
-    thread.pending = Pending::default();
+    thread.pending = Pending { trap_blocked: thread.pending.trap_blocked, ..Pending::default() };
     thread.area.set(own::PENDING, 0);
 }
 

@@ -3,9 +3,10 @@
 //! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they are
 //! executed in the code cache, after [`crate::syscalls`] has looked at them.
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
 pub use linux_raw_sys::general as raw;
+use numalens_event::exact::SessionHeader;
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,44 @@ pub unsafe fn syscall(number: u32, arguments: [u64; 6]) -> u64 {
             in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
+}
+
+unsafe extern "C" {
+    fn program_syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64;
+    /// Behind the `syscall` instruction that makes the program's calls.
+    fn program_syscall_made();
+}
+
+// The arguments come as the C convention has them: the number first, the last on the stack.
+global_asm!(
+    ".globl program_syscall, program_syscall_made",
+    "program_syscall:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "syscall",
+    "program_syscall_made:",
+    "ret",
+);
+
+/// Makes a system call of the program's in its name: from a place that its seccomp filters judge like the program's own
+/// ([`crate::syscalls::seccomp`]).
+///
+/// # Safety
+/// As the call itself.
+pub unsafe fn for_program(number: u32, arguments: [u64; 6]) -> u64 {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the caller's promise.
+    unsafe { program_syscall(u64::from(number), a, b, c, d, e, f) }
+}
+
+/// The address that the kernel reports for calls of [`for_program`].
+pub fn program_call_address() -> u64 {
+    program_syscall_made as *const () as u64
 }
 
 /// What the kernel left in rax, as a result.
@@ -138,8 +177,31 @@ pub fn process_id() -> u32 {
     unsafe { call!(__NR_getpid) }.unwrap_or(0) as u32
 }
 
+/// The session's header, for its clock; 0 before it is mapped, and where the program forbids to read the counter.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Lets [`now_ns`] use the session's clock.
+pub fn use_clock(header: &'static SessionHeader) {
+    CLOCK.store(&raw const *header as u64, Ordering::Relaxed);
+}
+
+/// The time stamp counter must not be read any more: the program has forbidden it to itself.
+pub fn forget_clock() {
+    CLOCK.store(0, Ordering::Relaxed);
+}
+
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
+    let header = CLOCK.load(Ordering::Relaxed) as *const SessionHeader;
+    // SAFETY: null or the session's header, which stays mapped.
+    if let Some(header) = unsafe { header.as_ref() } {
+        let anchor = header.clock_in_force.load(Ordering::Acquire) as usize & 1;
+        // SAFETY: every x86-64 has the counter, and the program may read it.
+        let ticks = unsafe { core::arch::x86_64::_rdtsc() };
+        if let Some(now) = header.clock[anchor].at(ticks) {
+            return now;
+        }
+    }
     let mut time = [0u64; 2];
     // SAFETY: two words for the answer.
     let _ = unsafe { call!(__NR_clock_gettime, raw::CLOCK_MONOTONIC, &raw mut time) };
@@ -152,6 +214,19 @@ pub fn cpu() -> u32 {
     // SAFETY: a word for the answer.
     let _ = unsafe { call!(__NR_getcpu, &raw mut cpu, 0, 0) };
     cpu
+}
+
+/// The seccomp mode of the calling thread.
+pub fn seccomp_mode() -> u64 {
+    // SAFETY: a question without memory.
+    unsafe { call!(__NR_prctl, linux_raw_sys::prctl::PR_GET_SECCOMP) }.unwrap_or(0)
+}
+
+/// Whether the process may do what only root may.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments.
+    let user = unsafe { call!(__NR_geteuid) };
+    user == Ok(0)
 }
 
 /// Sleeps for some ten microseconds.

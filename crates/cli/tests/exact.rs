@@ -214,3 +214,75 @@ fn stays_count_what_the_flat_tables_count() {
         }
     }
 }
+
+/// Output and status are those of the program alone.
+#[track_caller]
+fn same_as_native(source: &str, flags: &[&str], arguments: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), source, flags);
+    let native = Command::new(&program).args(arguments).output().unwrap();
+    let command: Vec<&str> = [program.to_str().unwrap()].iter().chain(arguments).copied().collect();
+    let recorded = record(directory.path(), &[], &command);
+    let said = String::from_utf8_lossy(&recorded.output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&recorded.output.stdout),
+        String::from_utf8_lossy(&native.stdout),
+        "{source} {arguments:?}: {said}"
+    );
+    assert_eq!(recorded.output.status, native.status, "{source} {arguments:?}: {said}");
+}
+
+#[test]
+fn signals_and_traps_of_all_kinds_come_as_they_should() {
+    same_as_native("traps.c", &["-O1"], &[]);
+    same_as_native("traps.c", &["-O1", "-static"], &[]);
+}
+
+#[test]
+fn filters_of_system_calls_judge_the_program_alone() {
+    for arguments in [&[][..], &["forbidden"], &["strict"]] {
+        same_as_native("seccomp.c", &["-O1"], arguments);
+    }
+}
+
+#[test]
+fn limits_of_address_space_are_the_programs() {
+    same_as_native("limits.c", &["-O1"], &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let recorded =
+        record(directory.path(), &[], &["/bin/sh", "-c", "ulimit -v 500000; ulimit -v; sh -c 'ulimit -v; echo on'"]);
+    assert_eq!(String::from_utf8_lossy(&recorded.output.stdout), "500000\n500000\non\n");
+}
+
+#[test]
+fn all_memory_can_be_locked() {
+    same_as_native("locked.c", &["-O1"], &[]);
+}
+
+#[test]
+fn calls_at_fixed_addresses_of_the_kernel_work() {
+    same_as_native("vsyscall.c", &["-O1", "-w"], &[]);
+}
+
+#[test]
+fn many_threads_and_many_execs_are_followed() {
+    same_as_native("many_threads.c", &["-O1", "-pthread"], &[]);
+    same_as_native("execs.c", &["-O1"], &["30"]);
+}
+
+#[test]
+fn alignment_checks_are_for_the_programs_own_accesses() {
+    same_as_native("alignment.c", &["-O1"], &[]);
+}
+
+#[test]
+fn a_deterministic_program_gives_the_same_counts_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = program(directory.path(), "kernel.S", FREESTANDING);
+    let facts = || {
+        let recorded = record(directory.path(), &["--stack"], &[kernel.to_str().unwrap()]);
+        let report = recorded.report();
+        (report["summary"]["classes"].clone(), report["summary"]["accesses"].clone(), report["lines"].clone())
+    };
+    assert_eq!(facts(), facts());
+}

@@ -28,6 +28,7 @@
 //! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 /// First word of the file: "numaexct", little endian.
@@ -102,6 +103,46 @@ pub struct SessionHeader {
     pub vdso_syscall: AtomicU64,
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
+    /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit into
+    /// less than all, so the kernel's is lifted and the agent keeps to this one.
+    pub address_space: [AtomicU64; 2],
+    /// Whether the kernel makes huge pages of anonymous memory: one of [`huge_pages`].
+    pub huge_pages: AtomicU32,
+    /// Which of `clock` is in force.
+    pub clock_in_force: AtomicU32,
+    /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
+    pub clock: [ClockAnchor; 2],
+}
+
+/// A moment on two clocks.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ClockAnchor {
+    /// The processor's time stamp counter.
+    pub ticks: AtomicU64,
+    /// `CLOCK_MONOTONIC`.
+    pub ns: AtomicU64,
+    /// Nanoseconds of a tick, times 2^32; 0: the counter is no clock here.
+    pub ns_per_tick: AtomicU64,
+}
+
+impl ClockAnchor {
+    /// The time at a reading of the counter.
+    pub fn at(&self, ticks: u64) -> Option<u64> {
+        let rate = self.ns_per_tick.load(Relaxed);
+        let since = u128::from(ticks.saturating_sub(self.ticks.load(Relaxed)));
+        (rate != 0).then(|| self.ns.load(Relaxed) + ((since * u128::from(rate)) >> 32) as u64)
+    }
+}
+
+/// Whether the kernel makes huge pages of anonymous memory.
+pub mod huge_pages {
+    /// Never.
+    pub const NEVER: u32 = 0;
+    /// Where the program advises it.
+    pub const ADVISED: u32 = 1;
+    /// Wherever it can.
+    pub const ALWAYS: u32 = 2;
 }
 
 /// What tests and measurements change.
@@ -155,6 +196,8 @@ pub mod end {
     pub const EXIT: u32 = 1;
     /// Another program took it over; a new extent if it is observed.
     pub const EXEC: u32 = 2;
+    /// Of a thread's extent: the thread goes on in a later one, bound to another place.
+    pub const REPLACED: u32 = 3;
 }
 
 /// Where pages and threads go on a virtual machine. Nodes are indices in the machine's list.
@@ -225,8 +268,13 @@ pub struct ProcessHeader {
     pub inherited_sites: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
+    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half is its class. Setting
+    /// that to 0 makes the agent ask for the page's home again.
+    pub shadow: AtomicU64,
     /// What each class means, from 1: see [`class_word`]; 0 while it is not in use.
     pub classes: [AtomicU32; MOST_CLASSES],
+    /// The program's limit of address space (soft, hard), in bytes, as it set it or inherited it.
+    pub address_space: [AtomicU64; 2],
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
 }
@@ -245,6 +293,8 @@ pub mod process {
     pub const PAGES: u64 = 1 << 38;
 }
 
+/// Address space that the tables of a program with some tens of threads take.
+pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 /// Most page numbers of a process: 512 GiB touched at 4 KiB.
 pub const MOST_PAGES: u32 = 1 << 27;
 /// Most sites of a process.
@@ -316,6 +366,16 @@ pub struct PageRecord {
     pub class: AtomicU32,
     /// The class in which the access of the first touch was counted.
     pub first_class: AtomicU32,
+    /// One of [`fault`].
+    pub fault: AtomicU32,
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`].
+    pub origin: AtomicU32,
+    /// The agent's: what is still to be found out; 0: `class` is final for now.
+    pub open: AtomicU32,
+    /// The agent's: accesses since then.
+    pub waited: AtomicU32,
+    /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
+    pub stack: AtomicU32,
 }
 
 /// How a page came into being.
@@ -328,6 +388,26 @@ pub mod touch {
     pub const UNSEEN: u32 = 2;
     /// It was moved here by `mremap`: toucher and home are those of before.
     pub const MOVED: u32 = 3;
+    /// A read of untouched memory: the shared zero page, nothing was placed.
+    pub const ZERO: u32 = 4;
+    /// Part of the huge page that another access placed.
+    pub const HUGE: u32 = 5;
+    /// The parent's, shared since the fork. No page of its own until it is written.
+    pub const INHERITED: u32 = 6;
+}
+
+/// What kind of access placed a page.
+pub mod fault {
+    /// None was seen.
+    pub const NONE: u32 = 0;
+    /// A write to fresh anonymous memory.
+    pub const ANONYMOUS: u32 = 1;
+    /// A write to a page that was shared until then.
+    pub const COPY_ON_WRITE: u32 = 2;
+    /// A page of a file or of shared memory.
+    pub const FILE: u32 = 3;
+    /// Set besides one of these: it may have placed a whole huge page.
+    pub const MAY_BE_HUGE: u32 = 1 << 8;
 }
 
 /// Accesses of one thread to one page.
@@ -340,8 +420,24 @@ pub struct PageCounts {
     pub writes: AtomicU64,
 }
 
+/// Where a thread of a real machine may run, at [`thread::PLACE`] of its extent, from the start of that extent on.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ThreadPlace {
+    /// 1 when the rest is filled.
+    pub known: AtomicU64,
+    /// The kernel's number of its memory policy (`MPOL_*`).
+    pub policy: AtomicU64,
+    /// The nodes of that policy, by the kernel's numbers below 64.
+    pub policy_nodes: AtomicU64,
+    /// Its CPUs, a bit each.
+    pub cpus: [AtomicU64; MOST_CPUS / 64],
+}
+
 /// Offsets in a thread's extent.
 pub mod thread {
+    /// The [`super::ThreadPlace`].
+    pub const PLACE: u64 = 1 << 38;
     /// Site counters: row `s` has one counter for each class.
     pub const SITES: u64 = 0;
     /// Bytes reserved for them.
@@ -382,6 +478,10 @@ pub mod log {
     pub const UNOBSERVED: u32 = 3;
     /// Something worth a line in the profile's notes; text.
     pub const NOTE: u32 = 4;
+    /// A page lives elsewhere now: its number, its class.
+    pub const REHOMED: u32 = 5;
+    /// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
+    pub const STACK: u32 = 6;
 }
 
 /// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned

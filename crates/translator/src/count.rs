@@ -144,6 +144,8 @@ pub struct Run {
     pub address: u64,
     /// How many.
     pub count: u64,
+    /// They have been executed already: those of a repeated string instruction.
+    pub done: bool,
 }
 
 /// The owner of the shadow table.
@@ -211,7 +213,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
     let sites = area.load(area::COUNT_SITES);
     let first = SiteId(sites as u32);
     let mut access = |site: SiteId, kind: Kind, address: u64, count: u64| {
-        let run = Run { site, kind, address, count };
+        let run = Run { site, kind, address, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
             add(area, config, &run, entry);
         }

@@ -20,7 +20,7 @@ pub fn examine(ours: i32, number: u32, arguments: [u64; 6]) -> Verdict {
                     return 0;
                 }
                 // SAFETY: the program's own call, with our descriptor left out.
-                unsafe { sys::syscall(raw::__NR_close_range, [from, to, third, 0, 0, 0]) }
+                unsafe { sys::for_program(raw::__NR_close_range, [from, to, third, 0, 0, 0]) }
             };
             let below = if from < ours { part(from, ours - 1) } else { 0 };
             let above = part(ours + 1, to);

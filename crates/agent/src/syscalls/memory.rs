@@ -1,8 +1,10 @@
 //! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with them.
 
+use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
-use crate::maps::{self, Mapping};
+use crate::maps::{self, Backing, Huge, Mapping};
+use crate::pages::is_virtual;
 use crate::runtime::{Code, Runtime};
 use crate::sys::{self, PAGE, raw};
 use core::ops::Range;
@@ -23,14 +25,60 @@ pub fn execute(runtime: &Runtime, number: u32, arguments: [u64; 6]) -> u64 {
     if replaces {
         drop_code(&mut code, range.clone());
     }
+    let more = match number {
+        raw::__NR_mmap if !replaces => bytes,
+        raw::__NR_mremap => arguments[2].saturating_sub(bytes),
+        raw::__NR_brk => address.saturating_sub(code.world.heap_end),
+        _ => 0,
+    };
+    if more > 0 && limits::exceeded(runtime, || code.world.maps.bytes(), more) {
+        return if number == raw::__NR_brk { code.world.heap_end } else { ENOMEM };
+    }
+    let mut arguments = arguments;
+    if number == raw::__NR_mmap && code.world.lock_new {
+        arguments[3] |= u64::from(raw::MAP_LOCKED);
+    }
     // SAFETY: the program's own call with the program's own arguments.
-    let result = unsafe { sys::syscall(number, arguments) };
+    let result = unsafe { sys::for_program(number, arguments) };
     if sys::check(result).is_ok() {
         follow(runtime, &mut code, number, arguments, range, result);
         code.world.forget_pages();
     }
     result
 }
+
+/// mlockall and munlockall: for the program's mappings only. The agent's tables are reservations.
+pub fn lock_all(runtime: &Runtime, number: u32, flags: u64) -> u64 {
+    let mut code = runtime.code.lock();
+    let flags = flags as u32;
+    if number == raw::__NR_mlockall && (flags == 0 || flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
+        return EINVAL;
+    }
+    code.world.lock_new = number == raw::__NR_mlockall && flags & MCL_FUTURE != 0;
+    if number == raw::__NR_mlockall && flags & MCL_CURRENT == 0 {
+        return 0;
+    }
+    let on_fault = u64::from(flags & MCL_ONFAULT != 0);
+    for mapping in code.world.maps.iter() {
+        let (at, bytes) = (mapping.start, mapping.end - mapping.start);
+        let result = match number {
+            // SAFETY: the program's own wish for the program's own mappings.
+            raw::__NR_mlockall => unsafe { sys::for_program(raw::__NR_mlock2, [at, bytes, on_fault, 0, 0, 0]) },
+            // SAFETY: as above.
+            _ => unsafe { sys::for_program(raw::__NR_munlock, [at, bytes, 0, 0, 0, 0]) },
+        };
+        // Mappings without access cannot be filled: mlockall locks them all the same.
+        if result != ENOMEM && sys::check(result).is_err() {
+            return result;
+        }
+    }
+    0
+}
+
+const MCL_CURRENT: u32 = 1;
+const MCL_FUTURE: u32 = 2;
+const MCL_ONFAULT: u32 = 4;
+const ENOMEM: u64 = (linux_raw_sys::errno::ENOMEM as i64).wrapping_neg() as u64;
 
 fn drop_code(code: &mut Code, range: Range<u64>) {
     if code.world.maps.any_executable(range.clone()) {
@@ -50,8 +98,14 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             if flags & raw::MAP_FIXED != 0 {
                 runtime.shadow.clear(memory, result..end);
             }
-            let shared = flags & raw::MAP_TYPE != raw::MAP_PRIVATE && flags & raw::MAP_ANONYMOUS == 0;
-            let mapping = Mapping { start: result, end, protection: third as u32, shared };
+            let anonymous = flags & raw::MAP_ANONYMOUS != 0;
+            let backing = match flags & raw::MAP_TYPE {
+                raw::MAP_PRIVATE if anonymous => Backing::Anonymous,
+                raw::MAP_PRIVATE => Backing::PrivateFile,
+                _ => Backing::Shared,
+            };
+            let shared = backing == Backing::Shared && !anonymous;
+            let mapping = Mapping { shared, backing, ..Mapping::anonymous(result, end, third as u32) };
             maps.insert(mapping);
             if flags & raw::MAP_ANONYMOUS == 0 {
                 log_file(runtime, &mapping, descriptor, offset);
@@ -86,7 +140,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             let (old, new) = (code.world.heap_end.next_multiple_of(PAGE), result.next_multiple_of(PAGE));
             if code.world.heap_end != 0 && new > old {
                 let protection = raw::PROT_READ | raw::PROT_WRITE;
-                maps.insert(Mapping { start: old, end: new, protection, shared: false });
+                maps.insert(Mapping::anonymous(old, new, protection));
                 memory.log(log::MAPPED, &[old, new, 0, u64::from(protection), 0], b"[heap]");
             } else if new < old {
                 gone(runtime, new..old);
@@ -94,12 +148,21 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             }
             code.world.heap_end = result;
         }
-        raw::__NR_madvise => {
-            const GIVES_UP: [u32; 4] = [raw::MADV_DONTNEED, raw::MADV_FREE, raw::MADV_REMOVE, MADV_DONTNEED_LOCKED];
-            if GIVES_UP.contains(&(third as u32)) {
-                runtime.shadow.clear(memory, range);
+        raw::__NR_madvise => match third as u32 {
+            raw::MADV_DONTNEED | raw::MADV_REMOVE | MADV_DONTNEED_LOCKED => runtime.shadow.clear(memory, range),
+            raw::MADV_FREE => runtime.shadow.doubt(memory, range, false),
+            raw::MADV_HUGEPAGE => maps.change(range, |mapping| mapping.huge = Huge::Wanted),
+            raw::MADV_NOHUGEPAGE => maps.change(range, |mapping| mapping.huge = Huge::Unwanted),
+            _ => {}
+        },
+        raw::__NR_mbind => {
+            let bound = !is_virtual() && third & MPOL_MODE == MPOL_BIND && is_one_node(fourth);
+            maps.change(range.clone(), |mapping| mapping.bound = bound);
+            if arguments[5] as u32 & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0 {
+                runtime.shadow.doubt(memory, range, true);
             }
         }
+        raw::__NR_move_pages | raw::__NR_migrate_pages => runtime.shadow.doubt(memory, 0..sys::USER_END, true),
         raw::__NR_shmat => {
             let text = maps::read();
             if let Some(line) = maps::parse(&text).find(|line| line.mapping.start == result) {
@@ -118,6 +181,16 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
 }
 
 const MADV_DONTNEED_LOCKED: u32 = 24;
+const MPOL_BIND: u64 = 2;
+/// The mode without its flags, of which relative nodes would have another meaning.
+const MPOL_MODE: u64 = !(1 << 15 | 1 << 13);
+const MPOL_MF_MOVE: u32 = 1 << 1;
+const MPOL_MF_MOVE_ALL: u32 = 1 << 2;
+
+/// Whether a mask of the program's names one node (below 64, as all machines that we know).
+fn is_one_node(mask: u64) -> bool {
+    crate::user::read::<u64>(mask).is_ok_and(u64::is_power_of_two)
+}
 
 fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.process().log(log::UNMAPPED, &[range.start, range.end], &[]);

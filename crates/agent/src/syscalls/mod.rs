@@ -4,12 +4,15 @@
 //! memory is executed here, so that the agent's picture of it changes with it; none of those block.
 
 mod descriptors;
+mod limits;
 mod memory;
+pub mod seccomp;
 pub mod tasks;
 
+use crate::placement;
 use crate::runtime::runtime;
 use crate::signals;
-use crate::sys::raw;
+use crate::sys::{self, raw};
 use crate::thread::Thread;
 
 /// What becomes of a system call.
@@ -30,6 +33,14 @@ pub fn arguments(thread: &Thread) -> [u64; 6] {
 
 const ENOSYS: u64 = (linux_raw_sys::errno::ENOSYS as i64).wrapping_neg() as u64;
 const EINVAL: u64 = (linux_raw_sys::errno::EINVAL as i64).wrapping_neg() as u64;
+const EFAULT: u64 = (linux_raw_sys::errno::EFAULT as i64).wrapping_neg() as u64;
+const MAP_SHADOW_STACK: u32 = 453;
+/// The `ARCH_SHSTK_*` calls: returns are jumps here.
+const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
+
+fn errno(number: i32) -> u64 {
+    i64::from(number).wrapping_neg() as u64
+}
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_GET_GS: u64 = 0x1004;
 
@@ -39,15 +50,39 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     let number = area.register(0) as u32;
     let arguments = arguments(thread);
     let [a, b, c, d, ..] = arguments;
+    if seccomp::forbids(thread.tid, number) {
+        signals::kill_process();
+    }
     match number {
         // Programs that register neither do without: the C library falls back to clone and to slower code.
-        raw::__NR_rseq | raw::__NR_clone3 => Verdict::Done(ENOSYS),
+        raw::__NR_rseq | raw::__NR_clone3 | MAP_SHADOW_STACK => Verdict::Done(ENOSYS),
         // GS is the agent's.
-        raw::__NR_arch_prctl if matches!(a, ARCH_SET_GS | ARCH_GET_GS) => Verdict::Done(EINVAL),
-        raw::__NR_rt_sigaction => Verdict::Done(signals::action(thread, a, b, c, d)),
-        raw::__NR_rt_sigprocmask => Verdict::Done(signals::mask(thread, a, b, c, d)),
+        raw::__NR_arch_prctl if matches!(a, ARCH_SET_GS | ARCH_GET_GS) || SHADOW_STACKS.contains(&a) => {
+            Verdict::Done(EINVAL)
+        }
+        raw::__NR_prctl => process_control(arguments),
+        raw::__NR_seccomp if matches!(a, 0 | 1) => Verdict::Done(match a {
+            0 => seccomp::restrict(),
+            _ => seccomp::install(c, |longer| {
+                // SAFETY: the program's own call with a filter of ours that ends with the program's.
+                unsafe { sys::for_program(number, [a, b, longer, 0, 0, 0]) }
+            }),
+        }),
+        raw::__NR_getrlimit if a == limits::ADDRESS_SPACE => Verdict::Done(limits::exchange(runtime(), 0, b)),
+        raw::__NR_setrlimit if a == limits::ADDRESS_SPACE => Verdict::Done(limits::exchange(runtime(), b, 0)),
+        raw::__NR_prlimit64 if b == limits::ADDRESS_SPACE && (a as u32 == 0 || a as u32 == sys::process_id()) => {
+            Verdict::Done(limits::exchange(runtime(), c, d))
+        }
+        raw::__NR_rt_sigaction => Verdict::Done(
+            seccomp::judged(number, [0, 0, 0, 8, 0, 0]).unwrap_or_else(|| signals::action(thread, a, b, c, d)),
+        ),
+        raw::__NR_rt_sigprocmask => Verdict::Done(
+            seccomp::judged(number, [0, 0, 0, 0, 0, 0]).unwrap_or_else(|| signals::mask(thread, a, b, c, d)),
+        ),
+        raw::__NR_rt_sigpending => Verdict::Done(signals::pending(thread, a, b)),
         raw::__NR_sigaltstack => Verdict::Done(signals::alternate_stack(thread, a, b)),
         raw::__NR_rt_sigreturn => signals::sigreturn(thread),
+        raw::__NR_mlockall | raw::__NR_munlockall => Verdict::Done(memory::lock_all(runtime(), number, a)),
         raw::__NR_mmap
         | raw::__NR_munmap
         | raw::__NR_mprotect
@@ -55,8 +90,16 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         | raw::__NR_mremap
         | raw::__NR_brk
         | raw::__NR_madvise
+        | raw::__NR_mbind
         | raw::__NR_shmat
         | raw::__NR_shmdt => Verdict::Done(memory::execute(runtime(), number, arguments)),
+        raw::__NR_sched_setaffinity | raw::__NR_set_mempolicy => Verdict::Done(bind(thread, number, arguments)),
+        // With nodes to go to, and for pages of this process.
+        raw::__NR_move_pages | raw::__NR_migrate_pages
+            if (a as u32 == 0 || a as u32 == sys::process_id()) && (number == raw::__NR_migrate_pages || d != 0) =>
+        {
+            Verdict::Done(memory::execute(runtime(), number, arguments))
+        }
         raw::__NR_clone => tasks::clone(thread, ip, next, arguments),
         raw::__NR_fork => tasks::clone(thread, ip, next, [u64::from(raw::SIGCHLD), 0, 0, 0, 0, 0]),
         raw::__NR_vfork => {
@@ -72,4 +115,59 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         }
         _ => Verdict::Execute,
     }
+}
+
+/// The program's prctl.
+fn process_control(arguments: [u64; 6]) -> Verdict {
+    use linux_raw_sys::prctl as names;
+    let [what, value, third, ..] = arguments;
+    match what as u32 {
+        names::PR_SET_SECCOMP if value == seccomp::STRICT => Verdict::Done(seccomp::restrict()),
+        names::PR_SET_SECCOMP if value == seccomp::FILTER => Verdict::Done(seccomp::install(third, |longer| {
+            // SAFETY: the program's own call with a filter of ours that ends with the program's.
+            unsafe { sys::for_program(raw::__NR_prctl, [what, value, longer, 0, 0, 0]) }
+        })),
+        names::PR_SET_TSC => {
+            sys::forget_clock();
+            Verdict::Execute
+        }
+        _ => Verdict::Execute,
+    }
+}
+
+/// The page of calls at fixed addresses that programs of another age use: the kernel executes them itself, there is nothing to
+/// translate. If `ip` is one of them, does it and returns where it returns to.
+pub fn vsyscall(thread: &mut Thread, ip: u64) -> Option<u64> {
+    let number = match ip.checked_sub(VSYSCALLS)? {
+        0 => raw::__NR_gettimeofday,
+        0x400 => raw::__NR_time,
+        0x800 => raw::__NR_getcpu,
+        _ => return None,
+    };
+    runtime().code.lock().world.maps.find(ip)?;
+    let area = thread.area;
+    let stack = area.register(4);
+    let after = crate::user::read::<u64>(stack).ok()?;
+    // SAFETY: the program's own call with the program's own arguments.
+    let result = unsafe { sys::for_program(number, arguments(thread)) };
+    area.set_register(0, result);
+    area.set_register(4, stack + 8);
+    Some(after)
+}
+
+const VSYSCALLS: u64 = 0xffff_ffff_ff60_0000;
+
+/// The program's sched_setaffinity and set_mempolicy.
+fn bind(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> u64 {
+    // SAFETY: the program's own call with the program's own arguments; it does not block.
+    let result = unsafe { sys::for_program(number, arguments) };
+    let target = if number == raw::__NR_sched_setaffinity { arguments[0] as u32 } else { 0 };
+    if sys::check(result).is_ok() {
+        match target {
+            0 => placement::changed(thread),
+            own if own == thread.tid => placement::changed(thread),
+            other => placement::notify(other),
+        }
+    }
+    result
 }

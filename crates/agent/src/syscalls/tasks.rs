@@ -3,11 +3,12 @@
 use super::Verdict;
 use crate::area::{Area, own};
 use crate::inject::{self, Plan};
+use crate::pages::Inherited;
 use crate::program::{self, Prospect};
 use crate::runtime::{self, runtime};
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
-use crate::{HEAP, boot, call, entry, signals};
+use crate::{HEAP, boot, call, entry, placement, signals};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicU32};
@@ -35,7 +36,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let no_memory = Verdict::Done(errno(linux_raw_sys::errno::EAGAIN));
     let process = runtime.process().extent;
     // The id follows when the thread knows it.
-    let Some(extent) = runtime.session.new_thread(process, 0) else { return no_memory };
+    let Some(extent) = runtime.session.new_thread(process) else { return no_memory };
     let reused = take_retired();
     let area = match reused {
         Some(area) => area.fill(&runtime.layout, &runtime.session, process, extent).map(|()| area),
@@ -74,7 +75,6 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
-        runtime.areas.lock().retain(|&known| known != area);
         sys::unmap(area.0, runtime.layout.bytes());
     }
     Verdict::Done(result)
@@ -99,8 +99,10 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     let thread = unsafe { Thread::of(area) };
     thread.tid = sys::thread_id();
     let entry = runtime().session.entry(thread.extent);
-    entry.id.store(thread.tid, Relaxed);
+    thread.node = placement::begin(&runtime().session, thread.extent);
     entry.start_ns.store(sys::now_ns(), Relaxed);
+    entry.id.store(thread.tid, Release);
+    runtime().threads.lock().push((thread.tid, area));
     let next = area.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
@@ -114,24 +116,26 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     // Whatever is half done in another thread must be done before the memory is copied.
     runtime.code.hold();
     runtime.retired.hold();
-    runtime.areas.hold();
+    runtime.threads.hold();
     runtime.shadow.hold();
+    // SAFETY: held above, by this thread.
+    let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
     HEAP.hold();
     let parent = runtime.process().extent;
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
     let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
-    let result = unsafe { sys::syscall(raw::__NR_clone, [flags, 0, parent_tid, child_tid, tls, 0]) };
+    let result = unsafe { sys::for_program(raw::__NR_clone, [flags, 0, parent_tid, child_tid, tls, 0]) };
     // SAFETY: held above, by this thread or by the one that this is a copy of.
     unsafe {
         HEAP.release();
         runtime.shadow.release();
-        runtime.areas.force_free();
+        runtime.threads.force_free();
         runtime.retired.force_free();
         runtime.code.force_free();
     }
     if result == 0 {
-        if let Err(Errno(error)) = become_child(thread, parent) {
+        if let Err(Errno(error)) = become_child(thread, parent, &shared) {
             runtime::give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
@@ -142,7 +146,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     Verdict::Done(result)
 }
 
-fn become_child(thread: &mut Thread, parent: exact::Extent) -> Result<(), Errno> {
+fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]) -> Result<(), Errno> {
     let runtime = runtime();
     signals::forget(thread);
     thread.tid = sys::thread_id();
@@ -154,13 +158,15 @@ fn become_child(thread: &mut Thread, parent: exact::Extent) -> Result<(), Errno>
     // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
     unsafe { runtime.set_process(memory) };
     runtime.code.lock().world.process = memory;
-    let extent = runtime.session.new_thread(process, thread.tid).ok_or(full)?;
+    let extent = runtime.session.new_thread(process).ok_or(full)?;
     thread.extent = extent;
-    thread.node = runtime.session.entry(extent).node.load(Relaxed);
+    thread.node = placement::begin(&runtime.session, extent);
+    runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
+    runtime.shadow.inherit(&memory, shared);
     // The parent's other threads do not exist here.
     runtime.retired.lock().clear();
-    runtime.areas.lock().retain(|&area| area == thread.area);
+    *runtime.threads.lock() = alloc::vec![(thread.tid, thread.area)];
     Ok(())
 }
 
@@ -173,6 +179,7 @@ fn note_end(thread: &Thread) {
 pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
     signals::block_all();
     note_end(thread);
+    runtime().threads.lock().retain(|(_, area)| *area != thread.area);
     if !thread.borrows {
         runtime().retired.lock().push((thread.tid, thread.area));
     }
@@ -182,6 +189,9 @@ pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
 /// The program's exit_group.
 pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
     signals::block_all();
+    if !thread.borrows {
+        reconcile(thread);
+    }
     note_end(thread);
     if !thread.borrows {
         let entry = runtime().session.entry(runtime().process().extent);
@@ -189,6 +199,13 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
         entry.end.store(end::EXIT | (status as u32 & 0xff) << 8, Release);
     }
     sys::exit_group(status as i32)
+}
+
+/// The process's memory is about to go: what is in it that nobody was seen to place.
+fn reconcile(thread: &Thread) {
+    let runtime = runtime();
+    let code = runtime.code.lock();
+    runtime.shadow.reconcile(runtime.process(), thread, &code.world.maps);
 }
 
 const STARTING: i32 = 0;
@@ -204,6 +221,8 @@ struct Errand {
     /// [`STARTING`], [`READY`], or a negative error number.
     state: AtomicI32,
     helper: AtomicU32,
+    /// 1: the helper has been named as the one that may watch.
+    may_watch: AtomicU32,
 }
 
 /// The program's execve or execveat.
@@ -252,11 +271,15 @@ pub fn execute(
         stack,
         state: AtomicI32::new(STARTING),
         helper: AtomicU32::new(0),
+        may_watch: AtomicU32::new(0),
     };
     if let Err(Errno(error)) = send_helper(&errand) {
         unobserved(thread, format_args!("it cannot be entered (error {error})"));
         sys::unmap(stack, 2 * HELPER_STACK);
         return Verdict::Execute;
+    }
+    if !thread.borrows {
+        reconcile(thread);
     }
     let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.extent));
     let now = sys::now_ns();
@@ -267,7 +290,7 @@ pub fn execute(
         process.end.store(end::EXEC, Release);
     }
     // SAFETY: the program's own call; it returns only when it failed.
-    let result = unsafe { sys::syscall(number, arguments) };
+    let result = unsafe { sys::for_program(number, arguments) };
     own_thread.end_ns.store(0, Relaxed);
     if !thread.borrows {
         process.end_ns.store(0, Relaxed);
@@ -281,10 +304,15 @@ pub fn execute(
 
 /// Says that what this process is about to execute will not be seen.
 fn unobserved(thread: &Thread, why: core::fmt::Arguments<'_>) {
+    note_unobserved(if thread.borrows { thread.tid } else { sys::process_id() }, why);
+    // From here on the kernel has to enforce what the agent did.
+    super::limits::hand_over(runtime());
+}
+
+fn note_unobserved(pid: u32, why: core::fmt::Arguments<'_>) {
     let mut line = sys::Line::new();
     let _ = core::fmt::Write::write_fmt(&mut line, why);
     runtime().session.header().unobserved.fetch_add(1, Relaxed);
-    let pid = if thread.borrows { thread.tid } else { sys::process_id() };
     runtime().process().log(log::UNOBSERVED, &[u64::from(pid)], line.text());
 }
 
@@ -299,6 +327,11 @@ fn send_helper(errand: &Errand) -> Result<(), Errno> {
         let mut status = 0u32;
         // SAFETY: a word for the status; the child is ours and has no exit signal.
         unsafe { call!(__NR_wait4, pid, &raw mut status, raw::__WALL, 0) }?;
+        // Where Yama is on guard, only who is named may watch. Elsewhere the call is refused, and not needed.
+        let helper = errand.helper.load(Acquire);
+        // SAFETY: a number.
+        let _ = unsafe { call!(__NR_prctl, linux_raw_sys::prctl::PR_SET_PTRACER, helper) };
+        errand.may_watch.store(1, Release);
         while errand.state.load(Acquire) == STARTING {
             sys::nap();
         }
@@ -321,7 +354,6 @@ unsafe extern "C" fn go_between(errand: u64) -> ! {
     let helper = unsafe { entry::spawn_helper(flags, errand.stack + HELPER_STACK, helper, at) };
     match sys::check(helper) {
         Ok(pid) => {
-            // Only who is said to be may watch, where Yama is on guard.
             errand.helper.store(pid as u32, Release);
         }
         Err(Errno(error)) => errand.state.store(-error, Release),
@@ -333,6 +365,9 @@ unsafe extern "C" fn helper(errand: u64) -> ! {
     // SAFETY: valid until the exec, which waits for `state`.
     let errand = unsafe { &*(errand as *const Errand) };
     let (tid, plan) = (errand.tid, errand.plan);
+    while errand.may_watch.load(Acquire) == 0 {
+        sys::nap();
+    }
     // The helper of an exec that failed just now may not be quite gone.
     const PATIENCE: u32 = 1000;
     let mut seized = inject::seize(tid);
@@ -347,13 +382,10 @@ unsafe extern "C" fn helper(errand: u64) -> ! {
         errand.state.store(-error, Release);
         sys::exit(1)
     }
-    let header = runtime().session.header();
     errand.state.store(READY, Release);
     match inject::enter_at_exec(tid, &plan) {
         Ok(()) | Err(inject::InjectError::Ended(_)) => {}
-        Err(_) => {
-            header.unobserved.fetch_add(1, Relaxed);
-        }
+        Err(error) => note_unobserved(tid as u32, format_args!("{error}")),
     }
     sys::exit(0)
 }

@@ -13,15 +13,19 @@ struct Run {
     _lab: Lab,
 }
 
+/// Both engines must say the same of pages.
+const ENGINES: [&str; 2] = ["sample", "exact"];
+
 #[track_caller]
-fn touch(kind: &str) -> Run {
-    touch_with(pages(), kind)
+fn touch(engine: &str, kind: &str) -> Run {
+    touch_with(engine, pages(), kind)
 }
 
 #[track_caller]
-fn touch_with(program: &Path, kind: &str) -> Run {
+fn touch_with(engine: &str, program: &Path, kind: &str) -> Run {
     let lab = Lab::new();
-    let (outcome, profile) = lab.record(&["--machine", "4x2"], &[program.to_str().unwrap(), kind, "700"]);
+    let options = ["--engine", engine, "--machine", "4x2"];
+    let (outcome, profile) = lab.record(&options, &[program.to_str().unwrap(), kind, "700"]);
     range(lab, profile, outcome.stdout.lines().last().unwrap())
 }
 
@@ -37,6 +41,11 @@ fn range(lab: Lab, profile: Profile, line: &str) -> Run {
     });
     let rows = rows.collect();
     Run { profile, rows, _lab: lab }
+}
+
+/// Every kind with every engine.
+fn every<'a>(kinds: &[&'a str]) -> Vec<(&'static str, &'a str)> {
+    ENGINES.into_iter().flat_map(|engine| kinds.iter().map(move |&kind| (engine, kind))).collect()
 }
 
 impl Run {
@@ -70,9 +79,9 @@ impl Run {
 #[test]
 fn written_pages_are_placed_by_the_line_and_thread_that_wrote_them() {
     need_recording!();
-    for kind in ["write", "thread"] {
-        let run = touch(kind);
-        assert_eq!(run.placed(), 700, "{kind}: {:?}", run.rows);
+    for (engine, kind) in every(&["write", "thread"]) {
+        let run = touch(engine, kind);
+        assert_eq!(run.placed(), 700, "{engine}, {kind}: {:?}", run.rows);
         assert_eq!(
             run.sum(|row| row.fault == Fault::Anonymous && row.placed == Placed::Pinned && row.page_size == 4096),
             700
@@ -88,40 +97,45 @@ fn written_pages_are_placed_by_the_line_and_thread_that_wrote_them() {
 #[test]
 fn reading_untouched_memory_places_nothing_until_it_is_written() {
     need_recording!();
-    assert_eq!(touch("read").placed(), 0);
-    let run = touch("read-write");
-    assert_eq!(run.placed(), 700, "{:?}", run.rows);
-    run.by_the_writing_line();
+    for engine in ENGINES {
+        assert_eq!(touch(engine, "read").placed(), 0, "{engine}");
+        let run = touch(engine, "read-write");
+        assert_eq!(run.placed(), 700, "{engine}: {:?}", run.rows);
+        run.by_the_writing_line();
+    }
 }
 
 #[test]
 fn pages_that_the_kernel_filled_are_placed_unseen() {
     need_recording!();
-    for kind in ["populate", "read-call"] {
-        let run = touch(kind);
-        assert_eq!((run.placed(), run.sum(|row| row.placed == Placed::Unseen)), (700, 700), "{kind}: {:?}", run.rows);
+    for (engine, kind) in every(&["populate", "read-call"]) {
+        let run = touch(engine, kind);
+        let unseen = run.sum(|row| row.placed == Placed::Unseen);
+        assert_eq!((run.placed(), unseen), (700, 700), "{engine}, {kind}: {:?}", run.rows);
     }
 }
 
 #[test]
 fn a_forked_childs_copies_are_the_childs() {
     need_recording!();
-    let run = touch("fork");
-    let processes = run.profile.rows::<Process>().unwrap();
-    assert_eq!(processes.len(), 2);
-    let of = |process: &Process, fault| run.sum(|row| row.process == process.process && row.fault == fault);
-    assert_eq!(of(&processes[0], Fault::Anonymous), 700, "{:?}", run.rows);
-    assert_eq!(of(&processes[1], Fault::CopyOnWrite), 700, "{:?}", run.rows);
-    assert_eq!(run.placed(), 1400);
-    run.by_the_writing_line();
+    for engine in ENGINES {
+        let run = touch(engine, "fork");
+        let processes = run.profile.rows::<Process>().unwrap();
+        assert_eq!(processes.len(), 2);
+        let of = |process: &Process, fault| run.sum(|row| row.process == process.process && row.fault == fault);
+        assert_eq!(of(&processes[0], Fault::Anonymous), 700, "{engine}: {:?}", run.rows);
+        assert_eq!(of(&processes[1], Fault::CopyOnWrite), 700, "{engine}: {:?}", run.rows);
+        assert_eq!(run.placed(), 1400, "{engine}");
+        run.by_the_writing_line();
+    }
 }
 
 #[test]
 fn pages_given_back_are_placed_again() {
     need_recording!();
-    for kind in ["dontneed", "remap"] {
-        let run = touch(kind);
-        assert_eq!(run.placed(), 1400, "{kind}: {:?}", run.rows);
+    for (engine, kind) in every(&["dontneed", "remap"]) {
+        let run = touch(engine, kind);
+        assert_eq!(run.placed(), 1400, "{engine}, {kind}: {:?}", run.rows);
         run.by_the_writing_line();
     }
 }
@@ -130,18 +144,21 @@ fn pages_given_back_are_placed_again() {
 fn a_static_programs_pages_are_counted_all_the_same() {
     need_recording!();
     for (kind, count) in [("write", 700), ("read-write", 700), ("dontneed", 1400), ("remap", 1400)] {
-        let run = touch_with(pages_static(), kind);
-        assert_eq!(run.placed(), count, "{kind}: {:?}", run.rows);
-        run.by_the_writing_line();
+        for engine in ENGINES {
+            let run = touch_with(engine, pages_static(), kind);
+            assert_eq!(run.placed(), count, "{engine}, {kind}: {:?}", run.rows);
+            run.by_the_writing_line();
+        }
     }
 }
 
 #[test]
 fn moved_pages_keep_who_placed_them() {
     need_recording!();
-    for kind in ["move", "grow"] {
-        let run = touch(kind);
-        assert_eq!((run.placed(), run.sum(|row| row.fault == Fault::None)), (700, 700), "{kind}: {:?}", run.rows);
+    for (engine, kind) in every(&["move", "grow"]) {
+        let run = touch(engine, kind);
+        let moved = run.sum(|row| row.fault == Fault::None);
+        assert_eq!((run.placed(), moved), (700, 700), "{engine}, {kind}: {:?}", run.rows);
         run.by_the_writing_line();
         let rows = run.profile.rows::<PlacedPages>().unwrap();
         let first = rows.iter().filter(|row| row.site == run.rows[0].site && row.fault == Fault::Anonymous);
@@ -153,7 +170,7 @@ fn moved_pages_keep_who_placed_them() {
 fn pages_placed_while_others_are_looked_up_are_counted_once() {
     need_recording!();
     let lab = Lab::new();
-    let mut command = lab.recorder(&["--machine", "4x2"]);
+    let mut command = lab.recorder(&["--engine", "sample", "--machine", "4x2"]);
     command.arg(pages()).args(["steady", "2000000"]);
     let mut served = serve(command);
     until("there is a checkpoint", || lab.partial().join("meta.parquet").exists());
@@ -173,12 +190,15 @@ fn a_huge_page_is_placed_once() {
         eprintln!("skipped: no transparent huge pages");
         return;
     }
-    let run = touch("huge");
-    if run.sum(|row| row.page_size == 4096) == 1 {
-        eprintln!("skipped: the kernel had no huge page left");
-        return;
+    for (engine, kind) in every(&["huge", "huge-parts"]) {
+        let run = touch(engine, kind);
+        if run.sum(|row| row.page_size == 4096) == 1 {
+            eprintln!("skipped: the kernel had no huge page left");
+            return;
+        }
+        let huge = run.sum(|row| row.page_size == 2 << 20);
+        assert_eq!((run.placed(), huge), (512, 512), "{engine}, {kind}: {:?}", run.rows);
+        assert_eq!(run.rows.len(), 1, "{engine}, {kind}");
+        run.by_the_writing_line();
     }
-    assert_eq!((run.placed(), run.sum(|row| row.page_size == 2 << 20)), (512, 512), "{:?}", run.rows);
-    assert_eq!(run.rows.len(), 1);
-    run.by_the_writing_line();
 }

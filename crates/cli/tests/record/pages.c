@@ -113,11 +113,11 @@ int main(int arguments, char **argument) {
             usleep(30);
         }
         count = (next - memory) / PAGE;
-    } else if (!strcmp(kind, "huge")) {
+    } else if (!strcmp(kind, "huge") || !strcmp(kind, "huge-parts")) { /* one page of the 512, or all */
         char *block = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory = (char *)(((long)block + (2 << 20) - 1) & ~((2L << 20) - 1));
         madvise((void *)memory, 4 << 20, MADV_HUGEPAGE);
-        count = 1;
+        count = strcmp(kind, "huge") ? 512 : 1;
         writing(memory);
         count = 512;
     } else {

@@ -5,11 +5,10 @@
 //! of its parent below the numbers that it inherited.
 
 use super::file::{SessionFile, Shared};
+use super::pages::{self, KnownPage};
 use super::totals::{Lookup, Row, Stay, Totals};
-use crate::sample::session::{CountedSite, PlacedPage, Session, command_line};
-use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LogHeader, PageRecord, ProcessHeader, SiteRecord, end, kind, log, site, touch,
-};
+use crate::sample::session::{BegunThread, CountedSite, Session, command_line};
+use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, SiteRecord, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
@@ -29,26 +28,31 @@ pub struct Drain {
 }
 
 /// A process: one program image.
-struct Process {
-    pid: i32,
+pub(super) struct Process {
+    pub(super) pid: i32,
     id: ProcessId,
     parent: Option<Extent>,
-    header: Shared,
+    pub(super) header: Shared,
     inherited_sites: u32,
-    inherited_pages: u32,
+    pub(super) inherited_pages: u32,
     /// Sites seen so far, from the first of its own.
     sites: Vec<Row>,
     /// Stays by their numbers.
     stays: FxHashMap<u32, Stay>,
-    /// Pages seen so far, from the first of its own: number, and whether its end has been seen.
-    pages: Vec<(Page, bool)>,
+    /// Pages seen so far, from the first of its own.
+    pub(super) pages: Vec<KnownPage>,
+    /// Call stacks in its log that have been unwound.
+    pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     log_read: u64,
+    /// Its last instruction has been executed.
+    pub(super) last: bool,
     ended: bool,
 }
 
-struct Thread {
+pub(super) struct Thread {
     process: Extent,
-    id: ThreadId,
+    pub(super) id: ThreadId,
+    index: u32,
     tid: i32,
     node: Option<u8>,
     sites: FxHashMap<u64, u64>,
@@ -64,6 +68,12 @@ impl Drain {
     pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         self.find_new(file, session)?;
+        // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
+        let ends: Vec<u64> = {
+            let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
+            let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
+            self.threads.iter().map(|&(extent, _)| end(extent)).collect()
+        };
         let extents: Vec<Extent> = {
             let mut all: Vec<_> = self.processes.keys().copied().collect();
             all.sort_unstable();
@@ -73,8 +83,8 @@ impl Drain {
             self.read_process(file, session, extent, u64::MAX)?;
         }
         let bin = session.bin_of(now);
-        for number in 0..self.threads.len() {
-            self.read_thread(file, session, number, bin)?;
+        for (number, &end) in ends.iter().enumerate() {
+            self.read_thread(file, session, number, bin, end)?;
         }
         for &extent in &extents {
             self.end_process(file, session, extent);
@@ -92,7 +102,7 @@ impl Drain {
                 kind::PROCESS => self.process_begins(file, session, extent, entry)?,
                 // A thread gets its id when it runs.
                 kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
-                    self.thread_begins(session, extent, entry);
+                    self.thread_begins(file, session, extent, entry);
                 }
                 _ => return Ok(()),
             }
@@ -152,14 +162,16 @@ impl Drain {
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
                 pages: Vec::new(),
+                stacks: FxHashMap::default(),
                 log_read: 0,
+                last: false,
                 ended: false,
             },
         );
         Ok(())
     }
 
-    fn thread_begins(&mut self, session: &mut Session, extent: Extent, entry: &DirectoryEntry) {
+    fn thread_begins(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, entry: &DirectoryEntry) {
         let process = Extent(entry.parent.load(Relaxed));
         let tid = entry.id.load(Relaxed) as i32;
         let Some((pid, id)) = self.processes.get(&process).map(|process| (process.pid, process.id)) else { return };
@@ -168,10 +180,12 @@ impl Drain {
             return;
         }
         let time_ns = session.advance(entry.start_ns.load(Relaxed));
-        let node = u8::try_from(entry.node.load(Relaxed)).ok();
-        let id = session.thread_begins(id, pid, tid, node, time_ns);
-        let thread =
-            Thread { process, id, tid, node, sites: FxHashMap::default(), pages: FxHashMap::default(), ended: false };
+        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
+        let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
+        let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
+        let begun = BegunThread { process: id, pid, tid, node, place, goes_on };
+        let id = session.thread_begins(&begun, time_ns);
+        let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
         self.threads.push((extent, thread));
     }
 
@@ -229,6 +243,16 @@ impl Drain {
         Ok(())
     }
 
+    /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well, when
+    /// they are used again.
+    pub fn reread_homes(&self, session: &mut Session) {
+        for (pid, moved) in session.reread_homes() {
+            if let Some(process) = self.processes.values().find(|process| process.pid == pid && !process.ended) {
+                pages::doubt(process, &moved);
+            }
+        }
+    }
+
     fn understand(&mut self, session: &mut Session, process: &Process, what: u32, words: &[u64]) {
         let text = |from: usize| {
             let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -240,6 +264,7 @@ impl Drain {
                 session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
             }
             (log::UNMAPPED, &[start, end, ..]) => session.range_unmapped(process.pid, start..end),
+            (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
                 self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
@@ -249,66 +274,31 @@ impl Drain {
     }
 
     fn read_pages(
-        &mut self,
+        &self,
         file: &SessionFile,
         session: &mut Session,
         extent: Extent,
         process: &mut Process,
     ) -> io::Result<()> {
-        let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-        let own = process.inherited_pages.max(1);
-        let given = header.pages.load(Acquire).min(exact::MOST_PAGES);
-        if given <= own {
-            return Ok(());
+        pages::read(self, file, session, extent, process)
+    }
+
+    /// The thread of an extent.
+    pub(super) fn thread(&self, extent: Extent) -> Option<&Thread> {
+        let at = self.threads.binary_search_by_key(&extent, |(extent, _)| *extent).ok()?;
+        Some(&self.threads[at].1)
+    }
+
+    /// What is known of a page of a process, its own or inherited.
+    pub(super) fn known_page<'a>(&'a self, process: &'a Process, number: u32) -> Option<&'a KnownPage> {
+        match number.checked_sub(process.inherited_pages.max(1)) {
+            Some(own) => process.pages.get(own as usize),
+            None => self.known_page(self.processes.get(&process.parent?)?, number),
         }
-        let size = size_of::<PageRecord>();
-        let offset = (u64::from(own) * size as u64) & !4095;
-        let skipped = (u64::from(own) * size as u64 - offset) as usize;
-        let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
-        let records = map.words::<PageRecord>(skipped, (given - own) as usize);
-        // Ends come first: a page that came again has a number above.
-        for (record, known) in records.iter().zip(&mut process.pages) {
-            let end = record.end_ns.load(Relaxed);
-            if end != 0 && !known.1 {
-                known.1 = true;
-                let page = known.0;
-                let time_ns = session.advance(end);
-                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
-            }
-        }
-        for record in &records[process.pages.len()..] {
-            let how = record.how.load(Acquire);
-            if how == touch::NONE {
-                break;
-            }
-            let page = Page(record.page.load(Relaxed));
-            let class = record.class.load(Relaxed) as usize;
-            let (home, pinned) = header
-                .classes
-                .get(class)
-                .and_then(|class| exact::class_meaning(class.load(Relaxed)))
-                .unwrap_or((None, false));
-            let toucher = (how == touch::FIRST)
-                .then(|| {
-                    let thread = Extent(record.thread.load(Relaxed));
-                    let thread = self.threads.iter().find(|(extent, _)| *extent == thread)?.1.id;
-                    Some((thread, self.site(process, record.site.load(Relaxed))?.0))
-                })
-                .flatten();
-            let time_ns = session.advance(record.begin_ns.load(Relaxed));
-            session.page_placed(process.pid, &PlacedPage { page, time_ns, toucher, home, pinned });
-            let end = record.end_ns.load(Relaxed);
-            process.pages.push((page, end != 0));
-            if end != 0 {
-                let time_ns = session.advance(end);
-                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
-            }
-        }
-        Ok(())
     }
 
     /// A site of a process, its own or inherited.
-    fn site(&self, process: &Process, number: u32) -> Option<(SiteId, u32)> {
+    pub(super) fn site(&self, process: &Process, number: u32) -> Option<(SiteId, u32)> {
         match self.row(process, number)? {
             Row::Site(site, flags) => Some((site, flags)),
             Row::Several(_) => None,
@@ -330,33 +320,40 @@ impl Drain {
     }
 
     fn page(&self, process: &Process, number: u32) -> Option<Page> {
-        match number.checked_sub(process.inherited_pages.max(1)) {
-            Some(own) => process.pages.get(own as usize).map(|page| page.0),
-            None => self.page(self.processes.get(&process.parent?)?, number),
-        }
+        self.known_page(process, number).map(|known| known.page)
     }
 
-    fn read_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, bin: Bin) -> io::Result<()> {
+    fn read_thread(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        number: usize,
+        bin: Bin,
+        ended: u64,
+    ) -> io::Result<()> {
         let (extent, thread) = &self.threads[number];
         let extent = *extent;
         if thread.ended {
             return Ok(());
         }
-        let ended = file.directory().nth(extent.0 as usize).map_or(0, |(_, entry)| entry.end_ns.load(Acquire));
         self.count_thread(file, session, number, bin, ended != 0)?;
         let (_, thread) = &mut self.threads[number];
         if ended != 0 {
             thread.ended = true;
-            let tid = thread.tid;
+            let (tid, id) = (thread.tid, thread.id);
             (thread.sites, thread.pages) = Default::default();
             let time_ns = session.advance(ended);
-            // After an exec the thread goes on.
+            let replaced = file.directory().nth(extent.0 as usize).map(|(_, entry)| entry.end.load(Relaxed));
+            // After an exec the thread goes on, and so it does in another place.
+            if replaced == Some(end::REPLACED) {
+                return Ok(());
+            }
             if self
                 .processes
                 .get(&self.threads[number].1.process)
                 .is_none_or(|process| !execed(file, process, self.threads[number].1.process))
             {
-                session.thread_ends(tid, time_ns);
+                session.thread_ends(tid, id, time_ns);
             }
         }
         Ok(())
@@ -426,6 +423,9 @@ impl Drain {
 
     /// Takes in the last of a process whose program was replaced.
     fn finish(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        if let Some(process) = self.processes.get_mut(&extent) {
+            process.last = true;
+        }
         self.read_process(file, session, extent, u64::MAX)?;
         let now = session.now_ns();
         let bin = session.bin_of(now);
@@ -531,6 +531,7 @@ impl Thread {
         Thread {
             process: Extent::NONE,
             id: ThreadId(0),
+            index: u32::MAX,
             tid: 0,
             node: None,
             sites: FxHashMap::default(),

@@ -1,5 +1,6 @@
 //! Starting a command with the agent in it, and recording until it ends.
 
+use super::clock::Clock;
 use super::drain::Drain;
 use super::file::{Orders, SessionFile};
 use super::image::image;
@@ -27,6 +28,8 @@ const LOOK_SHARE: u32 = 20;
 const NAP: Duration = Duration::from_millis(2);
 /// The profile on disk is brought up to date this often at most.
 const CHECKPOINT: Duration = Duration::from_secs(2);
+/// A piece of every process's pages is looked at for migrations this often.
+const REREAD: Duration = Duration::from_millis(500);
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
@@ -73,15 +76,17 @@ pub fn record(
     };
     inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
     let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    lift_limit(&file, waiting.pid()).map_err(given_up)?;
     signals::catch();
+    let clock = Clock::start(file.header());
     let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, &plan));
     let (child, entered) = released.map_err(|error| given_up(error.into()))?;
     if let Err(error) = entered {
         return Err(given_up(cannot_enter(error)));
     }
-    let mut recorder = Recorder { file, session, drain: Drain::default(), meta: options.meta.clone() };
+    let mut recorder = Recorder { file, clock, session, drain: Drain::default(), meta: options.meta.clone() };
     let status = recorder.watch(&child, progress);
-    recorder.finish(&child, status, partial)
+    recorder.finish(&child, status, partial, progress)
 }
 
 fn cannot_enter(error: InjectError) -> RecordError {
@@ -98,8 +103,37 @@ fn check_observable(path: &Path) -> Result<(), RecordError> {
     }
 }
 
+/// The agent's tables need much address space, though little memory: a limit (`ulimit -v`) is lifted for the kernel and kept by
+/// the agent.
+fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
+    const WHAT: libc::__rlimit_resource_t = libc::RLIMIT_AS;
+    let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of our own for the answer.
+    if unsafe { libc::prlimit(pid, WHAT, std::ptr::null(), &raw mut given) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let limit = &file.header().address_space;
+    limit[0].store(given.rlim_cur, Relaxed);
+    limit[1].store(given.rlim_max, Relaxed);
+    if given.rlim_cur == libc::RLIM_INFINITY {
+        return Ok(());
+    }
+    let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a structure of our own.
+    if unsafe { libc::prlimit(pid, WHAT, &raw const none, std::ptr::null_mut()) } == 0 {
+        return Ok(());
+    }
+    Err(RecordError::Unobservable(format!(
+        "its address space is limited to {} MiB (ulimit -v), and the tables of the exact engine need {} GiB of it, though little \
+         memory; raise the hard limit",
+        given.rlim_cur >> 20,
+        exact::ADDRESS_SPACE_NEEDED >> 30,
+    )))
+}
+
 struct Recorder {
     file: SessionFile,
+    clock: Option<Clock>,
     session: Session,
     drain: Drain,
     meta: Meta,
@@ -110,6 +144,7 @@ impl Recorder {
     fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
         let mut last_look = Instant::now();
         let mut last_checkpoint = Instant::now();
+        let mut last_reread = Instant::now();
         let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
@@ -120,12 +155,19 @@ impl Recorder {
             std::thread::sleep(NAP);
             if last_look.elapsed() > FASTEST_LOOK.max(look_cost * LOOK_SHARE) {
                 let begun = Instant::now();
+                if let Some(clock) = &self.clock {
+                    clock.set(self.file.header());
+                }
                 if let Err(error) = self.drain.look(&self.file, &mut self.session) {
                     progress(Progress::Limited(&format!(
                         "the counters could not be read ({error}); they will be again"
                     )));
                 }
                 (look_cost, last_look) = (begun.elapsed(), Instant::now());
+            }
+            if last_reread.elapsed() > REREAD {
+                self.drain.reread_homes(&mut self.session);
+                last_reread = Instant::now();
             }
             if last_checkpoint.elapsed() > CHECKPOINT.max(checkpoint_cost * LOOK_SHARE) {
                 let begun = Instant::now();
@@ -142,11 +184,20 @@ impl Recorder {
         }
     }
 
-    fn finish(mut self, child: &Child, status: Option<ExitStatus>, partial: PathBuf) -> Result<Outcome, RecordError> {
+    fn finish(
+        mut self,
+        child: &Child,
+        status: Option<ExitStatus>,
+        partial: PathBuf,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
         self.drain.note(&self.file, &mut self.meta);
+        for what in &self.meta.unobserved {
+            progress(Progress::Limited(&format!("not observed: {what}")));
+        }
         self.meta.notes.extend(self.drain.failures());
         let left = self.session.live_pids().len();
         if left > 0 {

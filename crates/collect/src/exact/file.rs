@@ -3,7 +3,7 @@
 use super::image::Image;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader};
-use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
+use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -93,6 +93,36 @@ of_atomics!(
     std::sync::atomic::AtomicU64,
 );
 
+/// Where a thread may run.
+pub struct ThreadPlace {
+    /// The kernel's number of its memory policy.
+    pub policy: u64,
+    /// The nodes of that policy, a bit each.
+    pub nodes: u64,
+    /// Its CPUs, a bit each.
+    pub cpus: Vec<u64>,
+}
+
+impl ThreadPlace {
+    /// Its CPUs.
+    pub fn cpus(&self) -> CpuSet {
+        set_of(&self.cpus)
+    }
+
+    /// Its memory policy in the kernel's words.
+    pub fn policy(&self) -> String {
+        const WORDS: [&str; 7] =
+            ["default", "prefer", "bind", "interleave", "local", "prefer (many)", "weighted interleave"];
+        let word = WORDS.get(self.policy as usize).copied().unwrap_or("unknown");
+        if self.nodes == 0 { word.to_owned() } else { format!("{word}:{}", set_of(&[self.nodes])) }
+    }
+}
+
+fn set_of(words: &[u64]) -> CpuSet {
+    let bits = |&word: &u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
+    (0..).zip(words).flat_map(|(index, word)| bits(word).map(move |bit| index * 64 + bit)).collect()
+}
+
 impl SessionFile {
     /// Makes the file, with the agent in it.
     ///
@@ -122,6 +152,7 @@ impl SessionFile {
         header.image_entry.store(image.entry, Relaxed);
         header.collector_pid.store(std::process::id(), Relaxed);
         header.vdso_syscall.store(vdso_syscall().map_or(0, |offset| offset + 1), Relaxed);
+        header.huge_pages.store(huge_pages(), Relaxed);
         header.version.store(exact::VERSION, Relaxed);
         header.magic.store(exact::MAGIC, Release);
         Ok(session)
@@ -181,6 +212,15 @@ impl SessionFile {
         Shared::map(&self.file, extent.offset() + offset, bytes)
     }
 
+    /// Where a thread of a real machine may run, as its agent noted it.
+    pub fn thread_place(&self, extent: Extent) -> Option<ThreadPlace> {
+        let mut bytes = [0u8; size_of::<exact::ThreadPlace>()];
+        self.file.read_exact_at(&mut bytes, extent.offset() + exact::thread::PLACE).ok()?;
+        let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        let (known, policy, nodes) = (words.next()?, words.next()?, words.next()?);
+        (known == 1).then(|| ThreadPlace { policy, nodes, cpus: words.collect() })
+    }
+
     /// The parts of `offset..offset + bytes` of an extent that have ever been written, as offsets in the extent.
     pub fn written(&self, extent: Extent, offset: u64, bytes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
         let base = extent.offset();
@@ -226,6 +266,15 @@ fn debug_bits() -> u32 {
         Ok("stays") => exact::debug::STAYS,
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,
+    }
+}
+
+fn huge_pages() -> u32 {
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    match setting.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen) {
+        Some("always") => exact::huge_pages::ALWAYS,
+        Some("madvise") => exact::huge_pages::ADVISED,
+        _ => exact::huge_pages::NEVER,
     }
 }
 

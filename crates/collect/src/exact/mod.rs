@@ -4,13 +4,17 @@
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
 //!   totals   what a thread has counted
+//!   pages    what the records say of pages
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   image    the agent, laid out for memory
+//!   clock    the agents' clock
 //! ```
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
+mod clock;
 mod drain;
 pub mod engine;
 mod file;
 mod image;
+mod pages;
 mod totals;

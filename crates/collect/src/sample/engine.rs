@@ -367,7 +367,7 @@ impl Recorder {
         self.session.observe_placements(reread_due, monotonic_ns(), &mut self.later);
         if reread_due {
             self.last_reread = Instant::now();
-            self.session.reread_homes();
+            let _ = self.session.reread_homes();
         }
         // Checkpoints may cost a twentieth of the time.
         let interval = (self.checkpoint_cost * 20).max(Duration::from_secs(2));

@@ -233,7 +233,7 @@ impl Machine {
         let sites = self.world.sites.clone();
         let run = |site: SiteId, count| {
             let known = sites[site.0 as usize];
-            Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count })
+            Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count, done: false })
         };
         let area = self.area.pointer();
         for site in counted {

@@ -1,11 +1,14 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
 use super::pages::Touch;
+pub use super::pages::TouchId;
+use super::process::Caller;
+use super::threads::Bound;
 use super::{LiveProcess, Session};
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Class, Fault};
-use numalens_topology::NodeId;
+use numalens_topology::{CpuSet, NodeId};
 use std::path::Path;
 
 /// Counts of one thread at one site, for pages of one class.
@@ -30,12 +33,40 @@ pub struct CountedSite {
 pub struct PlacedPage {
     pub page: Page,
     pub time_ns: u64,
-    /// Who touched it first; none: nobody was seen to.
-    pub toucher: Option<(ThreadId, SiteId)>,
+    /// How.
+    pub by: PlacedBy,
     /// Index of its home.
     pub home: Option<u8>,
+    /// The home is what the policy says: nobody could be asked any more.
+    pub inferred: bool,
     /// It counts as placed by a pinned thread.
     pub pinned: bool,
+}
+
+/// How a page came into being.
+#[derive(Clone, Copy, Debug)]
+pub enum PlacedBy {
+    /// An access, from a call stack; it may have placed a whole huge page.
+    Access { thread: ThreadId, site: SiteId, stack: Option<StackId>, fault: Fault, may_be_huge: bool },
+    /// Nobody was seen to.
+    Unseen,
+    /// It was moved here from another address.
+    Moved(Option<TouchId>),
+    /// It is part of the huge page that another access placed.
+    Part(TouchId),
+}
+
+/// A thread that has begun, or goes on in another place.
+pub struct BegunThread {
+    pub process: ProcessId,
+    pub pid: i32,
+    pub tid: i32,
+    /// Index of the node that it is bound to.
+    pub node: Option<u8>,
+    /// On a real machine: its CPUs, and its memory policy in the kernel's words.
+    pub place: Option<(CpuSet, String)>,
+    /// It may be one that is known.
+    pub goes_on: bool,
 }
 
 impl Session {
@@ -44,6 +75,16 @@ impl Session {
         let time_ns = self.since_start(time);
         self.now_ns = self.now_ns.max(time_ns);
         time_ns
+    }
+
+    /// Whether pages and threads are where a virtual machine has them.
+    pub fn is_virtual(&self) -> bool {
+        self.options.machine.is_virtual
+    }
+
+    /// The index of a node of the machine.
+    pub fn node_index(&self, node: NodeId) -> Option<u8> {
+        self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok())
     }
 
     /// The bin of a time since the start.
@@ -81,33 +122,32 @@ impl Session {
         }
     }
 
-    /// A thread begins on `node` (index) of a virtual machine, or where the kernel lets it run; the thread that goes on after
-    /// an exec is the one it was.
-    pub fn thread_begins(
-        &mut self,
-        process: ProcessId,
-        pid: i32,
-        tid: i32,
-        node: Option<u8>,
-        time_ns: u64,
-    ) -> ThreadId {
-        if let Some(thread) = self.threads.get(tid as u32).filter(|thread| thread.process == process) {
-            return thread.id;
-        }
-        let name = super::comm(pid, tid);
+    /// A thread begins on `node` (index), and on a real machine at `place`. One that goes on, after an exec or bound to another
+    /// place, is the one it was.
+    pub fn thread_begins(&mut self, begun: &BegunThread, time_ns: u64) -> ThreadId {
+        let &BegunThread { process, pid, tid, node, ref place, goes_on } = begun;
         let machine = &self.options.machine;
-        let (bound, cause) = if machine.is_virtual {
-            let node = node.and_then(|node| machine.nodes.get(usize::from(node)));
-            (self.virtual_bound(node.map(|node| node.id)), "virtual machine")
-        } else {
-            (self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()), "start")
+        let node = node.and_then(|node| machine.nodes.get(usize::from(node))).map(|node| node.id);
+        let bound = match place {
+            _ if machine.is_virtual => self.virtual_bound(node),
+            Some((cpus, policy)) => Bound { cpus: cpus.clone(), node, policy: policy.clone() },
+            None => Bound { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) },
         };
-        self.threads.begin(process, tid as u32, &name, time_ns, bound, cause)
+        if let Some(thread) = self.threads.get(tid as u32).filter(|thread| goes_on && thread.process == process) {
+            let (id, policy) = (thread.id, thread.bound.policy.clone());
+            let cause = if policy == bound.policy { "sched_setaffinity" } else { "set_mempolicy" };
+            self.threads.bind(tid as u32, bound, time_ns, cause);
+            return id;
+        }
+        let cause = if machine.is_virtual { "virtual machine" } else { "start" };
+        self.threads.begin(process, tid as u32, &super::comm(pid, tid), time_ns, bound, cause)
     }
 
-    /// A thread has ended.
-    pub fn thread_ends(&mut self, tid: i32, time_ns: u64) {
-        self.threads.end(tid as u32, time_ns);
+    /// A thread has ended, unless another one with its tid has taken its place already.
+    pub fn thread_ends(&mut self, tid: i32, id: ThreadId, time_ns: u64) {
+        if self.threads.get(tid as u32).is_some_and(|thread| thread.id == id) {
+            self.threads.end(tid as u32, time_ns);
+        }
     }
 
     /// Takes the thread's name anew, while it can be asked for.
@@ -167,19 +207,63 @@ impl Session {
         self.facts.add_site_counts(process, thread, bin, node, site, home, class, counts);
     }
 
-    /// A page was placed.
-    pub fn page_placed(&mut self, pid: i32, placed: &PlacedPage) {
+    /// A page was placed. Returns the touch that it has from now on.
+    pub fn page_placed(&mut self, pid: i32, placed: &PlacedPage) -> Option<TouchId> {
         let bin = self.bin(placed.time_ns);
-        let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
-        let touch = match placed.toucher {
-            Some((thread, site)) => {
-                Touch::first(process, thread, site, None, bin, placed.pinned, Fault::Anonymous, None)
+        let PlacedPage { page, home, inferred, .. } = *placed;
+        let id = self.live.get(&pid)?.id;
+        self.replaced(pid, page, bin);
+        let touch = match placed.by {
+            PlacedBy::Access { thread, site, stack, fault, .. } => {
+                let object = self.live.get(&pid).and_then(|process| process.blocks.find(page.address()));
+                let object = object.map(|(_, block)| block.object);
+                Touch::first(id, thread, site, stack, bin, placed.pinned, fault, object)
             }
-            None => Touch::unseen(process, bin, placed.pinned),
+            PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, ..self.touches.get(touch) },
+            PlacedBy::Part(touch) => self.touches.get(touch),
+            PlacedBy::Moved(None) | PlacedBy::Unseen => Touch::unseen(id, bin, placed.pinned),
         };
         let touch = self.touches.intern(touch);
+        self.tally.inferred_homes += u64::from(inferred && home.is_some());
+        let process = self.live.get_mut(&pid)?;
+        match placed.by {
+            PlacedBy::Access { may_be_huge: true, .. } if process.pages.is_huge_now(process.pid, page) => {
+                process.pages.place_huge(page, touch, home, inferred);
+            }
+            PlacedBy::Part(_) if process.pages.get(page).is_some_and(|state| state.huge) => {}
+            PlacedBy::Part(_) => process.pages.place_huge(page, touch, home, inferred),
+            _ => process.pages.place(page, touch, home, inferred),
+        }
+        Some(touch)
+    }
+
+    /// A page is replaced by another one at the same address: its period ends, unless it was the zero page or its parent's.
+    fn replaced(&mut self, pid: i32, page: Page, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
-        process.pages.place(placed.page, touch, placed.home, false);
+        let Some(state) = process.pages.get(page).filter(|state| !state.huge) else { return };
+        let id = process.id;
+        let gone = process.pages.forget(page, Page(page.0 + 1));
+        if self.touches.get(state.touch).fault != Fault::ZeroPage {
+            self.close_runs(id, &gone, Some(bin));
+        }
+    }
+
+    /// A page lives elsewhere now: `home` is the index of its node.
+    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u8, on_purpose: bool) {
+        let bin = self.bin(self.now_ns);
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        let Some(state) = process.pages.get(page) else { return };
+        let before = std::mem::replace(&mut process.moved_on_purpose, on_purpose);
+        self.found_at(pid, page, state, home, bin);
+        if let Some(process) = self.live.get_mut(&pid) {
+            process.moved_on_purpose = before;
+        }
+    }
+
+    /// The call stack that a copy of registers and stack shows.
+    pub fn stack_from(&mut self, pid: i32, ip: u64, sp: u64, bp: u64, bytes: &[u8]) -> Option<StackId> {
+        let process = self.live.get_mut(&pid)?;
+        process.stack(&mut self.images, &Caller { ip, sp, bp, registers: None }, bytes, &[])
     }
 
     /// Pages have gone.

@@ -28,7 +28,7 @@ mod vmas;
 
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
-pub use counted::{CountedSite, PlacedPage};
+pub use counted::{BegunThread, CountedSite, PlacedBy, PlacedPage, TouchId};
 use facts::FactTables;
 pub use heap::HeapNotes;
 use intern::Place;

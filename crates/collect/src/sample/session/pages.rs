@@ -218,6 +218,13 @@ impl PageMap {
         ask
     }
 
+    /// Whether the kernel maps the 2 MiB around `page` as one page, asked when the first of them is placed.
+    pub fn is_huge_now(&self, pid: i32, page: Page) -> bool {
+        let start = page.0 / CHUNK * CHUNK;
+        let known = self.chunks.get(&(page.0 / CHUNK)).is_some_and(|chunk| chunk.huge);
+        !known && super::settle::is_huge(pid, Page(start))
+    }
+
     /// Forgets the pages in `first..end` and returns them as runs.
     pub fn forget(&mut self, first: Page, end: Page) -> Vec<Run> {
         let mut gone = Runs::default();

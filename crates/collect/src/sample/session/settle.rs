@@ -2,7 +2,7 @@
 
 use super::bindings::RangePolicy;
 use super::pages::{CHUNK, PageState, Run, Touch};
-use super::{LiveProcess, PendingAccess, PendingFault, PendingFetch, Session};
+use super::{PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
 use crate::sample::perf::monotonic_ns;
 use crate::sample::session::facts::Attributed;
@@ -149,7 +149,7 @@ impl Session {
             && alive
             && !process.ended
             && process.pages.ask_size(fault.page, was.is_some(), batch)
-            && is_huge(process, fault.page)
+            && is_huge(process.pid, fault.page)
         {
             process.pages.place_huge(fault.page, touch, home, inferred);
             return;
@@ -359,41 +359,47 @@ impl Session {
     }
 
     /// Looks again where pages live, a piece of each process at a time, so that migrations appear.
-    pub fn reread_homes(&mut self) {
+    ///
+    /// Returns those that have moved, by process.
+    pub fn reread_homes(&mut self) -> Vec<(i32, Vec<Page>)> {
         if self.options.machine.is_virtual {
-            return;
+            return Vec::new();
         }
         let pids: Vec<i32> = self.live.keys().copied().collect();
-        for pid in pids {
-            self.reread(pid);
-        }
+        let moved = pids.into_iter().map(|pid| (pid, self.reread(pid)));
+        moved.filter(|(_, pages)| !pages.is_empty()).collect()
     }
 
-    fn reread(&mut self, pid: i32) {
+    fn reread(&mut self, pid: i32) -> Vec<Page> {
         let bin = self.bin(self.now_ns);
-        let Some(process) = self.live.get_mut(&pid).filter(|process| !process.ended) else { return };
+        let mut moved = Vec::new();
+        let Some(process) = self.live.get_mut(&pid).filter(|process| !process.ended) else { return moved };
         let (pages, next) = process.pages.some_pages(process.reread_from, REREAD_AT_ONCE);
         process.reread_from = next.unwrap_or(Page(0));
         let mut homes = Vec::new();
         if query_homes(pid, &pages, &mut homes).is_err() {
-            return;
+            return moved;
         }
         for (&page, home) in pages.iter().zip(homes) {
             let PageHome::Node(node) = home else { continue };
             let index = self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok());
             let state = self.live.get(&pid).and_then(|process| process.pages.get(page));
             if let (Some(index), Some(state)) = (index, state) {
+                if state.home != Some(index) {
+                    moved.push(page);
+                }
                 self.found_at(pid, page, state, index, bin);
             }
         }
         if let (None, Some(process)) = (next, self.live.get_mut(&pid)) {
             process.moved_on_purpose = false;
         }
+        moved
     }
 
     /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived elsewhere,
     /// that period ends and a new one begins with the same touch.
-    fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u8, bin: Bin) {
+    pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u8, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         match state.home {
             Some(known) if known == home => return,
@@ -424,9 +430,9 @@ impl Session {
 }
 
 /// Whether the kernel maps the 2 MiB around `page` as one page.
-fn is_huge(process: &LiveProcess, page: Page) -> bool {
+pub(super) fn is_huge(pid: i32, page: Page) -> bool {
     let start = page.0 / CHUNK * CHUNK;
-    page_map(process.pid, Page(start).address(), Page(start + CHUNK).address())
+    page_map(pid, Page(start).address(), Page(start + CHUNK).address())
         .is_ok_and(|runs| runs.iter().any(|run| run.huge))
 }
 

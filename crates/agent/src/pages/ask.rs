@@ -1,0 +1,137 @@
+//! What the kernel says of pages, without touching them.
+
+use super::PAGE_BITS;
+use crate::call;
+use crate::runtime::runtime;
+use crate::sys::{self, raw};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Whether a page is there, and if so the index of its node; `Some(None)`: on a node that the machine in force does not have.
+/// The shared zero page is none.
+pub fn presence(page: u64) -> Option<Option<u8>> {
+    let mut status = -1i32;
+    ask(&[page << PAGE_BITS], core::slice::from_mut(&mut status));
+    node(status)
+}
+
+/// The index of the home of each page; none where there is no page.
+pub fn homes(pages: &[(u64, bool)]) -> Vec<Option<u8>> {
+    const AT_ONCE: usize = 1024;
+    let mut homes = Vec::with_capacity(pages.len());
+    for some in pages.chunks(AT_ONCE) {
+        let addresses: Vec<u64> = some.iter().map(|&(page, _)| page << PAGE_BITS).collect();
+        let mut status = vec![-1i32; addresses.len()];
+        ask(&addresses, &mut status);
+        homes.extend(status.into_iter().map(|status| node(status).flatten()));
+    }
+    homes
+}
+
+fn ask(addresses: &[u64], status: &mut [i32]) {
+    // SAFETY: as many words for the answers as there are addresses; without target nodes nothing is moved.
+    let _ = unsafe { call!(__NR_move_pages, 0, addresses.len(), addresses.as_ptr(), 0, status.as_mut_ptr(), 0) };
+}
+
+fn node(status: i32) -> Option<Option<u8>> {
+    let node = u32::try_from(status).ok()?;
+    let nodes = &runtime().session.placement().kernel_nodes;
+    Some(nodes.iter().position(|known| known.load(Relaxed) == node + 1).and_then(|index| u8::try_from(index).ok()))
+}
+
+fn open_page_map() -> Option<u64> {
+    let path = c"/proc/self/pagemap".as_ptr();
+    // SAFETY: a NUL-terminated path.
+    unsafe { call!(__NR_openat, raw::AT_FDCWD, path, raw::O_RDONLY | raw::O_CLOEXEC, 0) }.ok()
+}
+
+/// Whether the page that is there belongs to a file (or is shared), and is no private copy.
+pub fn is_files(page: u64) -> bool {
+    const FILE_OR_SHARED: u64 = 1 << 61;
+    let Some(map) = open_page_map() else { return true };
+    let mut word = 0u64;
+    // SAFETY: a word for the answer; a descriptor of our own.
+    unsafe {
+        let _ = call!(__NR_pread64, map, &raw mut word, 8, page * 8);
+        let _ = call!(__NR_close, map);
+    }
+    word & FILE_OR_SHARED != 0
+}
+
+/// The page tables of this process, for the kernels that describe them in runs (Linux 6.7).
+pub struct Scan {
+    descriptor: u64,
+}
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const PRESENT: u64 = 1 << 3;
+const ZERO: u64 = 1 << 5;
+const HUGE: u64 = 1 << 6;
+
+impl Scan {
+    /// Opens them; none where the kernel is older.
+    pub fn open() -> Option<Self> {
+        let scan = Scan { descriptor: open_page_map()? };
+        let mut regions = [Region { start: 0, end: 0, categories: 0 }];
+        scan.some(0..sys::PAGE, &mut regions).map(|_| scan)
+    }
+
+    /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones.
+    pub fn each(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
+        let mut regions = [Region { start: 0, end: 0, categories: 0 }; 64];
+        let mut from = range.start;
+        while from < range.end {
+            let Some((count, walked)) = self.some(from..range.end, &mut regions) else { return };
+            for region in &regions[..count] {
+                if region.categories & ZERO == 0 {
+                    let pages = region.start >> PAGE_BITS..region.end >> PAGE_BITS;
+                    pages.for_each(|page| found(page, region.categories & HUGE != 0));
+                }
+            }
+            if walked <= from {
+                return;
+            }
+            from = walked;
+        }
+    }
+
+    /// The first runs of a range; how many, and where the walk ended.
+    fn some(&self, range: Range<u64>, regions: &mut [Region]) -> Option<(usize, u64)> {
+        let wanted = PRESENT | ZERO | HUGE;
+        let mut arguments = [
+            12 * 8,
+            0,
+            range.start,
+            range.end,
+            0,
+            regions.as_mut_ptr() as u64,
+            regions.len() as u64,
+            0,
+            0,
+            PRESENT,
+            0,
+            wanted,
+        ];
+        // SAFETY: the kernel's structure of twelve words, with as many regions to fill as it says.
+        let found = unsafe { call!(__NR_ioctl, self.descriptor, PAGEMAP_SCAN, arguments.as_mut_ptr()) };
+        found.ok().map(|count| (count as usize, arguments[4]))
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        // SAFETY: a descriptor of our own.
+        let _ = unsafe { call!(__NR_close, self.descriptor) };
+    }
+}

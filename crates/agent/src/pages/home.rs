@@ -1,0 +1,52 @@
+//! Homes and classes of pages.
+
+use crate::runtime::runtime;
+use crate::shared::ProcessMemory;
+use crate::sys;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use numalens_event::exact;
+
+/// Whether pages go where a simulated policy says.
+pub fn is_virtual() -> bool {
+    runtime().session.placement().is_virtual.load(Relaxed) != 0
+}
+
+/// Where a page will land if a thread bound to `node` (negative: unpinned) touches it first.
+pub fn predicted(page: u64, node: i32) -> Option<u8> {
+    let placement = runtime().session.placement();
+    let (policy, seed) = (placement.policy.load(Relaxed), placement.seed.load(Relaxed));
+    let memory_nodes = placement.memory_nodes_used.load(Relaxed);
+    if let Some(drawn) = exact::home_under(policy, seed, page, u64::from(memory_nodes)) {
+        return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
+    }
+    let toucher = match usize::try_from(node) {
+        Ok(node) => Some(node),
+        Err(_) if is_virtual() => {
+            // An unpinned thread runs anywhere: the host's CPUs stand for the nodes in turn.
+            let nodes = placement.cpu_nodes_used.load(Relaxed).max(1);
+            placement.cpu_nodes.get((sys::cpu() % nodes) as usize).map(|node| usize::from(node.load(Relaxed)))
+        }
+        Err(_) => placement.node_of_cpu.get(sys::cpu() as usize).map(|node| usize::from(node.load(Relaxed))),
+    };
+    let home = placement.home_of.get(toucher?)?.load(Relaxed);
+    (home != exact::NO_NODE).then_some(home)
+}
+
+/// The number of a class; called with the table locked.
+pub fn class_of(memory: &ProcessMemory, home: Option<u8>, pinned: bool) -> u32 {
+    let word = exact::class_word(home, pinned);
+    let classes = 1usize << runtime().layout.classes_log2;
+    let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
+    for (number, class) in known.iter().enumerate().skip(1) {
+        match class.load(Relaxed) {
+            0 => {
+                class.store(word, Release);
+                return number as u32;
+            }
+            found if found == word => return number as u32,
+            _ => {}
+        }
+    }
+    // There are as many as the machine can make; a full table would be a mistake of the collector's.
+    known.len() as u32 - 1
+}

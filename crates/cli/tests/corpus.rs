@@ -1,0 +1,222 @@
+//! Programs of this host under the exact engine: the same output, the same status. What is not installed is left out and said.
+//! `cargo test` runs those that are quick; `make corpus` (NUMALENS_CORPUS=all) runs all.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A program of the corpus.
+struct Entry {
+    name: &'static str,
+    /// The commands that it needs.
+    needs: &'static [&'static str],
+    /// For `sh -c`, in an empty directory. It must print the same each time.
+    script: &'static str,
+    quick: bool,
+}
+
+const fn quick(name: &'static str, needs: &'static [&'static str], script: &'static str) -> Entry {
+    Entry { name, needs, script, quick: true }
+}
+
+const fn long(name: &'static str, needs: &'static [&'static str], script: &'static str) -> Entry {
+    Entry { name, needs, script, quick: false }
+}
+
+const CORPUS: &[Entry] = &[
+    quick("ls", &[], "ls -l /usr/lib | wc -l; ls /nonexistent; echo $?"),
+    quick("sort", &[], "seq 1 5000 | sort -r | sort -n | md5sum"),
+    quick(
+        "awk",
+        &["awk"],
+        "awk 'BEGIN { for (i = 0; i < 30000; i++) a[i % 77] += i; for (i = 0; i < 77; i++) print a[i] }'",
+    ),
+    quick("sed", &[], "seq 1 2000 | sed -n 's/^\\(.\\)\\(.*\\)$/\\2\\1/p' | sha256sum"),
+    quick("dd", &[], "dd if=/dev/zero bs=64k count=50 2>/dev/null | sha1sum"),
+    quick("timeout", &[], "timeout 0.2 sleep 60; echo $?"),
+    quick("factor", &[], "factor 1000000007 600851475143; expr 6 '*' 7; printf '%05.2f\\n' 3.14159"),
+    quick("env", &[], "env -i A=1 B=2 env"),
+    quick(
+        "bash-jobs",
+        &["bash"],
+        "bash -c 'for i in 1 2 3; do (exit $i) & wait $!; echo $?; done; trap \"echo usr\" USR1; kill -USR1 $$; echo end'",
+    ),
+    quick(
+        "bash-pipes",
+        &["bash"],
+        "bash -c 'coproc cat; echo hi >&${COPROC[1]}; read x <&${COPROC[0]}; echo $x; diff <(echo a) <(echo b)'; echo $?",
+    ),
+    quick(
+        "tar",
+        &["tar"],
+        "mkdir d; seq 1 1000 > d/a; tar cf - d | tar tf -; tar cf a.tar d && rm -r d && tar xf a.tar && md5sum d/a",
+    ),
+    quick("gzip", &["gzip"], "seq 1 20000 | gzip -9 | gzip -d | md5sum"),
+    quick("bc", &["bc"], "echo 'scale=60; a(1)*4' | bc -l"),
+    quick(
+        "perl",
+        &["perl"],
+        "perl -e 'my %h; $h{$_ % 97} .= \"x\" for 1..5000; print join(\",\", map { length $h{$_} } sort keys %h), \"\\n\"; if (!fork) { exit 3 } wait; print $? >> 8, \"\\n\"'",
+    ),
+    quick("busybox", &["busybox"], "busybox sh -c 'echo a | busybox md5sum; busybox seq 1 5'"),
+    quick(
+        "sqlite",
+        &["sqlite3"],
+        "sqlite3 :memory: 'create table t(a); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) insert into t select x from c; select sum(a), count(*) from t;'",
+    ),
+    quick(
+        "git",
+        &["git"],
+        "git init -q . && echo a > f && git add f && git -c user.name=n -c user.email=e commit -q -m m && git log --format=%s; git status --short",
+    ),
+    quick(
+        "make",
+        &["make"],
+        "printf 'all: a b\\na b:\\n\\t@echo $@\\n' > Makefile; make -s; make -s nothing 2>/dev/null; echo $?",
+    ),
+    quick("find", &["find"], "mkdir -p x/y/z; touch x/1 x/y/2; find x | sort | xargs ls -d"),
+    quick(
+        "openssl",
+        &["openssl"],
+        "seq 1 5000 | openssl dgst -sha512; seq 1 5000 | openssl enc -aes-256-ctr -pbkdf2 -k x -S 0102030405060708 | md5sum",
+    ),
+    quick(
+        "cat-pipe-signal",
+        &[],
+        "yes | head -3; sh -c 'kill -9 $$'; echo $?; sh -c 'kill -SEGV $$' 2>/dev/null; echo $?",
+    ),
+    quick("jq", &["jq"], "jq -n '[range(2000)] | add'"),
+    long("xz", &["xz"], "seq 1 60000 | xz -T2 -6 | xz -d | md5sum"),
+    long("zstd", &["zstd"], "seq 1 60000 | zstd -T2 -19 | zstd -d | md5sum"),
+    long("bzip2", &["bzip2"], "seq 1 60000 | bzip2 | bzip2 -d | md5sum"),
+    long(
+        "python-threads",
+        &["python3"],
+        "python3 -c 'import threading; r = []; t = [threading.Thread(target=lambda n=n: r.append(sum(range(n * 1000)))) for n in range(20)]; [x.start() for x in t]; [x.join() for x in t]; print(sorted(r))'",
+    ),
+    long(
+        "python-processes",
+        &["python3"],
+        "python3 -c 'import multiprocessing as m; p = m.Pool(3); print(p.map(abs, range(-50, 50)))'",
+    ),
+    long(
+        "python-children",
+        &["python3"],
+        "python3 -c 'import subprocess, sys; print([subprocess.run([sys.executable, \"-c\", \"print(%d)\" % i], capture_output=True).stdout for i in range(3)])'",
+    ),
+    long(
+        "python-regressions",
+        &["python3"],
+        "python3 -m test -q test_bisect test_heapq test_struct test_signal test_re test_json test_threading_local >/dev/null 2>&1; echo $?",
+    ),
+    long(
+        "gcc",
+        &["gcc"],
+        "printf '#include <stdio.h>\\nint main(void) { puts(\"hi\"); return 5; }' > a.c; gcc -O2 -g a.c -o a && ./a; echo $?",
+    ),
+    long(
+        "g++",
+        &["g++"],
+        "printf '#include <map>\\n#include <iostream>\\nint main() { std::map<int, int> m; for (int i = 0; i < 100; i++) m[i] = i; try { throw 5; } catch (int x) { std::cout << x + m.size(); } }' > a.cc; g++ -O1 a.cc -o a && ./a",
+    ),
+    long(
+        "openmp",
+        &["gcc"],
+        "printf '#include <stdio.h>\\nint main(void) { static int a[100000]; long s = 0;\\n#pragma omp parallel for reduction(+:s)\\nfor (int i = 0; i < 100000; i++) { a[i] = i; s += a[i]; } printf(\"%%ld\", s); }' > a.c; gcc -O2 -fopenmp a.c -o a && OMP_NUM_THREADS=4 ./a",
+    ),
+    long(
+        "fortran",
+        &["gfortran"],
+        "printf 'program p\\nreal(8) :: a(1000)\\ninteger :: i\\ndo i = 1, 1000\\na(i) = sqrt(real(i, 8))\\nend do\\nprint *, sum(a)\\nend program' > a.f90; gfortran -O2 a.f90 -o a && ./a",
+    ),
+    long(
+        "rust",
+        &["rustc"],
+        "echo 'fn main() { let v: Vec<u64> = (0..1000).collect(); let s: u64 = std::thread::scope(|s| v.chunks(100).map(|c| s.spawn(move || c.iter().sum::<u64>())).collect::<Vec<_>>().into_iter().map(|t| t.join().unwrap()).sum()); println!(\"{s}\"); }' > a.rs; rustc -O a.rs && ./a",
+    ),
+    long(
+        "go",
+        &["go"],
+        "printf 'package main\\nimport \"fmt\"\\nfunc main() { c := make(chan int); for i := 0; i < 50; i++ { go func(i int) { s := []int{}; for j := 0; j < 2000; j++ { s = append(s, j) }; c <- len(s) + i }(i) }; t := 0; for i := 0; i < 50; i++ { t += <-c }; fmt.Println(t) }' > a.go; GOCACHE=$PWD/c GO111MODULE=off go build -o a a.go && ./a",
+    ),
+    long(
+        "ghc",
+        &["ghc"],
+        "echo 'import Control.Concurrent; main = do { v <- newEmptyMVar; mapM_ (\\i -> forkIO (putMVar v $! sum [1..i*1000])) [1..8 :: Int]; xs <- mapM (const (takeMVar v)) [1..8 :: Int]; print (sum xs) }' > a.hs; ghc -v0 -O1 -threaded a.hs && ./a +RTS -N2",
+    ),
+    long(
+        "node",
+        &["node"],
+        "node -e 'const { Worker } = require(\"worker_threads\"); for (let i = 0; i < 3; i++) new Worker(\"let s = 0; for (let i = 0; i < 1e6; i++) s += i; require(\\\"worker_threads\\\").parentPort.postMessage(s)\", { eval: true }).on(\"message\", m => console.log(m))'",
+    ),
+    long(
+        "java",
+        &["java", "javac"],
+        "echo 'public class H { public static void main(String[] a) throws Exception { var m = new java.util.HashMap<Integer, String>(); for (int i = 0; i < 100000; i++) m.put(i % 5000, \"x\" + i); Thread[] t = new Thread[3]; long[] s = new long[3]; for (int k = 0; k < 3; k++) { int q = k; t[k] = new Thread(() -> { for (int i = 0; i < 300000; i++) s[q] += i * q; }); t[k].start(); } for (Thread x : t) x.join(); System.gc(); try { Object o = null; o.hashCode(); } catch (NullPointerException e) { System.out.println(\"npe\"); } System.out.println(m.size() + \" \" + s[2]); } }' > H.java; javac H.java && java H && java -XX:+UseParallelGC H",
+    ),
+    long("strace", &["strace"], "strace -o /dev/null echo traced"),
+    long("gdb", &["gdb"], "gdb -batch -ex 'print 6*7' 2>/dev/null"),
+    long("cmake", &["cmake"], "cmake -E echo hello; cmake -E md5sum /dev/null"),
+    long("imagemagick", &["convert"], "convert -size 64x64 gradient:red-blue -resize 32x32 -depth 8 rgb:- | md5sum"),
+    long("ffmpeg", &["ffmpeg"], "ffmpeg -v error -f lavfi -i testsrc=d=1:s=64x48:r=5 -f rawvideo - | md5sum"),
+    long(
+        "redis",
+        &["redis-server", "redis-cli"],
+        "redis-server --port 0 --unixsocket $PWD/s --save '' --daemonize no >/dev/null & until redis-cli -s $PWD/s ping 2>/dev/null; do sleep 0.2; done; redis-cli -s $PWD/s set a 5; redis-cli -s $PWD/s incr a; redis-cli -s $PWD/s shutdown nosave; wait",
+    ),
+    long("stress", &["stress-ng"], "stress-ng --cpu 2 --cpu-ops 50 --vm 1 --vm-bytes 8m --vm-ops 20 -q; echo $?"),
+];
+
+fn all() -> bool {
+    std::env::var("NUMALENS_CORPUS").is_ok_and(|what| what == "all")
+}
+
+fn installed(command: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
+}
+
+fn run(mut command: Command, folder: &Path) -> Output {
+    command.current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C").output().unwrap()
+}
+
+/// What is different when the program is recorded.
+fn difference(entry: &Entry) -> Option<String> {
+    let (alone, recorded) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let profiles = tempfile::tempdir().unwrap();
+    let mut native = Command::new("sh");
+    native.args(["-c", entry.script]);
+    let native = run(native, alone.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
+    command
+        .args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"])
+        .arg(profiles.path().join("p.numalens"));
+    command.args(["--", "sh", "-c", entry.script]);
+    let recorded = run(command, recorded.path());
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    (native.status != recorded.status || native.stdout != recorded.stdout).then(|| {
+        format!(
+            "{}: {} instead of {}\n--- recorded\n{}--- alone\n{}--- said\n{}",
+            entry.name,
+            recorded.status,
+            native.status,
+            text(&recorded),
+            text(&native),
+            String::from_utf8_lossy(&recorded.stderr)
+        )
+    })
+}
+
+#[test]
+fn programs_do_what_they_do_alone() {
+    let mut different = Vec::new();
+    for entry in CORPUS.iter().filter(|entry| entry.quick || all()) {
+        if let Some(missing) = entry.needs.iter().find(|command| !installed(command)) {
+            eprintln!("left out: {} ({missing} is not installed)", entry.name);
+            continue;
+        }
+        let begun = std::time::Instant::now();
+        different.extend(difference(entry));
+        eprintln!("{}: {:.1} s", entry.name, begun.elapsed().as_secs_f64());
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
