@@ -17,9 +17,12 @@ a quarter each. Pages land on the node of the thread that touches them first, so
 END
 show "$numalens" record --force -o "$recording" -- "$program"
 show "$numalens" report "$recording" --section summary --section matrix --section lines --section first-touch --top 3
+show "$numalens" advise "$recording"
+show "$numalens" report "$recording" --format html -o "$folder/serial_init.html"
 cat <<END
 
 The line on top of first-touch is where the fault is: initialise in the threads that use the memory. Next:
+  $folder/serial_init.html    all of it as one page for a browser
   $numalens report $recording    the first screen; --section all for everything
   $numalens record -- YOUR-PROGRAM
   $numalens machine list         other machines to place it on, with --machine

@@ -54,15 +54,15 @@ pub struct Case {
     pub script: String,
 }
 
-/// All cases, by name.
-pub fn all(cases: &Path) -> Result<Vec<Case>> {
+/// All cases, by name, with recordings made by `engine`.
+pub fn all(cases: &Path, engine: &str) -> Result<Vec<Case>> {
     let mut directories: Vec<_> = fs::read_dir(cases).into_diagnostic()?.flatten().map(|entry| entry.path()).collect();
     directories.retain(|path| path.join("case.toml").exists());
     directories.sort();
-    directories.into_iter().map(read).collect()
+    directories.into_iter().map(|directory| read(directory, engine)).collect()
 }
 
-fn read(directory: PathBuf) -> Result<Case> {
+fn read(directory: PathBuf, engine: &str) -> Result<Case> {
     let path = directory.join("case.toml");
     let text = fs::read_to_string(&path).into_diagnostic().wrap_err_with(|| path.display().to_string())?;
     let description: Description =
@@ -75,6 +75,7 @@ fn read(directory: PathBuf) -> Result<Case> {
         (Some(recording), Err(_)) => recording_script(recording, &directory),
         (None, Err(_)) => bail!("{}: needs [recording] or a guest.sh beside it", path.display()),
     };
+    let script = script.replace("--engine sample", &format!("--engine {engine}"));
     Ok(Case {
         name: directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         about: description.about,

@@ -19,6 +19,7 @@ pub struct Expectation {
     pub object: Option<String>,
     pub global: Option<String>,
     pub kind: Option<String>,
+    pub remedy: Option<String>,
     #[serde(default)]
     pub classes: BTreeMap<String, f64>,
     #[serde(default)]
@@ -94,6 +95,26 @@ impl Expectation {
             }
         }
         Ok(doubts)
+    }
+}
+
+impl Expectation {
+    /// What `advise` (its JSON) does not say first as it should.
+    ///
+    /// # Errors
+    /// As [`Expectation::doubts`].
+    pub fn advice_doubts(&self, advice: &Value, targets: &Path) -> Result<Vec<String>> {
+        let Some(remedy) = &self.remedy else { return Ok(Vec::new()) };
+        let first = &advice["findings"][0];
+        if first["remedy"] != remedy.as_str() {
+            return Ok(vec![format!("advise: the first remedy is {}, not {remedy}: {advice}", first["remedy"])]);
+        }
+        let line = match (remedy.as_str(), &self.first_touch) {
+            ("parallel-initialisation" | "local-allocation", Some(tag)) => line_of(&targets.join(&self.source), tag)?,
+            _ => return Ok(Vec::new()),
+        };
+        let found = at(&first["where"], &self.source, line);
+        Ok(if found { Vec::new() } else { vec![format!("advise: {}:{line} is not where, but {first}", self.source)] })
     }
 }
 

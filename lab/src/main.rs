@@ -46,6 +46,9 @@ struct RunArgs {
     /// The numalens to put to the test; built when not given.
     #[arg(long)]
     numalens: Option<PathBuf>,
+    /// The engine that records.
+    #[arg(long, value_name = "ENGINE", default_value = "sample", value_parser = ["sample", "exact"])]
+    engine: String,
     /// A kernel image, instead of Debian's; needs NUMA, perf events, NVMe and the serial console built in.
     #[arg(long)]
     kernel: Option<PathBuf>,
@@ -77,7 +80,7 @@ fn list() -> Result<ExitCode> {
     for machine in MACHINES {
         println!("machine {:24} {}", machine.name, machine.about);
     }
-    for case in case::all(&root().join("lab/cases"))? {
+    for case in case::all(&root().join("lab/cases"), "sample")? {
         let machines: Vec<_> = case.machines.iter().map(|machine| machine.name).collect();
         println!("case    {:24} {} ({})", case.name, case.about, machines.join(", "));
     }
@@ -94,7 +97,7 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         eprintln!("lab: waiting for another run to end");
         lock.lock().into_diagnostic()?;
     }
-    let mut cases = case::all(&root.join("lab/cases"))?;
+    let mut cases = case::all(&root.join("lab/cases"), &args.engine)?;
     if let Some(unknown) = args.cases.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
         bail!("no case is called {unknown}; `list` shows them");
     }

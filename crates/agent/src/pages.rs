@@ -435,11 +435,12 @@ impl Shadow {
                 used.entry(page / CHUNK).or_default().used += 1;
             }
         }
-        let homes = ask::homes(&pages);
+        let homes = ask::presences(&pages);
         let now = sys::now_ns();
         let _used = self.used.lock();
         for (&(page, bound), home) in pages.iter().zip(homes) {
             let pinned = thread.node >= 0 || bound;
+            let Some(home) = home else { continue };
             let home = if is_virtual() { predicted(page, thread.node) } else { home };
             let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
             let class = class_of(memory, Some(home), pinned);

@@ -71,6 +71,11 @@ impl Code {
         !self.frames.is_empty()
     }
 
+    /// Whether a module's file name begins with one of these.
+    pub fn has_module(&self, names: &[&str]) -> bool {
+        self.modules.values().any(|path| names.iter().any(|name| file_name(path).starts_with(name)))
+    }
+
     /// Path of a module.
     pub fn module_path(&self, module: ModuleId) -> Option<&str> {
         self.modules.get(&module).map(String::as_str)

@@ -20,7 +20,8 @@ pub enum Weight {
 }
 
 impl Weight {
-    fn tally(self, reads: u64, writes: u64, samples: u32, period: u64) -> Tally {
+    /// Counts of a row as a sum takes them.
+    pub fn tally(self, reads: u64, writes: u64, samples: u32, period: u64) -> Tally {
         let weight = match self {
             Weight::One => 1,
             Weight::Period => period.max(1),
@@ -36,7 +37,8 @@ impl Weight {
 /// Sums by key.
 pub type Sums<K> = FxHashMap<K, Tally>;
 
-fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
+/// Both together.
+pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
     if into.len() < from.len() {
         std::mem::swap(&mut into, &mut from);
     }
@@ -162,23 +164,30 @@ pub struct CodeKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CodeFacts {
     pub instructions: FxHashMap<CodeKey, u64>,
+    /// By page: how much code it is.
+    pub pages: FxHashMap<(Option<ModuleId>, Page), u64>,
 }
 
 impl CodeFacts {
     /// Columns that [`CodeFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "node", "module", "home", "instructions", "period"];
+    pub const COLUMNS: &'static [&'static str] =
+        &["process", "node", "page", "module", "home", "instructions", "period"];
 
     /// Adds a row.
     pub fn add(&mut self, row: &CodeFetch, weight: Weight) {
         let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
         *self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default() +=
             instructions;
+        *self.pages.entry((row.module, row.page)).or_default() += instructions;
     }
 
     /// Both together.
     pub fn merge(mut self, other: Self) -> Self {
         for (key, n) in other.instructions {
             *self.instructions.entry(key).or_default() += n;
+        }
+        for (key, n) in other.pages {
+            *self.pages.entry(key).or_default() += n;
         }
         self
     }

@@ -5,13 +5,18 @@
 
 mod about;
 mod access_matrix;
+pub mod advice;
 mod allocation_matrix;
+mod cache_lines;
+mod clusters;
 mod code;
 mod code_matrix;
 mod counts;
+pub mod diff;
 mod exclusivity;
 mod facts;
 mod first_touch;
+mod flows;
 mod functions;
 pub mod intervals;
 mod lines;
@@ -26,10 +31,14 @@ mod placements;
 pub mod report;
 mod runtime;
 pub mod sections;
+mod sharing;
 mod study;
+mod subjects;
 mod summary;
 mod threads;
 mod timeline;
+mod usage;
+pub mod whatif;
 
 pub use about::{About, Unit};
 pub use counts::{Counts, Tally};

@@ -1,17 +1,21 @@
 //! Reading a profile into a study: only the tables that the wanted sections need, facts folded on the way.
 
 use crate::about::About;
+use crate::cache_lines::LineFacts;
 use crate::code::Code;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::flows::Flows;
 use crate::pinning::PinningLog;
 use crate::placed;
 use crate::study::Study;
-use numalens_profile::ids::ProcessId;
+use crate::subjects::Subjects;
+use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::{
     Allocation, CodeFetch, Frame, Function, Module, Object, ObjectAccess, PageAccess, PlacedPages, Placement, Process,
-    Site, SiteAccess, Stack, Thread,
+    Sample, Site, SiteAccess, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
+use rustc_hash::FxHashMap;
 
 /// What to read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,6 +34,10 @@ pub enum Need {
     Placed,
     Allocations,
     Names,
+    /// Accesses by page and thread, and whose memory the pages are.
+    Flows,
+    /// Sampled addresses by cache line.
+    CacheLines,
 }
 
 /// A profile could not be read as asked.
@@ -99,12 +107,14 @@ impl Study {
             )?,
             false => CodeFacts::default(),
         };
-        let (pages, objects) = match needs(Need::Placed) || needs(Need::Objects) || needs(Need::Pages) {
-            true => {
-                (only.rows(profile, |row: &PlacedPages| row.process)?, only.rows(profile, |row: &Object| row.process)?)
-            }
-            false => Default::default(),
-        };
+        let (pages, objects) =
+            match needs(Need::Placed) || needs(Need::Objects) || needs(Need::Pages) || needs(Need::Flows) {
+                true => (
+                    only.rows(profile, |row: &PlacedPages| row.process)?,
+                    only.rows(profile, |row: &Object| row.process)?,
+                ),
+                false => Default::default(),
+            };
         let allocations =
             if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
         let code = match needs(Need::Names) {
@@ -117,22 +127,49 @@ impl Study {
             ),
             false => Code::default(),
         };
+        let placed = placed::placements(&pages, !machine.is_virtual);
+        let objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row: Object| (row.object, row)).collect();
+        let (subjects, flows) = match needs(Need::Flows) {
+            true => {
+                let subjects = Subjects::new(&pages, &placed, &objects);
+                let flows = fold::<PageAccess, Flows>(
+                    profile,
+                    Flows::COLUMNS,
+                    |flows, row| only.then(row.process, || flows.add(&row, weight, &pinning, &subjects)),
+                    Flows::merge,
+                )?;
+                (subjects, flows)
+            }
+            false => Default::default(),
+        };
+        let lines = match needs(Need::CacheLines) {
+            true => fold::<Sample, LineFacts>(
+                profile,
+                LineFacts::COLUMNS,
+                |lines, row| only.then(row.process, || lines.add(&row)),
+                LineFacts::merge,
+            )?,
+            false => LineFacts::default(),
+        };
         Ok(Study {
             about,
-            placed: placed::placements(&pages, !machine.is_virtual),
+            placed,
             machine,
             processes,
             threads: only.rows(profile, |row: &Thread| row.process)?.into_iter().map(|row| (row.thread, row)).collect(),
             placements,
             pinning,
             code,
-            objects: objects.into_iter().map(|row: Object| (row.object, row)).collect(),
+            objects,
             pages,
             sites,
             by_object,
             by_page,
             fetches,
             allocations,
+            subjects,
+            flows,
+            lines,
         })
     }
 }

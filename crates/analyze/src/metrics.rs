@@ -84,6 +84,14 @@ metrics! {
         "(max / mean - 1) * 100 of the accesses handled by each node that has memory.";
     DISTANCE = "distance", "distance", "SLIT", "The machine's distance between the thread's node and the page's home.";
 
+    MEMORY_TIME = "memory_time", "memory time", "% of the memory time as recorded",
+        "Predicted by the cost model: distances, and the queue at busy controllers.";
+    NUMA_ACCESSES = "numa_accesses", "access * distance", "recorded unit * distance",
+        "Sum over the access matrix of distance times accesses, of pinned threads.";
+    BUSIEST = "busiest", "busiest node", "% of the accesses with a home", "What the node that serves most serves.";
+    PAGES_MOVED = "pages_moved", "pages moved", "pages", "Pages whose home would be another than the recorded one.";
+    COPIES = "copies", "copies", "bytes", "Memory that copies of pages would take beyond one home each.";
+
     SWITCHES = "switches", "switches", "switches", "Times the scheduler took the thread off a CPU.";
     MIGRATIONS = "migrations", "migrations", "migrations", "Times the thread went on on another CPU than before.";
 

@@ -19,8 +19,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// What makes objects one row.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Group {
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Group {
     Allocated {
         stack: Option<StackId>,
         site: Option<SiteId>,
@@ -94,7 +94,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts(study, &total))]
 }
 
-fn group(object: &Object) -> Group {
+/// The row that an object belongs to.
+pub fn group(object: &Object) -> Group {
     match object.kind {
         ObjectKind::Heap => Group::Allocated { stack: object.stack, site: object.site, name: object.name.clone() },
         kind => Group::Named { kind, name: object.name.clone() },

@@ -38,6 +38,11 @@ impl PinningLog {
         self.at(thread, (u64::from(bin.0) + 1).saturating_mul(self.bin_ns).saturating_sub(1))
     }
 
+    /// The thread's node in the end: where it worked, if it was placed once and for all.
+    pub fn last(&self, thread: ThreadId) -> Option<NodeId> {
+        self.threads.get(&thread)?.last()?.1
+    }
+
     /// The nodes that a thread was bound to, in order of time, repetitions left out.
     pub fn nodes(&self, thread: ThreadId) -> Vec<Option<NodeId>> {
         let mut nodes: Vec<_> = self.threads.get(&thread).into_iter().flatten().map(|(_, node)| *node).collect();

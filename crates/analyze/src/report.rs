@@ -31,6 +31,7 @@ pub enum Shape {
     Table(Table),
     Matrix(Matrix),
     Series(Series),
+    Findings(Vec<Finding>),
 }
 
 /// A named value of a record.
@@ -87,6 +88,34 @@ pub struct Matrix {
     pub homeless_name: &'static str,
     /// What a cell counts.
     pub metric: &'static Metric,
+}
+
+/// Something to change: advice, the most gainful first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    pub pattern: &'static Word,
+    pub remedy: &'static Word,
+    /// Where to change it.
+    pub place: Option<Location>,
+    /// Whose memory it is about; empty where it is about no one object.
+    pub object: Vec<Field>,
+    /// What was seen.
+    pub evidence: Vec<Field>,
+    /// Predicted, in percent of the memory time: the estimate and the ends of its interval.
+    pub gain: (f64, Interval),
+    /// Lines of source in the program's language.
+    pub in_code: String,
+    /// Commands and settings.
+    pub without_code: String,
+}
+
+/// A word of a closed set, for programs and for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// One sentence.
+    pub help: &'static str,
 }
 
 /// Values over time, one per bin.

@@ -1,11 +1,14 @@
 //! A profile as analyses read it: dimensions as rows, facts folded. Read once, shared by all sections of a report.
 
 use crate::about::About;
+use crate::cache_lines::LineFacts;
 use crate::code::Code;
 use crate::counts::Counts;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::flows::Flows;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
+use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{Allocation, Object, PlacedPages, Placement, Process, Thread};
 use numalens_topology::{Machine, NodeId};
@@ -30,6 +33,9 @@ pub struct Study {
     pub by_page: PageFacts,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
+    pub subjects: Subjects,
+    pub flows: Flows,
+    pub lines: LineFacts,
 }
 
 impl Study {

@@ -17,6 +17,9 @@ struct Cli {
 enum Command {
     Record(commands::record::Args),
     Report(commands::report::Args),
+    Advise(commands::advise::Args),
+    Simulate(commands::simulate::Args),
+    Diff(commands::diff::Args),
     Export(commands::export::Args),
     Check(commands::check::Args),
     Pack(commands::pack::Args),
@@ -31,6 +34,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Record(args) => commands::record::run(args),
         Command::Report(args) => commands::report::run(args),
+        Command::Advise(args) => commands::advise::run(args),
+        Command::Simulate(args) => commands::simulate::run(args),
+        Command::Diff(args) => commands::diff::run(args),
         Command::Export(args) => commands::export::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Pack(args) => commands::pack::run(args),

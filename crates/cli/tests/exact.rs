@@ -286,3 +286,23 @@ fn a_deterministic_program_gives_the_same_counts_twice() {
     };
     assert_eq!(facts(), facts());
 }
+
+#[test]
+fn counts_equal_those_of_valgrind() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("skipped: valgrind is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let program = program(directory.path(), "lackey.c", &[level, "-nostdlib", "-static"]);
+        let trace =
+            Command::new("valgrind").args(["--tool=lackey", "--trace-mem=yes"]).arg(&program).output().unwrap().stderr;
+        let lines =
+            |kind: &[u8]| trace.split(|&byte| byte == b'\n').filter(|line| line.starts_with(kind)).count() as u64;
+        let (loads, stores, both) = (lines(b" L "), lines(b" S "), lines(b" M "));
+        assert!(loads > 0 && stores > 0, "{level}: {}", String::from_utf8_lossy(&trace[..trace.len().min(500)]));
+        let recorded = record(directory.path(), &["--stack"], &[program.to_str().unwrap()]);
+        assert_eq!(recorded.reads_and_writes(), (loads + both, stores + both), "{level}");
+    }
+}

@@ -53,6 +53,105 @@ fn json_goes_to_a_file_as_to_a_pipe() {
 }
 
 #[test]
+fn html_is_one_page_that_asks_nothing_of_the_network() {
+    let (_directory, path) = profile();
+    let page = stdout(numalens().arg("report").arg(&path).args(["--format", "html"]));
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    for words in [
+        "id=\"findings\"",
+        "id=\"matrix-access\"",
+        "<svg class=\"heat\"",
+        "app.c:21 step",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(words), "{words} is not in the page");
+    }
+    for foreign in ["http:", "https:", "<script", "<link", "url(", "@import"] {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+    for element in ["section", "table", "svg", "article", "details", "tr", "td"] {
+        let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+    }
+    let one = stdout(numalens().arg("report").arg(&path).args(["--format", "html", "--section", "lines"]));
+    assert!(one.contains("id=\"lines\"") && !one.contains("id=\"findings\""));
+}
+
+#[test]
+fn one_recording_is_replayed_under_any_policy() {
+    let (_directory, path) = profile();
+    let simulate = |args: &[&str]| {
+        let mut command = numalens();
+        command.arg("simulate").arg(&path).args(args);
+        command
+    };
+    let rows = |args: &[&str]| -> Vec<serde_json::Value> {
+        let mut json = args.to_vec();
+        json.extend(["--format", "json"]);
+        let document: serde_json::Value = serde_json::from_str(&stdout(&mut simulate(&json))).unwrap();
+        document["simulation"].as_array().unwrap().clone()
+    };
+    let report: serde_json::Value =
+        serde_json::from_str(&stdout(numalens().arg("report").arg(&path).args(["--format", "json"]))).unwrap();
+    let recorded = &rows(&["--policy", "local"])[0];
+    assert_eq!((&recorded["policy"], recorded["memory_time"].as_f64()), (&"recorded".into(), Some(100.0)));
+    // What is replayed as recorded has the recording's own figures.
+    assert_eq!(recorded["local_share"], report["summary"]["local_share"]);
+    let local = &rows(&["--policy", "local"])[1];
+    assert!(local["local_share"].as_f64() > recorded["local_share"].as_f64(), "{local}");
+    let other =
+        rows(&["--machine", "2x2", "--placement", "spread", "--placement", "compact", "--policy", "first-touch"]);
+    assert_eq!(other.iter().map(|row| row["placement"].clone()).collect::<Vec<_>>(), ["spread", "compact"]);
+    assert!(stdout(&mut simulate(&[])).contains("round-robin"));
+    assert!(failure(&mut simulate(&["--policy", "bind:9"]), 1).contains("bind:9"));
+    assert!(failure(&mut simulate(&["--policy", "best"]), 2).contains("round-robin"));
+}
+
+#[test]
+fn before_and_after_and_a_threshold_for_scripts() {
+    let (directory, before) = profile();
+    let mut content = Synthetic::example();
+    // The work of line 21 is local now, and that of line 22 gone.
+    for row in &mut content.site_accesses {
+        if row.site.0 == 1 && row.class == numalens_profile::words::Class::Remote {
+            (row.class, row.home) = (numalens_profile::words::Class::Local, row.node);
+        }
+    }
+    content.site_accesses.retain(|row| row.site.0 != 2);
+    let after = content.write(&directory.path().join("after.numalens")).unwrap();
+    let diff = |args: &[&str]| {
+        let mut command = numalens();
+        command.arg("diff").args([&before, &after]).args(args);
+        command
+    };
+    let document: serde_json::Value = serde_json::from_str(&stdout(&mut diff(&["--format", "json"]))).unwrap();
+    let figure =
+        |name: &str| document["figures"].as_array().unwrap().iter().find(|row| row["metric"] == name).unwrap().clone();
+    let local = figure("local_share");
+    assert!(local["significant"] == true && local["change"].as_f64() > Some(40.0), "{local}");
+    assert!(figure("duration_s")["significant"].is_null());
+    let gone = document["lines"].as_array().unwrap().iter().find(|row| row["line"] == 22).unwrap();
+    assert_eq!(gone["state"], "gone");
+    assert_eq!(document["objects"][0]["change"], 0.0);
+    diff(&["--fail-if", "local_share<80", "--fail-if", "remote_share > 20"]).assert().success();
+    assert!(failure(&mut diff(&["--fail-if", "local_share<99.9"]), 1).contains("local_share"));
+    assert!(failure(&mut diff(&["--fail-if", "speed<1"]), 2).contains("imbalance"));
+    assert!(failure(&mut diff(&["--fail-if", "local_share"]), 2).contains("local_share<80"));
+    assert!(stdout(&mut diff(&["--format", "html"])).contains("id=\"figures\""));
+}
+
+#[test]
+fn advice_says_why_it_cannot_judge() {
+    let (_directory, path) = profile();
+    let json = stdout(numalens().arg("advise").arg(&path).args(["--format", "json"]));
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&document["schema"], &document["meta"]["command"][0]), (&1.into(), &"./app".into()));
+    assert!(document["findings"].is_array() && document["nothing_to_gain"].is_boolean(), "{json}");
+    let text = stdout(numalens().arg("advise").arg(&path));
+    assert!(text.contains("advice"), "{text}");
+}
+
+#[test]
 fn sections_sorting_and_length_are_the_users() {
     let (_directory, path) = profile();
     let json = |args: &[&str]| -> serde_json::Value {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Nodes of the virtual machine, one CPU each.
+/// Nodes of the virtual machine, two CPUs each: threads that share have room on one node.
 const NODES: u16 = 4;
 
 fn targets() -> PathBuf {
@@ -27,10 +27,11 @@ fn build() {
     assert!(built, "the targets do not build");
 }
 
+/// One at a time: two targets at once would halve each other's samples per second of test.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Records a target, on its own, and compares.
 fn finds_the_fault(name: &str) {
-    // One at a time: two targets at once would halve each other's samples per second of test.
-    static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     build();
     let program = targets().join("build").join(name);
@@ -43,7 +44,7 @@ fn finds_the_fault(name: &str) {
     let (profile, truth) = (directory.path().join("p.numalens"), directory.path().join("truth.json"));
     let native = Command::new(&program).args(["--size", "16"]).output().unwrap();
     let recorded = numalens()
-        .args(["record", "--engine", "sample", "-q", "--machine", &format!("{NODES}x1"), "-o"])
+        .args(["record", "--engine", "sample", "-q", "--machine", &format!("{NODES}x2"), "-o"])
         .arg(&profile)
         .args(&expectation.record)
         .arg("--")
@@ -63,10 +64,30 @@ fn finds_the_fault(name: &str) {
     assert!(report.status.success(), "report: {}", String::from_utf8_lossy(&report.stderr));
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let mut doubts = expectation.doubts(&report, &targets()).unwrap();
+    let advice = numalens().arg("advise").arg(&profile).args(["--format", "json"]).output().unwrap();
+    assert!(advice.status.success(), "advise: {}", String::from_utf8_lossy(&advice.stderr));
+    let advice: Value = serde_json::from_slice(&advice.stdout).unwrap();
+    doubts.extend(expectation.advice_doubts(&advice, &targets()).unwrap());
     if let (Some(tag), false) = (&expectation.line, expectation.classes.is_empty()) {
         doubts.extend(shares(&report, directory.path(), tag, expectation.record.is_empty()));
     }
     assert!(doubts.is_empty(), "{name}:\n  {}", doubts.join("\n  "));
+}
+
+/// Threads that are spread, each with a block that it touched itself: what `unpinned` is when something binds its threads.
+#[test]
+fn nothing_to_gain_where_there_is_no_fault() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    build();
+    let directory = tempfile::tempdir().unwrap();
+    let profile = directory.path().join("p.numalens");
+    let mut record = numalens();
+    record.args(["record", "--engine", "sample", "-q", "--machine", &format!("{NODES}x2"), "-o"]).arg(&profile);
+    let recorded = record.arg("--").arg(targets().join("build/unpinned")).args(["--size", "16"]).output().unwrap();
+    assert!(recorded.status.success(), "record: {}", String::from_utf8_lossy(&recorded.stderr));
+    let advice = numalens().arg("advise").arg(&profile).args(["--format", "json"]).output().unwrap();
+    let advice: Value = serde_json::from_slice(&advice.stdout).unwrap();
+    assert_eq!((&advice["nothing_to_gain"], &advice["findings"]), (&Value::Bool(true), &Value::Array(vec![])));
 }
 
 fn numalens() -> Command {

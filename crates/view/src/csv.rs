@@ -3,7 +3,7 @@
 //! What is an object in JSON becomes columns `site.file`, `site.line`; an interval becomes `KEY.low` and `KEY.high`;
 //! lists are joined by ` | `, nodes with their counts by blanks: `0:12 1:3 unpinned:4`.
 
-use numalens_analyze::report::{Field, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
+use numalens_analyze::report::{Field, Finding, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
 use numalens_topology::NodeId;
 use std::fs::File;
 use std::io::Write;
@@ -47,8 +47,29 @@ pub fn write(report: &Report, output: impl Write) -> Result<(), ::csv::Error> {
         Shape::Table(table) => rows(&mut writer, table)?,
         Shape::Matrix(matrix) => nodes(&mut writer, matrix)?,
         Shape::Series(series) => lines(&mut writer, series)?,
+        Shape::Findings(list) => findings(&mut writer, list)?,
     }
     writer.flush()?;
+    Ok(())
+}
+
+fn findings<W: Write>(writer: &mut ::csv::Writer<W>, list: &[Finding]) -> Result<(), ::csv::Error> {
+    writer.write_record(["rank", "pattern", "remedy", "file", "line", "function", "gain", "gain.low", "gain.high"])?;
+    for (index, finding) in list.iter().enumerate() {
+        let place = finding.place.clone().unwrap_or_default();
+        let (gain, (low, high)) = finding.gain;
+        writer.write_record([
+            (index + 1).to_string(),
+            finding.pattern.name.to_string(),
+            finding.remedy.name.to_string(),
+            place.file.unwrap_or_default(),
+            place.line.map(|line| line.to_string()).unwrap_or_default(),
+            place.function,
+            gain.to_string(),
+            low.to_string(),
+            high.to_string(),
+        ])?;
+    }
     Ok(())
 }
 

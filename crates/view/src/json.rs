@@ -1,7 +1,7 @@
 //! Reports as one JSON document (docs/json.md). The names are a contract.
 
 use numalens_analyze::intervals::Interval;
-use numalens_analyze::report::{Field, Location, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
+use numalens_analyze::report::{Field, Finding, Location, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
 use serde_json::{Map, Number, Value as Json, json};
 
 /// Version of the document's form.
@@ -47,6 +47,7 @@ fn shape(shape: &Shape) -> Json {
         Shape::Table(table) => rows(table),
         Shape::Matrix(matrix) => nodes(matrix),
         Shape::Series(series) => lines(series),
+        Shape::Findings(list) => findings(list),
     }
 }
 
@@ -100,15 +101,17 @@ fn value(value: &Value) -> Json {
         Value::Address(address) => json!(format!("{address:#x}")),
         Value::Node(node) => json!(node.0),
         Value::Text(text) => json!(text),
-        Value::Location(Location { file, line, function, module }) => {
-            json!({"file": file, "line": line, "function": function, "module": module})
-        }
+        Value::Location(place) => location(place),
         Value::List(list) => Json::Array(list.iter().map(self::value).collect()),
         Value::Record(fields) | Value::Parts(fields) => record(fields),
         Value::PerNode(PerNode { metric, counts, .. }) => Json::Array(
             counts.iter().map(|(node, n)| json!({"node": node.map(|node| node.0), metric.name: n})).collect(),
         ),
     }
+}
+
+fn location(Location { file, line, function, module }: &Location) -> Json {
+    json!({"file": file, "line": line, "function": function, "module": module})
 }
 
 /// JSON has no infinities.
@@ -132,6 +135,24 @@ fn nodes(matrix: &Matrix) -> Json {
     );
     object.insert("unit".to_string(), json!(matrix.metric.unit));
     Json::Object(object)
+}
+
+fn findings(list: &[Finding]) -> Json {
+    let finding = |(index, finding): (usize, &Finding)| {
+        let (estimate, (low, high)) = finding.gain;
+        json!({
+            "rank": index + 1,
+            "pattern": finding.pattern.name,
+            "remedy": finding.remedy.name,
+            "where": finding.place.as_ref().map(location),
+            "object": if finding.object.is_empty() { Json::Null } else { record(&finding.object) },
+            "evidence": record(&finding.evidence),
+            "gain": {"memory_time_percent": percent(estimate), "low": percent(low), "high": percent(high)},
+            "in_code": finding.in_code,
+            "without_code": finding.without_code,
+        })
+    };
+    list.iter().enumerate().map(finding).collect()
 }
 
 fn lines(series: &Series) -> Json {

@@ -27,8 +27,10 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
         wrong.extend(seen.threads(truth));
         wrong.extend(seen.pages(truth, &source)?);
     }
+    // Counts of the exact engine: the truth about shares is one of time.
+    let counted = report["meta"]["engine"] == "exact";
     let tags: BTreeSet<&str> = recording.compare.iter().map(String::as_str).collect();
-    for tag in tags {
+    for tag in tags.into_iter().filter(|_| !counted) {
         let counted = seen.classes.get(&line_of(&source, tag)?).cloned().unwrap_or_default();
         let seconds = Truth::seconds(&truths, tag, context.machine);
         wrong.extend(compare_shares(&seconds, &counted).into_iter().map(|doubt| format!("{tag}: {doubt}")));
@@ -37,7 +39,9 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
         let targets = context.places.root.join("targets");
         // Under another policy the target's own fault is not there.
         if recording.under.is_empty() {
-            wrong.extend(expectation::of(&targets, name)?.doubts(&report, &targets)?);
+            let doubts = expectation::of(&targets, name)?.doubts(&report, &targets)?;
+            // The exact engine gives accesses to no object yet.
+            wrong.extend(doubts.into_iter().filter(|doubt| !(counted && doubt.starts_with("objects:"))));
         }
         wrong.extend(same_output(context, name, &recording.arguments)?);
     }
@@ -139,7 +143,7 @@ struct Seen {
     placements: BTreeMap<ThreadId, Vec<tables::Placement>>,
     /// Lines of the source at which each site is, inlined frames included.
     lines: BTreeMap<SiteId, Vec<u32>>,
-    /// Samples by class at each line of the source.
+    /// Samples, or accesses where they were counted, by class at each line of the source.
     classes: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
@@ -163,7 +167,7 @@ impl Seen {
         for access in profile.rows::<tables::SiteAccess>().into_diagnostic()? {
             for line in lines.get(&access.site).into_iter().flatten().collect::<BTreeSet<_>>() {
                 *classes.entry(*line).or_default().entry(access.class.word().to_owned()).or_default() +=
-                    u64::from(access.samples);
+                    if access.samples > 0 { u64::from(access.samples) } else { access.reads + access.writes };
             }
         }
         let mut placements: BTreeMap<ThreadId, Vec<tables::Placement>> = BTreeMap::new();

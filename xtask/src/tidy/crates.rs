@@ -27,7 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("numalens-symbolize", &["numalens-topology", "numalens-profile"]),
-    ("numalens-analyze", &["numalens-topology", "numalens-profile"]),
+    ("numalens-simulate", &["numalens-topology"]),
+    ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
     ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
     ("numalens-lab", &["numalens-topology", "numalens-profile"]),
     (
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-profile",
             "numalens-collect",
             "numalens-symbolize",
+            "numalens-simulate",
             "numalens-analyze",
             "numalens-view",
             // Its tests check recordings against the truth that targets tell, as the lab does.

@@ -3,14 +3,14 @@
 use super::{Complaint, Tree};
 
 /// Crates that compute and do no I/O.
-const PURE: [&str; 4] = ["isa", "translator", "aggregate", "analyze"];
+const PURE: [&str; 5] = ["isa", "translator", "aggregate", "simulate", "analyze"];
 /// Modules of `std` that do I/O.
 const IO_MODULES: [&str; 6] = ["fs", "net", "process", "os", "env", "io"];
 /// Other ways to it.
 const IO_NAMES: [&str; 8] =
     ["libc::", "nix::", "rustix::", "println!", "eprintln!", "print!", "eprint!", "include_bytes!"];
 
-/// `isa`, `translator`, `aggregate` and `analyze` neither read nor write anything but their arguments, so they cannot fail for
+/// `isa`, `translator`, `aggregate`, `simulate` and `analyze` neither read nor write anything but their arguments, so they cannot fail for
 /// reasons outside of them. Their tests in `tests/` may.
 pub fn pure_crates_do_no_io(tree: &Tree) -> Vec<Complaint> {
     let is_pure = |path: &str| PURE.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")));

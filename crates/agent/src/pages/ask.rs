@@ -17,15 +17,15 @@ pub fn presence(page: u64) -> Option<Option<u8>> {
     node(status)
 }
 
-/// The index of the home of each page; none where there is no page.
-pub fn homes(pages: &[(u64, bool)]) -> Vec<Option<u8>> {
+/// [`presence`] of many pages.
+pub fn presences(pages: &[(u64, bool)]) -> Vec<Option<Option<u8>>> {
     const AT_ONCE: usize = 1024;
     let mut homes = Vec::with_capacity(pages.len());
     for some in pages.chunks(AT_ONCE) {
         let addresses: Vec<u64> = some.iter().map(|&(page, _)| page << PAGE_BITS).collect();
         let mut status = vec![-1i32; addresses.len()];
         ask(&addresses, &mut status);
-        homes.extend(status.into_iter().map(|status| node(status).flatten()));
+        homes.extend(status.into_iter().map(node));
     }
     homes
 }
@@ -60,9 +60,10 @@ pub fn is_files(page: u64) -> bool {
     word & FILE_OR_SHARED != 0
 }
 
-/// The page tables of this process, for the kernels that describe them in runs (Linux 6.7).
+/// The page tables of this process. Linux 6.7 describes them in runs; older kernels with a word for each page.
 pub struct Scan {
     descriptor: u64,
+    in_runs: bool,
 }
 
 /// `struct page_region`.
@@ -79,16 +80,24 @@ const PRESENT: u64 = 1 << 3;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 
+/// Older kernels are asked about mappings up to this size: 8 bytes a page are read, whether there is anything or not.
+const LARGEST_IN_WORDS: u64 = 16 << 30;
+
 impl Scan {
-    /// Opens them; none where the kernel is older.
+    /// Opens them; none where there is no /proc.
     pub fn open() -> Option<Self> {
-        let scan = Scan { descriptor: open_page_map()? };
+        let mut scan = Scan { descriptor: open_page_map()?, in_runs: true };
         let mut regions = [Region { start: 0, end: 0, categories: 0 }];
-        scan.some(0..sys::PAGE, &mut regions).map(|_| scan)
+        scan.in_runs = scan.some(0..sys::PAGE, &mut regions).is_some();
+        Some(scan)
     }
 
-    /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones.
+    /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones. Older kernels do not say so,
+    /// nor do they tell the zero page.
     pub fn each(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
+        if !self.in_runs {
+            return self.each_in_words(range, found);
+        }
         let mut regions = [Region { start: 0, end: 0, categories: 0 }; 64];
         let mut from = range.start;
         while from < range.end {
@@ -103,6 +112,27 @@ impl Scan {
                 return;
             }
             from = walked;
+        }
+    }
+
+    fn each_in_words(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
+        const THERE: u64 = 1 << 63;
+        if range.end - range.start > LARGEST_IN_WORDS {
+            return;
+        }
+        let mut words = vec![0u64; 1024];
+        let (mut page, end) = (range.start >> PAGE_BITS, range.end >> PAGE_BITS);
+        while page < end {
+            let wanted = (end - page).min(words.len() as u64);
+            // SAFETY: a buffer of our own, of at least the size given.
+            let read = unsafe { call!(__NR_pread64, self.descriptor, words.as_mut_ptr(), wanted * 8, page * 8) };
+            let Ok(read @ 8..) = read else { return };
+            for (number, word) in words[..(read / 8) as usize].iter().enumerate() {
+                if word & THERE != 0 {
+                    found(page + number as u64, false);
+                }
+            }
+            page += read / 8;
         }
     }
 

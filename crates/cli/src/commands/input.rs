@@ -4,7 +4,7 @@ use miette::IntoDiagnostic;
 use numalens_analyze::Options;
 use numalens_analyze::report::Report;
 use numalens_profile::Profile;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The profile and what of it.
 #[derive(clap::Args)]
@@ -38,12 +38,17 @@ pub struct Loaded {
 
 /// Opens the profile; finds names when it has none yet, or not all, or when the user says where else to look.
 pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
-    let profile = Profile::open(&args.profile).into_diagnostic()?;
+    open(&args.profile, &args.source_map)
+}
+
+/// The same of a profile by its path.
+pub fn open(path: &Path, source_map: &[(PathBuf, PathBuf)]) -> Result<Loaded, miette::Report> {
+    let profile = Profile::open(path).into_diagnostic()?;
     let mut doubts = Vec::new();
     let nameless = profile.count::<numalens_profile::tables::Frame>().into_diagnostic()? == 0;
-    let asked_for = nameless || !args.source_map.is_empty();
+    let asked_for = nameless || !source_map.is_empty();
     if asked_for || profile.meta.lines_wait {
-        let options = numalens_symbolize::Options { path_map: args.source_map.clone(), ..Default::default() };
+        let options = numalens_symbolize::Options { path_map: source_map.to_vec(), ..Default::default() };
         let mut outcome = numalens_symbolize::symbolize(&profile, &options).into_diagnostic()?;
         profile.update_meta(|meta| meta.lines_wait = false).into_diagnostic()?;
         outcome.doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));

@@ -1,12 +1,16 @@
 //! One file per command: its arguments and how it calls the crates that do the work.
 
+pub mod advise;
 pub mod check;
 pub mod completions;
+pub mod diff;
 pub mod doctor;
 pub mod export;
 mod input;
 pub mod machine;
+mod output;
 pub mod pack;
 pub mod record;
 pub mod report;
+pub mod simulate;
 pub mod unpack;

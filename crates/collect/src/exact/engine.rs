@@ -43,6 +43,7 @@ pub fn record(
     path: impl FnOnce(Option<i32>) -> PathBuf,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
+    check_processor()?;
     let image = image().map_err(RecordError::Unobservable)?;
     let orders = Orders {
         machine: &options.session.machine,
@@ -91,6 +92,19 @@ pub fn record(
 
 fn cannot_enter(error: InjectError) -> RecordError {
     RecordError::Unobservable(error.to_string())
+}
+
+/// Translated code uses instructions of processors since 2013, and one that the kernel must allow (Linux 5.9).
+fn check_processor() -> Result<(), RecordError> {
+    const FSGSBASE: libc::c_ulong = 1 << 1;
+    // SAFETY: reads the auxiliary vector.
+    let allowed = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    let missing = match () {
+        () if !std::is_x86_feature_detected!("bmi2") => "this processor does not have BMI2",
+        () if allowed & FSGSBASE == 0 => "this kernel or processor does not let programs read FS (FSGSBASE)",
+        () => return Ok(()),
+    };
+    Err(RecordError::Unobservable(missing.to_owned()))
 }
 
 /// Refuses, before it runs, a program that could not be observed.

@@ -1,11 +1,12 @@
 //! Reports on a terminal, or piped: [`render`] for `report`, [`closing_summary`] for the end of `record`.
 
 mod closing;
+pub(crate) mod findings;
 mod heat;
 mod record;
 mod spark;
-mod table;
-mod value;
+pub(crate) mod table;
+pub(crate) mod value;
 
 pub use closing::{SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
 
@@ -66,6 +67,11 @@ pub fn render(reports: &[Report], look: Look) -> String {
             Shape::Table(table) => table::draw(table, look),
             Shape::Matrix(matrix) => heat::draw(matrix, look),
             Shape::Series(series) => spark::draw(series, look),
+            Shape::Findings(found) if found.is_empty() && report.doubts.is_empty() => {
+                "  Nothing to gain: no pattern above noise would make this program faster by being placed otherwise.\n"
+                    .to_string()
+            }
+            Shape::Findings(found) => findings::draw(found, look),
         };
     }
     out
@@ -80,7 +86,7 @@ fn header(meta: &Report, look: Look) -> String {
 }
 
 /// `sample engine on virtual machine 4x2 (threads spread, pages first-touch); unit: ...`
-fn how(meta: &Report) -> String {
+pub(crate) fn how(meta: &Report) -> String {
     let text = |key: &str| meta.field(key).map(value::plain).unwrap_or_default();
     let machine = match meta.field("virtual") {
         Some(Value::Flag(true)) => {

@@ -115,7 +115,7 @@ pub fn lines(drawing: &comfy_table::Table) -> String {
 }
 
 /// A zero in every row is no news, and neither is nothing. That there is nothing remote is.
-fn says(column: &Column, value: &Value) -> bool {
+pub fn says(column: &Column, value: &Value) -> bool {
     match value {
         Value::Absent | Value::Count(0) => false,
         Value::Percent(percent, _) => *percent > 0.0 || column.key == "remote_share",
@@ -123,7 +123,8 @@ fn says(column: &Column, value: &Value) -> bool {
     }
 }
 
-fn is_figure(table: &Table, column: usize) -> bool {
+/// Whether a column holds figures: those stand right.
+pub fn is_figure(table: &Table, column: usize) -> bool {
     table.rows.iter().any(|row| {
         matches!(
             row[column],

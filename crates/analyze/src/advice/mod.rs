@@ -1,0 +1,150 @@
+//! Advice: what to change, where, why, and what it would gain.
+//!
+//! ```text
+//!   flows --> usage of each subject --> classify: pattern, remedy --.
+//!         \-> threads, code         --> program: pattern, remedy ---'--> gain (cost model) --> ranked findings
+//! ```
+//!
+//! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its gain
+//! is the difference in memory time that `numalens_simulate` predicts for the whole program; the interval spans the cost
+//! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
+//! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
+
+mod classify;
+mod program;
+mod snippets;
+pub mod words;
+
+use crate::about::Unit;
+use crate::code::OwnPlace;
+use crate::load::{LoadError, Need, Options};
+use crate::report::{Field, Finding, Report, Shape, Value, Word};
+use crate::study::Study;
+use crate::usage::{self, Usages};
+use numalens_profile::Profile;
+use numalens_simulate::Traffic;
+
+/// A finding before it is ranked.
+struct Candidate {
+    pattern: &'static Word,
+    remedy: &'static Word,
+    place: Option<OwnPlace>,
+    object: Vec<Field>,
+    evidence: Vec<Field>,
+    name: Option<String>,
+    effect: Effect,
+}
+
+/// What a remedy changes.
+enum Effect {
+    /// Traffic: from, to. `certain`: whether the cost model's low end is one; else nothing may be gained.
+    Traffic { before: Traffic, after: Traffic, certain: bool },
+    /// Percent of the memory time, of so many samples or exact counts: estimate, low, high.
+    Time { percent: f64, low: f64, high: f64 },
+}
+
+/// Percent of the memory time below which nobody should change a program.
+const LEAST_GAIN: f64 = 2.0;
+/// Percent of all accesses that a finding must be about, at the lower end of its interval.
+const LEAST_SHARE: f64 = 1.0;
+/// Samples without which there is no advice at all.
+const LEAST_SAMPLES: u64 = 40;
+/// Findings that are told.
+const MOST: usize = 20;
+
+const NEEDS: &[Need] = &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites];
+
+/// Loads what advice needs, and gives it. The first report is `meta`.
+///
+/// # Errors
+/// The profile cannot be read; a process is not in it.
+pub fn run(profile: &Profile, options: &Options) -> Result<Vec<Report>, LoadError> {
+    let study = Study::load(profile, options, NEEDS)?;
+    let mut reports = vec![study.about.report()];
+    reports.extend(of(&study));
+    Ok(reports)
+}
+
+/// The findings, and whether there are none.
+fn of(study: &Study) -> Vec<Report> {
+    let mut doubts = Vec::new();
+    let usages = Usages::of(study);
+    let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
+    let mut findings = Vec::new();
+    if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
+        doubts.push("no accesses were recorded".to_string());
+    } else if !usage::matters(study) {
+        doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
+    } else if !enough {
+        doubts.push(format!(
+            "{} samples are too few to judge: record for longer, or with a higher --frequency",
+            usages.all.samples
+        ));
+    } else {
+        let openmp = study.code.has_module(&["libgomp", "libomp", "libiomp5"]);
+        let clusters = program::clusters(&usages);
+        let mut candidates = program::candidates(&usages, &clusters);
+        candidates.extend(classify::candidates(&usages, &clusters));
+        let mut ranked: Vec<(f64, Finding)> =
+            candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp)).collect();
+        ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        findings = ranked.into_iter().map(|(_, finding)| finding).collect();
+        if findings.len() > MOST {
+            doubts.push(format!("{} smaller findings are left out", findings.len() - MOST));
+            findings.truncate(MOST);
+        }
+    }
+    let nothing = findings.is_empty() && doubts.is_empty();
+    let verdict = vec![Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing))];
+    vec![
+        Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts),
+        Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
+    ]
+}
+
+/// With its gain when that is worth telling, and what that is of all the program's time.
+fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, Finding)> {
+    // Of the samples of code, those of accesses to memory are a part.
+    let code: u64 = usages.study.fetches.instructions.values().sum();
+    let memory = match (&candidate.effect, usages.study.about.unit) {
+        (Effect::Traffic { .. }, Unit::Time { .. }) if code > 0 => (usages.all.samples as f64 / code as f64).min(1.0),
+        _ => 1.0,
+    };
+    let finding = finding(usages, candidate, openmp)?;
+    Some((finding.gain.0 * memory, finding))
+}
+
+/// With its gain, when that is worth telling.
+fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Finding> {
+    let gain = match &candidate.effect {
+        Effect::Time { percent, low, high } => (*percent, (*low, *high)),
+        Effect::Traffic { before, after, certain } => {
+            let (share, low, high) = usages.share(before.total());
+            if share <= 0.0 || low < LEAST_SHARE {
+                return None;
+            }
+            let mut changed = usages.traffic.clone();
+            changed.add_all(before, -1.0);
+            changed.add_all(after, 1.0);
+            let cost = usages.model.gain(&usages.traffic, &changed);
+            // The chance of sampling: the subject's part of all accesses may be smaller or larger.
+            let lowest = if *certain { (cost.low * low / share).max(0.0) } else { 0.0 };
+            let highest = (cost.high * high / share).min(100.0);
+            (cost.estimate, (lowest.min(cost.estimate), highest.max(cost.estimate)))
+        }
+    };
+    (gain.0 >= LEAST_GAIN).then(|| {
+        let place = candidate.place.map(|place| place.location);
+        let language = snippets::language(place.as_ref(), openmp);
+        Finding {
+            pattern: candidate.pattern,
+            remedy: candidate.remedy,
+            in_code: snippets::in_code(candidate.remedy, language, candidate.name.as_deref()),
+            without_code: snippets::without_code(candidate.remedy, openmp),
+            place,
+            object: candidate.object,
+            evidence: candidate.evidence,
+            gain,
+        }
+    })
+}

@@ -1,0 +1,274 @@
+//! What concerns no one object: threads bound to no node, threads that share and are apart, code, crowded pages.
+
+use super::words as w;
+use super::{Candidate, Effect};
+use crate::clusters::{self, Cluster};
+use crate::code::OwnPlace;
+use crate::counts::{Counts, percent};
+use crate::intervals;
+use crate::metrics;
+use crate::report::{Field, Value};
+use crate::usage::{Usage, Usages};
+use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::words::ObjectKind;
+use numalens_simulate::Traffic;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Threads that share, and the node that each would have if they were together.
+pub struct Clusters {
+    found: Vec<Cluster>,
+    nodes: FxHashMap<ThreadId, NodeId>,
+}
+
+impl Clusters {
+    /// Whether a subject's remote traffic is that of a cluster that should be together.
+    pub fn explain(&self, usage: &Usage) -> bool {
+        let mut of: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+        for (thread, tally) in &usage.threads {
+            let cluster = self.found.iter().position(|cluster| cluster.threads.contains(thread));
+            let whole = cluster.filter(|at| self.found[*at].threads.len() > 1);
+            *of.entry(whole).or_default() += tally.accesses();
+        }
+        let all: u64 = of.values().sum();
+        let within: u64 = of.iter().filter(|(cluster, _)| cluster.is_some()).map(|(_, n)| n).sum();
+        within * 10 > all * 9
+    }
+}
+
+/// The clusters of the program's threads.
+pub fn clusters(usages: &Usages) -> Clusters {
+    let found = clusters::find(usages.study, &clusters::communication(usages.study));
+    let nodes = found.iter().flat_map(|c| c.threads.iter().map(|thread| (*thread, c.node))).collect();
+    Clusters { found, nodes }
+}
+
+/// All candidates of this file.
+pub fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> =
+        [unpinned(usages), apart(usages, clusters), crowded_pages(usages)].into_iter().flatten().collect();
+    found.extend(code(usages));
+    found
+}
+
+/// Unpinned threads are anywhere: their accesses cost the mean of all ways; pinned ones stay with their pages.
+fn unpinned(usages: &Usages) -> Option<Candidate> {
+    let (mut before, mut after) = (Traffic::default(), Traffic::default());
+    for ((from, to), accesses) in usages.traffic.cells().filter(|((from, to), _)| from.is_none() && to.is_some()) {
+        before.add(from, to, accesses);
+        after.add(to, to, accesses);
+    }
+    let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
+    let mut all = Counts::default();
+    for (key, tally) in &usages.study.sites.sums {
+        all.add(key.class, *tally);
+        if key.node.is_none() {
+            *sites.entry(key.site).or_default() += tally.accesses();
+        }
+    }
+    let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
+    let threads: std::collections::BTreeSet<ThreadId> =
+        usages.study.flows.sums.keys().filter(|key| key.node.is_none()).map(|key| key.thread).collect();
+    let evidence = vec![
+        Field::metric(&metrics::UNPINNED_SHARE, all.percent(all.unpinned())),
+        Field::new("threads", "threads bound to no node", Value::Count(threads.len() as u64)),
+    ];
+    Some(Candidate {
+        pattern: &w::UNPINNED_THREADS,
+        remedy: &w::PIN_THREADS,
+        place: Some(usages.study.code.own(site)),
+        object: Vec::new(),
+        evidence,
+        name: None,
+        // Where the kernel leaves threads alone there is nothing to gain.
+        effect: Effect::Traffic { before, after, certain: false },
+    })
+}
+
+/// Threads that share run together: then what they touched first lies where they are.
+fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
+    let study = usages.study;
+    let (mut before, mut after) = (Traffic::default(), Traffic::default());
+    let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
+    for (key, tally) in &study.flows.sums {
+        let (Some(node), Some(run)) = (clusters.nodes.get(&key.thread), key.run) else { continue };
+        let home = study.subjects.home_of(run);
+        let toucher = study.subjects.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));
+        let new_home = toucher.and_then(|toucher| study.machine.nearest_with_memory(*toucher)).or(home);
+        before.add(key.node, home, tally.accesses() as f64);
+        after.add(Some(*node), new_home, tally.accesses() as f64);
+    }
+    let together: Vec<&Cluster> = clusters.found.iter().filter(|cluster| cluster.threads.len() > 1).collect();
+    for (key, tally) in &study.sites.sums {
+        if key.node != key.home && together.iter().any(|cluster| cluster.threads.contains(&key.thread)) {
+            *sites.entry(key.site).or_default() += tally.accesses();
+        }
+    }
+    let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
+    let groups = together.iter().map(|cluster| {
+        let threads = cluster.threads.iter().map(|thread| {
+            let pid = study.threads.get(thread).and_then(|row| study.pid(row.process));
+            format!("{thread} (pid {})", pid.map_or("?".to_string(), |pid| pid.to_string()))
+        });
+        Value::Record(vec![
+            Field::new("threads", "threads", Value::Text(threads.collect::<Vec<_>>().join(", "))),
+            Field::new("node", "to node", Value::Node(cluster.node)),
+        ])
+    });
+    let remote = percent((before.remote() * 1e3) as u64, (before.total() * 1e3) as u64, usages.all.samples);
+    let evidence = vec![
+        Field::metric(&metrics::REMOTE_SHARE, remote),
+        Field::new("groups", "groups", Value::List(groups.collect())),
+    ];
+    Some(Candidate {
+        pattern: &w::SPLIT_CLUSTERS,
+        remedy: &w::CO_LOCATE_THREADS,
+        place: Some(study.code.own(site)),
+        object: Vec::new(),
+        evidence,
+        name: None,
+        effect: Effect::Traffic { before, after, certain: true },
+    })
+}
+
+/// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so the
+/// gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code that fits in
+/// the first-level cache is fetched once.
+fn code(usages: &Usages) -> Vec<Candidate> {
+    let mut modules: BTreeMap<Option<ModuleId>, (BTreeMap<NodeId, u64>, Traffic)> = BTreeMap::new();
+    let all: u64 = usages.study.fetches.instructions.values().sum();
+    for (key, n) in &usages.study.fetches.instructions {
+        let (nodes, traffic) = modules.entry(key.module).or_default();
+        traffic.add(key.node, key.home, *n as f64);
+        if let Some(node) = key.node {
+            *nodes.entry(node).or_default() += n;
+        }
+    }
+    let samples = if usages.study.about.sampled() { all } else { 0 };
+    let mut found = Vec::new();
+    for (module, (nodes, traffic)) in modules {
+        let share = traffic.remote() * 100.0 / (all as f64).max(1.0);
+        let (low, high) = intervals::share(share, samples).unwrap_or((share, share));
+        if low < LEAST_REMOTE_CODE || hot_pages(usages, module) <= CACHED_CODE_PAGES {
+            continue;
+        }
+        let mut local = Traffic::default();
+        traffic.cells().for_each(|((from, to), n)| local.add(from, from.filter(|_| to.is_some()).or(to), n));
+        let most = usages.model.gain(&traffic, &local).low.max(0.0) * share / 100.0;
+        let path = module.and_then(|module| usages.study.code.module_path(module));
+        let name = path.map_or("code made at run time", crate::code::file_name);
+        let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();
+        let remote = percent(
+            traffic.remote() as u64,
+            traffic.total() as u64,
+            if samples > 0 { traffic.total() as u64 } else { 0 },
+        );
+        let fetched = Value::users(nodes.iter().map(|(node, n)| (Some(*node), *n)));
+        let homes = traffic.homes().into_iter().map(|(node, n)| (Some(node), n as u64));
+        found.push(Candidate {
+            pattern: &w::REMOTE_CODE,
+            remedy: if users > 1 { &w::REPLICATE_TEXT } else { &w::LOCAL_TEXT },
+            place: None,
+            object: vec![
+                Field::new("kind", "kind", Value::Text(ObjectKind::Code.word().to_string())),
+                Field::new("name", "name", Value::Text(name.to_string())),
+            ],
+            evidence: vec![
+                Field::new(
+                    "fetch_share",
+                    "fetched from another node, of all code",
+                    Value::Percent(share, Some((low, high))),
+                ),
+                Field::metric(&metrics::REMOTE_SHARE, remote),
+                Field::new("users", "run by nodes", fetched),
+                Field::new("homes", "lies on nodes", Value::homes(&metrics::INSTRUCTIONS, homes)),
+            ],
+            name: None,
+            effect: Effect::Time { percent: most / 4.0, low: 0.0, high: most },
+        });
+    }
+    found
+}
+
+/// The fewest pages that hold nine tenths of a module's fetches.
+fn hot_pages(usages: &Usages, module: Option<ModuleId>) -> usize {
+    let of_module = usages.study.fetches.pages.iter().filter(|((of, _), _)| *of == module);
+    let mut pages: Vec<u64> = of_module.map(|(_, n)| *n).collect();
+    pages.sort_unstable_by(|a, b| b.cmp(a));
+    let wanted = pages.iter().sum::<u64>() / 10 * 9;
+    let sums = pages.iter().scan(0, |sum, n| {
+        let before = *sum;
+        *sum += n;
+        Some(before)
+    });
+    sums.take_while(|before| *before < wanted).count()
+}
+
+/// Pages of code that a first-level cache holds: 32 KiB.
+const CACHED_CODE_PAGES: usize = 8;
+
+/// Percent of all fetches that code must have from another node to be worth a word.
+const LEAST_REMOTE_CODE: f64 = 20.0;
+
+/// Pages that several small objects lie on, each object used by one node, but not all by the same one.
+fn crowded_pages(usages: &Usages) -> Option<Candidate> {
+    let study = usages.study;
+    let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
+    for object in study.objects.values().filter(|object| object.count == 1 && object.size > 0 && object.size < 4096) {
+        let (first, last) = (Page::of(object.base), Page::of(object.base + object.size - 1));
+        if first == last {
+            pages.entry((object.process, first)).or_default().push(object.object);
+        }
+    }
+    pages.retain(|_, objects| objects.len() > 1);
+    let mut uses: FxHashMap<ObjectId, Traffic> = FxHashMap::default();
+    for (key, tally) in &study.by_object.sums {
+        uses.entry(key.object).or_default().add(key.node, key.home, tally.accesses() as f64);
+    }
+    let (mut before, mut after) = (Traffic::default(), Traffic::default());
+    let (mut crowded, mut moved) = (0u64, BTreeMap::<ObjectId, f64>::new());
+    for objects in pages.values() {
+        let owned: Vec<(ObjectId, NodeId, &Traffic)> = objects
+            .iter()
+            .filter_map(|id| {
+                let traffic = uses.get(id)?;
+                let users = traffic.users();
+                let (node, most) = users.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+                (*most >= traffic.total() * OWNED && *most >= FEWEST).then_some((*id, *node, traffic))
+            })
+            .collect();
+        if owned.iter().all(|(_, node, _)| *node == owned[0].1) {
+            continue;
+        }
+        crowded += 1;
+        for (id, node, traffic) in owned {
+            before.add_all(traffic, 1.0);
+            after.add(Some(node), study.machine.nearest_with_memory(node), traffic.total());
+            moved.insert(id, traffic.remote());
+        }
+    }
+    let (worst, _) = moved.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let object = study.objects.get(worst)?;
+    let place: Option<OwnPlace> = study.code.own_on_stack(object.stack, object.site);
+    Some(Candidate {
+        pattern: &w::OBJECTS_SHARE_PAGE,
+        remedy: &w::ALIGN_OR_PAD,
+        object: vec![
+            Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
+            Field::new("name", "name", Value::Text(object.name.clone())),
+            Field::new("size", "size", Value::Bytes(object.size)),
+        ],
+        place,
+        evidence: vec![
+            Field::metric(&metrics::PAGES, Value::Count(crowded)),
+            Field::new("objects", "objects on them with one user", Value::Count(moved.len() as u64)),
+        ],
+        name: None,
+        effect: Effect::Traffic { before, after, certain: true },
+    })
+}
+
+/// Part of an object's accesses that makes it one node's, and accesses below which nobody knows.
+const OWNED: f64 = 0.9;
+const FEWEST: f64 = 10.0;

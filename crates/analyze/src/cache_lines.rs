@@ -1,0 +1,115 @@
+//! Cache lines that several nodes write, seen in sampled addresses.
+
+use crate::study::Study;
+use crate::subjects::SubjectId;
+use numalens_profile::ids::{Bin, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::tables::Sample;
+use numalens_profile::words::Access;
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Bytes of a cache line, as a shift.
+const LINE_SHIFT: u32 = 6;
+
+/// A thread's samples in a line.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LineKey {
+    pub process: ProcessId,
+    pub line: u64,
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub site: SiteId,
+}
+
+/// What it did there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LineUse {
+    pub samples: u64,
+    pub writes: u64,
+    /// A bit for each of the line's eight words that was accessed.
+    pub words: u8,
+}
+
+/// Samples by line and thread.
+#[derive(Default)]
+pub struct LineFacts(pub FxHashMap<LineKey, LineUse>);
+
+impl LineFacts {
+    /// Columns that [`LineFacts::add`] reads.
+    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "address", "access", "node"];
+
+    /// Adds a sample.
+    pub fn add(&mut self, row: &Sample) {
+        let line = row.address >> LINE_SHIFT;
+        let key = LineKey { process: row.process, line, thread: row.thread, node: row.node, site: row.site };
+        let found = self.0.entry(key).or_default();
+        found.samples += 1;
+        found.writes += u64::from(row.access != Access::Read);
+        found.words |= 1 << ((row.address >> 3) & 7);
+    }
+
+    /// Both together.
+    pub fn merge(mut self, other: Self) -> Self {
+        for (key, more) in other.0 {
+            let found = self.0.entry(key).or_default();
+            found.samples += more.samples;
+            found.writes += more.writes;
+            found.words |= more.words;
+        }
+        self
+    }
+}
+
+/// Lines of a subject that several nodes use and at least one other than the reader's writes.
+#[derive(Clone, Debug, Default)]
+pub struct Contended {
+    pub lines: u64,
+    pub samples: u64,
+    /// Samples of lines in which no two threads use the same word: false sharing.
+    pub apart: u64,
+    pub threads: usize,
+    /// Samples by site.
+    pub sites: BTreeMap<SiteId, u64>,
+}
+
+/// Fewer samples of a line say nothing about who shares it.
+const ENOUGH: u64 = 10;
+
+/// The contended lines of every subject that has some.
+pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
+    let mut lines: FxHashMap<(ProcessId, u64), Vec<(&LineKey, &LineUse)>> = FxHashMap::default();
+    for (key, found) in &study.lines.0 {
+        lines.entry((key.process, key.line)).or_default().push((key, found));
+    }
+    let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
+    for ((process, line), mut users) in lines {
+        users.sort_by_key(|(key, _)| (key.thread, key.site));
+        let samples: u64 = users.iter().map(|(_, found)| found.samples).sum();
+        let mut nodes: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
+        let mut words: BTreeMap<ThreadId, u8> = BTreeMap::new();
+        for (key, found) in &users {
+            *words.entry(key.thread).or_default() |= found.words;
+            if let Some(node) = key.node {
+                let sum = nodes.entry(node).or_default();
+                *sum = (sum.0 + found.samples, sum.1 + found.writes);
+            }
+        }
+        // A stray sample makes nobody a user.
+        nodes.retain(|_, (all, _)| *all * 20 >= samples);
+        let written = nodes.values().any(|(_, writes)| *writes > 0);
+        if samples < ENOUGH || nodes.len() < 2 || !written {
+            continue;
+        }
+        let Some(run) = study.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX)) else { continue };
+        let subject = subjects.entry(study.subjects.subject_of(run)).or_default();
+        let all: u32 = words.values().map(|mask| mask.count_ones()).sum();
+        let union = words.values().fold(0u8, |union, mask| union | mask).count_ones();
+        subject.lines += 1;
+        subject.samples += samples;
+        subject.apart += if all == union { samples } else { 0 };
+        subject.threads = subject.threads.max(words.len());
+        users.iter().for_each(|(key, found)| *subject.sites.entry(key.site).or_default() += found.samples);
+    }
+    subjects
+}

@@ -1,0 +1,182 @@
+//! Subjects of advice: the memory that one line of the program could place otherwise.
+//!
+//! Heap objects of one allocation stack are one subject, a named global, file or stack is one; pages of which no object is
+//! known belong to the instruction that touched them first.
+
+use crate::objects::{self, Group};
+use crate::placed;
+use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
+use numalens_profile::tables::{Object, PlacedPages};
+use numalens_profile::words::{ObjectKind, Placed};
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// A subject: an index of [`Subjects::all`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SubjectId(pub u32);
+
+/// A row of `pages`: an index into them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunId(u32);
+
+/// What makes memory one subject.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+enum Key {
+    Objects(Group),
+    Touched(Option<StackId>, Option<SiteId>),
+}
+
+/// One subject, and what placed it.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    pub kind: Option<ObjectKind>,
+    /// The largest of its objects, when objects are known.
+    pub example: Option<Object>,
+    /// Of all its objects.
+    pub size: u64,
+    pub count: u64,
+    /// Bytes placed by first toucher, by home, by place and by how.
+    pub touchers: BTreeMap<Option<ThreadId>, u64>,
+    pub homes: BTreeMap<Option<NodeId>, u64>,
+    pub places: BTreeMap<(Option<StackId>, Option<SiteId>), u64>,
+    pub placed: BTreeMap<Placed, u64>,
+    pub bytes: u64,
+}
+
+impl Subject {
+    /// Small pages placed.
+    pub fn pages(&self) -> u64 {
+        self.bytes.div_ceil(4096)
+    }
+}
+
+/// A row of `pages`, as far as accesses need it.
+struct Run {
+    page: Page,
+    count: u64,
+    bins: (Bin, Option<Bin>),
+    home: Option<NodeId>,
+    thread: Option<ThreadId>,
+    object: Option<ObjectId>,
+    placed: Placed,
+    subject: SubjectId,
+}
+
+/// All subjects, and which pages are theirs.
+#[derive(Default)]
+pub struct Subjects {
+    pub all: Vec<Subject>,
+    runs: Vec<Run>,
+    /// Runs of a process in the order of pages, then of time.
+    processes: FxHashMap<ProcessId, (u32, u32)>,
+}
+
+/// Runs that begin between a page and the beginning of its own run are few.
+const LOOK_BACK: usize = 64;
+
+impl Subjects {
+    /// From the rows of the tables; `placed` are those of `pages` that are placements.
+    pub fn new(pages: &[PlacedPages], placed: &[PlacedPages], objects: &FxHashMap<ObjectId, Object>) -> Subjects {
+        let mut subjects = Subjects::default();
+        let mut ids: FxHashMap<Key, SubjectId> = FxHashMap::default();
+        let mut rows: Vec<&PlacedPages> = pages.iter().collect();
+        rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
+        for row in rows {
+            let object = row.object.and_then(|id| objects.get(&id));
+            let subject = subjects.subject(&mut ids, key(row, object));
+            let run = Run {
+                page: row.page,
+                count: row.count,
+                bins: (row.bin_from, row.bin_to),
+                home: row.home,
+                thread: row.thread,
+                object: row.object,
+                placed: row.placed,
+                subject,
+            };
+            let at = subjects.runs.len() as u32;
+            subjects.processes.entry(row.process).or_insert((at, at)).1 = at + 1;
+            subjects.runs.push(run);
+        }
+        for row in placed {
+            let object = row.object.and_then(|id| objects.get(&id));
+            let id = subjects.subject(&mut ids, key(row, object));
+            let (subject, bytes) = (&mut subjects.all[id.0 as usize], placed::bytes(row));
+            *subject.touchers.entry(row.thread).or_default() += bytes;
+            *subject.homes.entry(row.home).or_default() += bytes;
+            *subject.places.entry((row.stack, row.site)).or_default() += bytes;
+            *subject.placed.entry(row.placed).or_default() += bytes;
+            subject.bytes += bytes;
+        }
+        // In the order of ids, so that equal profiles give equal answers.
+        let mut sorted: Vec<&Object> = objects.values().collect();
+        sorted.sort_by_key(|object| object.object);
+        for object in sorted {
+            let Some(id) = ids.get(&Key::Objects(objects::group(object))) else { continue };
+            let subject = &mut subjects.all[id.0 as usize];
+            subject.kind = Some(object.kind);
+            subject.size += object.size;
+            subject.count += object.count;
+            if subject.example.as_ref().is_none_or(|example| example.size < object.size) {
+                subject.example = Some(object.clone());
+            }
+        }
+        subjects
+    }
+
+    fn subject(&mut self, ids: &mut FxHashMap<Key, SubjectId>, key: Key) -> SubjectId {
+        *ids.entry(key).or_insert_with(|| {
+            self.all.push(Subject::default());
+            SubjectId(self.all.len() as u32 - 1)
+        })
+    }
+
+    /// The row that covers a page at a time; where none does, the newest that ever covered it.
+    pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
+        let (from, to) = *self.processes.get(&process)?;
+        let runs = &self.runs[from as usize..to as usize];
+        let end = runs.partition_point(|run| run.page <= page);
+        let holds = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin < end);
+        let covering =
+            runs[..end].iter().enumerate().rev().take(LOOK_BACK).filter(|(_, run)| page.0 - run.page.0 < run.count);
+        let (index, _) = covering.max_by_key(|(_, run)| (holds(run), run.bins.0))?;
+        Some(RunId(from + index as u32))
+    }
+
+    fn run(&self, run: RunId) -> &Run {
+        &self.runs[run.0 as usize]
+    }
+
+    /// Whose memory a row is.
+    pub fn subject_of(&self, run: RunId) -> SubjectId {
+        self.run(run).subject
+    }
+
+    /// Where the pages of a row lie.
+    pub fn home_of(&self, run: RunId) -> Option<NodeId> {
+        self.run(run).home
+    }
+
+    /// The object of a row.
+    pub fn object_of(&self, run: RunId) -> Option<ObjectId> {
+        self.run(run).object
+    }
+
+    /// Who touched the pages of a row first, and when.
+    pub fn toucher_of(&self, run: RunId) -> (Option<ThreadId>, Bin) {
+        (self.run(run).thread, self.run(run).bins.0)
+    }
+
+    /// Whether the pages of a row were placed by a pinned thread.
+    pub fn is_pinned(&self, run: RunId) -> bool {
+        self.run(run).placed != Placed::Unpinned
+    }
+}
+
+fn key(row: &PlacedPages, object: Option<&Object>) -> Key {
+    match object {
+        Some(object) if object.kind != ObjectKind::Unknown => Key::Objects(objects::group(object)),
+        _ => Key::Touched(row.stack, row.site),
+    }
+}

@@ -1,0 +1,179 @@
+//! What every subject's memory is used for, by whom, and what it is to the program as a whole.
+
+use crate::about::Unit;
+use crate::counts::Tally;
+use crate::flows::FlowKey;
+use crate::sharing::{self, Sharing, Use};
+use crate::study::Study;
+use crate::subjects::{Subject, SubjectId};
+use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_simulate::{CostModel, Traffic};
+use numalens_topology::{LOCAL_DISTANCE, NodeId};
+use std::collections::BTreeMap;
+
+/// One subject's accesses.
+#[derive(Default)]
+pub struct Usage {
+    /// All of them, and those of its initialisation.
+    pub all: Tally,
+    pub initial: Tally,
+    pub traffic: Traffic,
+    /// Without the initialisation: by the threads' nodes, by thread, by object.
+    pub nodes: BTreeMap<Option<NodeId>, Tally>,
+    pub threads: BTreeMap<ThreadId, Tally>,
+    pub objects: BTreeMap<Option<ObjectId>, BTreeMap<Option<NodeId>, Tally>>,
+    /// While nodes other than the initialiser's use it.
+    pub shared: Tally,
+    pages: Vec<Use>,
+}
+
+/// Accesses of the whole program, by subject.
+pub struct Usages<'a> {
+    pub study: &'a Study,
+    pub model: CostModel<'a>,
+    /// In the order of [`SubjectId`]s.
+    pub subjects: Vec<Usage>,
+    pub traffic: Traffic,
+    pub all: Tally,
+}
+
+/// Samples, or exact accesses: what a share's certainty rests on.
+pub fn basis(tally: &Tally) -> u64 {
+    if tally.samples > 0 { tally.samples } else { tally.accesses() }
+}
+
+impl<'a> Usages<'a> {
+    /// Reads the flows of a study.
+    pub fn of(study: &'a Study) -> Usages<'a> {
+        let model = CostModel::new(&study.machine);
+        let mut usages = Usages {
+            study,
+            model,
+            subjects: study.subjects.all.iter().map(|_| Usage::default()).collect(),
+            traffic: Traffic::default(),
+            all: Tally::default(),
+        };
+        for (key, tally) in &study.flows.sums {
+            let home = key.run.and_then(|run| study.subjects.home_of(run));
+            let accesses = usages.accesses(key.node, home, tally);
+            usages.traffic.add(key.node, home, accesses);
+            usages.all += *tally;
+            if let Some(run) = key.run {
+                let usage = &mut usages.subjects[study.subjects.subject_of(run).0 as usize];
+                usage.add(key, tally, study.subjects.object_of(run));
+                usage.traffic.add(key.node, home, accesses);
+            }
+        }
+        usages.add_times();
+        usages
+    }
+
+    /// Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
+    fn accesses(&self, from: Option<NodeId>, home: Option<NodeId>, tally: &Tally) -> f64 {
+        let accesses = tally.accesses() as f64;
+        match (self.study.about.unit, home) {
+            (Unit::Time { .. }, Some(home)) if !self.study.machine.is_virtual => {
+                accesses / self.model.latency(from, home)
+            }
+            _ => accesses,
+        }
+    }
+
+    /// Accesses from the bin on in which a node first uses what another one made.
+    fn add_times(&mut self) {
+        let mut begins: BTreeMap<SubjectId, u32> = BTreeMap::new();
+        let maker = |subject: &Subject| -> Option<Option<NodeId>> {
+            let (thread, _) = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
+            Some(thread.and_then(|thread| self.study.pinning.last(thread)))
+        };
+        let makers: Vec<_> = self.study.subjects.all.iter().map(maker).collect();
+        for key in self.study.flows.times.keys() {
+            if makers[key.subject.0 as usize] != Some(key.node) {
+                let begin = begins.entry(key.subject).or_insert(u32::MAX);
+                *begin = (*begin).min(key.bin.0);
+            }
+        }
+        for (key, tally) in &self.study.flows.times {
+            if begins.get(&key.subject).is_some_and(|begin| key.bin.0 >= *begin) {
+                self.subjects[key.subject.0 as usize].shared += *tally;
+            }
+        }
+    }
+
+    /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
+    pub fn share(&self, part: f64) -> (f64, f64, f64) {
+        let all = self.traffic.total();
+        if all <= 0.0 {
+            return (0.0, 0.0, 0.0);
+        }
+        let percent = (part * 100.0 / all).clamp(0.0, 100.0);
+        let (low, high) = crate::intervals::share(percent, self.all.samples).unwrap_or((percent, percent));
+        (percent, low, high)
+    }
+}
+
+impl Usage {
+    fn add(&mut self, key: &FlowKey, tally: &Tally, object: Option<ObjectId>) {
+        self.all += *tally;
+        if key.initial {
+            self.initial += *tally;
+            return;
+        }
+        *self.nodes.entry(key.node).or_default() += *tally;
+        *self.threads.entry(key.thread).or_default() += *tally;
+        *self.objects.entry(object).or_default().entry(key.node).or_default() += *tally;
+        if let Some(node) = key.node {
+            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
+            let part = key.page.0 | u64::from(key.process.0) << 52;
+            self.pages.push(Use { part, user: u32::from(node.0), n: basis(tally) });
+        }
+    }
+
+    /// Nodes that do at least a twentieth of what pinned threads do.
+    pub fn users(&self) -> BTreeMap<NodeId, f64> {
+        let nodes = || self.nodes.iter().filter_map(|(node, tally)| Some(((*node)?, tally.accesses() as f64)));
+        let sum: f64 = nodes().map(|(_, accesses)| accesses).sum();
+        nodes().filter(|(_, accesses)| *accesses > 0.0 && *accesses * 20.0 >= sum).collect()
+    }
+
+    /// How nodes share its pages, or neighbourhoods of pages where samples are few.
+    pub fn page_sharing(&self) -> Option<Sharing> {
+        let n: f64 = self.pages.iter().map(|one| one.n as f64).sum();
+        let parts = 4 * self.users().len() as u64;
+        sharing::of_neighbours(&self.pages, (n / 2.0).min(ENOUGH), parts)
+    }
+
+    /// How nodes share its objects; nothing where there is one only.
+    pub fn object_sharing(&self) -> Option<Sharing> {
+        let objects = self.objects.keys().flatten().count();
+        let mut uses: Vec<Use> = self
+            .objects
+            .iter()
+            .flat_map(|(object, nodes)| nodes.iter().map(move |(node, tally)| (object, node, tally)))
+            .filter_map(|(object, node, tally)| {
+                Some(Use { part: u64::from((*object)?.0), user: u32::from((*node)?.0), n: basis(tally) })
+            })
+            .collect();
+        (objects > 1).then(|| sharing::of(&mut uses)).flatten()
+    }
+
+    /// Nodes whose threads write to it after its initialisation, each a twentieth of the writes at least.
+    pub fn writers(&self) -> usize {
+        let writes: u64 = self.nodes.values().map(|tally| tally.writes).sum();
+        self.nodes.iter().filter(|(node, t)| node.is_some() && t.writes > 0 && t.writes * 20 >= writes).count()
+    }
+
+    /// Writes in percent of all accesses while nodes other than the initialiser's use it.
+    pub fn written_while_shared(&self) -> f64 {
+        self.shared.writes as f64 * 100.0 / (self.shared.accesses() as f64).max(1.0)
+    }
+}
+
+/// Accesses that make a share certain to some percent.
+const ENOUGH: f64 = 400.0;
+
+/// Where remote is farther than local on this machine, or the load can be unequal: more than one node with memory.
+pub fn matters(study: &Study) -> bool {
+    study.machine.nodes_with_memory().count() > 1
+        || study.machine.nodes.iter().any(|node| node.distances.iter().any(|distance| *distance > LOCAL_DISTANCE))
+}

@@ -1,0 +1,162 @@
+//! What if: the figures of a recording under other machines, thread placements and page policies (`numalens simulate`).
+//!
+//! Who accessed which page is a fact of the recording; where threads and pages are is not, so one recording can be
+//! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
+//! nobody can know.
+
+use crate::load::{LoadError, Need, Options};
+use crate::metrics;
+use crate::report::{Column, Report, Shape, Table, Value};
+use crate::study::Study;
+use crate::usage;
+use numalens_profile::Profile;
+use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
+use numalens_simulate::{CostModel, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay};
+use numalens_topology::Machine;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Combinations to try: every placement with every policy, on one machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// None: the recording's own.
+    pub machine: Option<Machine>,
+    pub placements: Vec<Threads>,
+    pub policies: Vec<Policy>,
+}
+
+/// Replays a profile. The first report is `meta`.
+///
+/// # Errors
+/// The profile cannot be read; a process is not in it.
+pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
+    let study = Study::load(profile, options, &[Need::Flows])?;
+    Ok(vec![study.about.report(), simulate(&study, plan)])
+}
+
+/// The recording's pages, in the order of first touches as far as time bins tell it.
+fn recording(study: &Study) -> Recording {
+    let mut order: Vec<ThreadId> = study.threads.keys().copied().collect();
+    order.sort();
+    let place: FxHashMap<ThreadId, u32> = order.into_iter().zip(0..).collect();
+    let place_of = |thread: ThreadId| place.get(&thread).copied().unwrap_or(thread.0);
+    let mut pages: BTreeMap<(Bin, ProcessId, Page), PageUse> = BTreeMap::new();
+    for (key, tally) in &study.flows.sums {
+        let (toucher, bin) = key.run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
+        let page = pages.entry((bin, key.process, key.page)).or_insert_with(|| PageUse {
+            number: key.page.0,
+            toucher: toucher.map(place_of),
+            home: key.run.and_then(|run| study.subjects.home_of(run)),
+            users: Vec::new(),
+        });
+        page.users.push(User {
+            thread: place_of(key.thread),
+            node: key.node,
+            reads: tally.reads as f64,
+            writes: tally.writes as f64,
+            initial: if key.initial { tally.writes as f64 } else { 0.0 },
+        });
+    }
+    // By thread, so that equal profiles give equal answers whatever the order of a hash table.
+    let mut pages: Vec<PageUse> = pages.into_values().collect();
+    pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
+    Recording { pages }
+}
+
+fn simulate(study: &Study, plan: &Plan) -> Report {
+    let machine = plan.machine.as_ref().unwrap_or(&study.machine);
+    let recording = recording(study);
+    let model = CostModel::new(machine);
+    // On another machine the recorded homes are no measure: first touch with the first placement is.
+    let base = match &plan.machine {
+        None => replay(&recording, machine, Threads::Recorded, Policy::Recorded),
+        Some(_) => {
+            let placement = plan.placements.first().copied().unwrap_or(Threads::Recorded);
+            replay(&recording, machine, placement, Policy::AtTouch(numalens_topology::PagePolicy::FirstTouch))
+        }
+    };
+    let mut rows = Vec::new();
+    if plan.machine.is_none() {
+        rows.push(row(machine, &model, &base.traffic, (Threads::Recorded, Policy::Recorded), &base));
+    }
+    for placement in &plan.placements {
+        for policy in &plan.policies {
+            let outcome = replay(&recording, machine, *placement, *policy);
+            rows.push(row(machine, &model, &base.traffic, (*placement, *policy), &outcome));
+        }
+    }
+    let columns = vec![
+        Column::new("placement", "threads"),
+        Column::new("policy", "pages"),
+        Column::metric(&metrics::MEMORY_TIME),
+        Column::metric(&metrics::LOCAL_SHARE),
+        Column::metric(&metrics::NUMA_ACCESSES),
+        Column::metric(&metrics::IMBALANCE),
+        Column::metric(&metrics::BUSIEST),
+        Column::new("busiest_node", "node"),
+        Column::metric(&metrics::PAGES_MOVED),
+        Column::metric(&metrics::COPIES),
+    ];
+    let table = Table { columns, rows, omitted: 0 };
+    let title = format!("simulation on {}", machine.name);
+    Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study))
+}
+
+fn doubts(study: &Study) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let (mut all, mut samples) = (0, 0);
+    study.flows.sums.values().for_each(|tally| (all, samples) = (all + tally.accesses(), samples + tally.samples));
+    if all == 0 {
+        doubts.push("no accesses to pages were recorded".to_string());
+        return doubts;
+    }
+    if samples > 0 {
+        doubts.push(format!(
+            "estimated from {samples} samples: policies that know the main user of a page (local, parallel-first-touch, mixed, balance, replicate) look too good where pages have few samples"
+        ));
+    }
+    let homeless: u64 = study
+        .flows
+        .sums
+        .iter()
+        .filter(|(key, _)| key.run.is_none_or(|run| study.subjects.home_of(run).is_none()))
+        .map(|(_, tally)| tally.accesses())
+        .sum();
+    if homeless * 100 > all {
+        let percent = homeless as f64 * 100.0 / all as f64;
+        doubts.push(format!("{percent:.1} % of the accesses went to pages without a home; they stay out of it"));
+    }
+    if !usage::matters(study) {
+        doubts.push("the machine has one node: every placement is the same; try --machine 4x2".to_string());
+    }
+    doubts
+}
+
+fn row(
+    machine: &Machine,
+    model: &CostModel,
+    base: &Traffic,
+    (placement, policy): (Threads, Policy),
+    outcome: &numalens_simulate::Outcome,
+) -> Vec<Value> {
+    let figures = figures(&outcome.traffic, machine);
+    let gain = model.gain(base, &outcome.traffic);
+    // Of three numbers with rounding: the estimate lies within.
+    let time = 100.0 - gain.estimate;
+    let interval = (100.0 - gain.high, 100.0 - gain.low);
+    vec![
+        Value::Text(match placement {
+            Threads::Recorded => "recorded".to_string(),
+            Threads::Placed(placement) => placement.to_string(),
+        }),
+        Value::Text(policy.to_string()),
+        Value::Percent(time, Some((interval.0.min(time), interval.1.max(time)))),
+        Value::maybe(figures.local_share, |share| Value::Percent(share, None)),
+        Value::Count(figures.weighted.round() as u64),
+        Value::Percent(figures.imbalance, None),
+        Value::maybe(figures.busiest, |(_, share)| Value::Percent(share, None)),
+        Value::maybe(figures.busiest, |(node, _)| Value::Node(node)),
+        Value::Count(outcome.moved),
+        Value::Bytes(outcome.copies * 4096),
+    ]
+}

@@ -1,0 +1,334 @@
+//! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding, with
+//! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
+
+use numalens_analyze::report::{Finding, Report, Shape, Value};
+use numalens_analyze::{Options, advice};
+use numalens_profile::ids::*;
+use numalens_profile::tables::*;
+use numalens_profile::testing::Synthetic;
+use numalens_profile::words::*;
+use numalens_profile::{Meta, Profile};
+use numalens_topology::{CpuSet, Machine, Node, NodeId};
+
+const NODES: u16 = 4;
+const BASE: u64 = 0x7_f000_0000;
+/// Pages of an array: 4 MiB.
+const PAGES: u64 = 1024;
+
+fn machine() -> Machine {
+    let node = |id: u16| Node {
+        id: NodeId(id),
+        cpus: CpuSet::from_iter([u32::from(id)]),
+        memory_bytes: 8 << 30,
+        distances: (0..NODES).map(|to| if to == id { 10 } else { 20 }).collect(),
+        tier: 0,
+        huge_page_sizes: Vec::new(),
+        latency_ns: None,
+        bandwidth: None,
+    };
+    Machine { name: "4x1".into(), is_virtual: true, nodes: (0..NODES).map(node).collect() }
+}
+
+/// Four threads, thread i pinned to node i; one process for each pair of `processes` threads.
+fn program() -> Synthetic {
+    let machine = machine();
+    let process = |id: u32| Process {
+        process: ProcessId(id),
+        pid: 100 + id,
+        parent: None,
+        rank: None,
+        host: "test".into(),
+        command: "./app".into(),
+        start_ns: 0,
+        end_ns: Some(1_000_000),
+        end: "exited 0".into(),
+        heap_observed: true,
+    };
+    Synthetic {
+        meta: Meta {
+            unit: "accesses".into(),
+            engine: "exact".into(),
+            bin_ns: 1000,
+            bins: 10,
+            duration_ns: 10_000,
+            machine_name: machine.name.clone(),
+            machine_virtual: true,
+            complete: true,
+            ..Synthetic::example().meta
+        },
+        machine: MachineNode::of(&machine),
+        processes: vec![process(0)],
+        threads: (0..4).map(|id| thread(id, 0)).collect(),
+        placements: (0..4).map(|id| placement(id, 0, Some(NodeId(id as u16)))).collect(),
+        ..Synthetic::default()
+    }
+}
+
+fn thread(id: u32, process: u32) -> Thread {
+    Thread {
+        process: ProcessId(process),
+        thread: ThreadId(id),
+        tid: 100 + id,
+        name: format!("t{id}"),
+        start_ns: 0,
+        end_ns: None,
+        switches: 0,
+        migrations: 0,
+    }
+}
+
+fn placement(id: u32, process: u32, node: Option<NodeId>) -> Placement {
+    Placement {
+        process: ProcessId(process),
+        thread: ThreadId(id),
+        time_ns: 0,
+        cpus: node.map_or("0-3".into(), |node| node.to_string()),
+        node,
+        policy: "default".into(),
+        cause: "start".into(),
+    }
+}
+
+fn heap(id: u32, base: u64, pages: u64) -> Object {
+    Object {
+        process: ProcessId(0),
+        object: ObjectId(id),
+        kind: ObjectKind::Heap,
+        name: String::new(),
+        base: base << 12,
+        size: pages << 12,
+        count: 1,
+        site: None,
+        stack: None,
+        thread: Some(ThreadId(0)),
+        birth_ns: 0,
+        death_ns: None,
+    }
+}
+
+fn placed(page: u64, count: u64, toucher: u32, object: u32) -> PlacedPages {
+    PlacedPages {
+        process: ProcessId(0),
+        page: Page(page),
+        count,
+        bin_from: Bin(0),
+        bin_to: None,
+        home: Some(NodeId(toucher as u16)),
+        page_size: 4096,
+        placed: Placed::Pinned,
+        fault: Fault::Anonymous,
+        thread: Some(ThreadId(toucher)),
+        site: None,
+        stack: None,
+        object: Some(ObjectId(object)),
+        inferred: false,
+    }
+}
+
+fn access(bin: u32, thread: u32, page: u64, reads: u64, writes: u64) -> PageAccess {
+    PageAccess {
+        process: ProcessId(0),
+        bin: Bin(bin),
+        thread: ThreadId(thread),
+        page: Page(page),
+        reads,
+        writes,
+        samples: 0,
+        period: 1,
+    }
+}
+
+/// An array that thread 0 touches, with what every thread does to every page afterwards.
+fn array(use_of: impl Fn(u32, u64) -> (u64, u64)) -> Synthetic {
+    let mut content = program();
+    content.objects = vec![heap(0, BASE, PAGES)];
+    content.pages = vec![placed(BASE, PAGES, 0, 0)];
+    for page in 0..PAGES {
+        content.page_accesses.push(access(0, 0, BASE + page, 0, 512));
+        for thread in 0..4 {
+            let (reads, writes) = use_of(thread, page);
+            if reads + writes > 0 {
+                content.page_accesses.push(access(5, thread, BASE + page, reads, writes));
+            }
+        }
+    }
+    content
+}
+
+fn advise(content: &Synthetic) -> (Vec<Finding>, bool, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+    let reports = advice::run(&profile, &Options::default()).unwrap();
+    let find = |key: &str| reports.iter().find(|report: &&Report| report.key == key).unwrap();
+    let Shape::Findings(findings) = &find("findings").shape else { panic!("no findings") };
+    let Some(Value::Flag(nothing)) = find("").field("nothing_to_gain") else { panic!("no verdict") };
+    (findings.clone(), *nothing, find("findings").doubts.clone())
+}
+
+#[track_caller]
+fn first(content: &Synthetic, pattern: &str, remedy: &str) -> Finding {
+    let (findings, nothing, _) = advise(content);
+    assert!(!nothing && !findings.is_empty(), "nothing was found");
+    let first = findings[0].clone();
+    assert_eq!((first.pattern.name, first.remedy.name), (pattern, remedy), "{:?}", first.evidence);
+    assert!(!first.in_code.is_empty() && !first.without_code.is_empty());
+    first
+}
+
+#[test]
+fn serial_initialisation() {
+    let content = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (5120, 0) } else { (0, 0) });
+    let finding = first(&content, "serial-initialisation", "parallel-initialisation");
+    // By latency alone: a quarter local and the initialisation too, the rest at twice the cost; then all local.
+    let (used, initial) = (5120.0 * PAGES as f64, 512.0 * PAGES as f64);
+    let before = initial + used / 4.0 + used * 0.75 * 2.0;
+    let low = (before - used - initial) * 100.0 / before;
+    let (estimate, interval) = finding.gain;
+    assert!((interval.0 - low).abs() < 0.01, "{} is not {low}", interval.0);
+    assert!(interval.0 < estimate && estimate < interval.1 && interval.1 < 100.0);
+}
+
+#[test]
+fn written_once_and_read_by_all() {
+    first(&array(|_, _| (2560, 0)), "read-by-all", "replicate");
+}
+
+#[test]
+fn read_and_written_by_all() {
+    let finding = first(&array(|_, _| (1280, 1280)), "shared-read-write", "interleave");
+    // Latency alone gains nothing: interleaved, as many accesses are remote as before, but for the initialisation.
+    assert!(finding.gain.1.0.abs() < 1e-9, "{:?}", finding.gain);
+}
+
+#[test]
+fn private_objects_made_by_the_main_thread() {
+    let mut content = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (2560, 2560) } else { (0, 0) });
+    content.objects = (0..4).map(|id| heap(id, BASE + u64::from(id) * (PAGES / 4), PAGES / 4)).collect();
+    content.pages = (0..4).map(|id| placed(BASE + u64::from(id) * (PAGES / 4), PAGES / 4, 0, id)).collect();
+    first(&content, "private-elsewhere", "local-allocation");
+}
+
+#[test]
+fn one_page_that_all_write() {
+    let mut content = program();
+    content.objects = vec![heap(0, BASE, 1)];
+    content.pages = vec![placed(BASE, 1, 0, 0)];
+    content.page_accesses = (0..4).map(|thread| access(3, thread, BASE, 100_000, 100_000)).collect();
+    first(&content, "shared-line", "split-line");
+}
+
+#[test]
+fn threads_bound_to_no_node() {
+    let mut content = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (5120, 0) } else { (0, 0) });
+    content.placements = (0..4).map(|id| placement(id, 0, None)).collect();
+    content.pages[0].placed = Placed::Unpinned;
+    content.site_accesses = vec![SiteAccess {
+        process: ProcessId(0),
+        bin: Bin(5),
+        thread: ThreadId(1),
+        node: None,
+        site: SiteId(0),
+        home: Some(NodeId(0)),
+        class: Class::UnpinnedBoth,
+        reads: 5120,
+        writes: 0,
+        samples: 0,
+        period: 1,
+    }];
+    let finding = first(&content, "unpinned-threads", "pin-threads");
+    assert_eq!(finding.gain.1.0, 0.0, "the kernel may leave them alone");
+}
+
+/// Threads 0 and 1 share one array, 2 and 3 another; each pair lies on two nodes, of two CPUs each.
+#[test]
+fn threads_that_share_are_apart() {
+    let mut content = program();
+    let mut machine = machine();
+    machine
+        .nodes
+        .iter_mut()
+        .for_each(|node| node.cpus = CpuSet::from_iter([2 * u32::from(node.id.0), 2 * u32::from(node.id.0) + 1]));
+    content.machine = MachineNode::of(&machine);
+    content.objects = vec![heap(0, BASE, PAGES), heap(1, BASE + PAGES, PAGES)];
+    content.pages = vec![placed(BASE, PAGES, 0, 0), placed(BASE + PAGES, PAGES, 2, 1)];
+    for page in 0..PAGES {
+        for thread in 0..4u32 {
+            content.page_accesses.push(access(5, thread, BASE + page + u64::from(thread / 2) * PAGES, 1000, 10));
+        }
+    }
+    content.site_accesses = vec![SiteAccess {
+        process: ProcessId(0),
+        bin: Bin(5),
+        thread: ThreadId(1),
+        node: Some(NodeId(1)),
+        site: SiteId(0),
+        home: Some(NodeId(0)),
+        class: Class::Remote,
+        reads: 1,
+        writes: 0,
+        samples: 0,
+        period: 1,
+    }];
+    first(&content, "split-clusters", "co-locate-threads");
+}
+
+#[test]
+fn code_on_another_node() {
+    let mut content = program();
+    content.code_fetches = (0..400u64)
+        .map(|i| CodeFetch {
+            process: ProcessId(0),
+            bin: Bin(1),
+            thread: ThreadId((i % 4) as u32),
+            node: Some(NodeId((i % 4) as u16)),
+            page: Page(BASE + i / 4),
+            module: None,
+            home: Some(NodeId(0)),
+            instructions: 1000,
+            period: 1,
+        })
+        .collect();
+    first(&content, "remote-code", "replicate-text");
+    // One page is in everybody's cache.
+    content.code_fetches.iter_mut().for_each(|row| row.page = Page(BASE));
+    assert!(advise(&content).0.is_empty());
+}
+
+#[test]
+fn a_program_without_a_fault_gets_no_advice() {
+    let mut content = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (5120, 512) } else { (0, 0) });
+    content.pages = (0..4).map(|id| placed(BASE + u64::from(id) * (PAGES / 4), PAGES / 4, id, 0)).collect();
+    content.page_accesses.retain(|row| row.bin != Bin(0));
+    let (findings, nothing, doubts) = advise(&content);
+    assert!(findings.is_empty() && nothing, "{findings:?} {doubts:?}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let (findings, nothing, doubts) = advise(&program());
+    assert!(findings.is_empty() && !nothing && doubts[0].contains("no accesses"), "{doubts:?}");
+    let mut content = array(|_, page| (u64::from(page < 3), 0));
+    content.page_accesses.retain(|row| row.bin == Bin(5));
+    content.page_accesses.iter_mut().for_each(|row| row.samples = 1);
+    content.meta.unit = "time at memory instructions".into();
+    let (_, nothing, doubts) = advise(&content);
+    assert!(!nothing && doubts[0].contains("too few"), "{doubts:?}");
+}
+
+/// Two samples a page: nothing is exclusive by chance.
+#[test]
+fn samples_that_are_few_for_a_page_are_enough_for_an_array() {
+    let scatter = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
+    let mut content = array(|_, _| (0, 0));
+    content.meta.unit = "time at memory instructions".into();
+    content.page_accesses = (0..PAGES * 2)
+        .map(|i| PageAccess {
+            samples: 1,
+            ..access(5, scatter(i * i + 7 * i) % 4, BASE + i / 2, 1, u64::from(i % 3 == 0))
+        })
+        .collect();
+    // Rows are one for each thread and page.
+    content.page_accesses.sort_by_key(|row| (row.bin, row.thread, row.page));
+    content.page_accesses.dedup_by_key(|row| (row.bin, row.thread, row.page));
+    first(&content, "shared-read-write", "interleave");
+}

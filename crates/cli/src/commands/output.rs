@@ -1,0 +1,77 @@
+//! Where documents go: a file, whole or not at all, or standard output; and how they look there.
+
+use clap::ValueEnum;
+use miette::{IntoDiagnostic, WrapErr, miette};
+use numalens_view::text::Look;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// How to draw; `to_stdout`: not into a file.
+    pub fn look(self, to_stdout: bool) -> Look {
+        let to_terminal = to_stdout && std::io::stdout().is_terminal();
+        let color = match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                to_stdout && anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+            }
+        };
+        Look { color, width: if to_terminal { Look::terminal_width() } else { None } }
+    }
+}
+
+/// To a file, or to standard output.
+pub fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), miette::Report> {
+    match path {
+        Some(path) => write_aside(path, bytes),
+        None => print(bytes),
+    }
+}
+
+/// A JSON document as text.
+pub fn json(document: &serde_json::Value) -> Result<String, miette::Report> {
+    Ok(serde_json::to_string_pretty(document).into_diagnostic()? + "\n")
+}
+
+/// Writes beside the file and renames, so that a reader never sees half of it.
+fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), miette::Report> {
+    let cannot = || format!("cannot write {}", path.display());
+    // Not a file of its own: renaming would replace the device by a file.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(path, bytes).into_diagnostic().wrap_err_with(cannot);
+    }
+    let name = path.file_name().ok_or_else(|| miette!("{} is not a name of a file", path.display()))?;
+    let mut aside = std::ffi::OsString::from(".");
+    aside.push(name);
+    aside.push(format!(".{}", std::process::id()));
+    let aside = path.with_file_name(aside);
+    std::fs::write(&aside, bytes)
+        .and_then(|()| std::fs::rename(&aside, path))
+        .inspect_err(|_| {
+            // Best effort: the error that matters is the one before.
+            let _ = std::fs::remove_file(&aside);
+        })
+        .into_diagnostic()
+        .wrap_err_with(cannot)
+}
+
+/// To standard output; a reader that has seen enough is no error.
+fn print(bytes: &[u8]) -> Result<(), miette::Report> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).into_diagnostic().wrap_err("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,16 @@
+//! What if: the same accesses with pages and threads elsewhere, and what that would cost. Pure: numbers in, numbers out.
+//!
+//! [`replay`] turns a [`Recording`] into the [`Traffic`] of another machine, thread placement and [`Policy`];
+//! [`CostModel`] prices traffic; [`figures`] are its metrics.
+
+mod cost;
+mod policy;
+mod recording;
+mod replay;
+mod traffic;
+
+pub use cost::{Cost, CostModel, QUEUE};
+pub use policy::Policy;
+pub use recording::{PageUse, Recording, User};
+pub use replay::{Figures, Outcome, Threads, figures, replay};
+pub use traffic::Traffic;

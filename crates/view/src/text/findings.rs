@@ -1,0 +1,54 @@
+//! Findings: a numbered block each, the most gainful first.
+
+use super::{Look, value};
+use crate::numbers;
+use numalens_analyze::report::{Field, Finding, Value};
+
+/// Draws findings.
+pub fn draw(findings: &[Finding], look: Look) -> String {
+    findings.iter().enumerate().map(|(index, finding)| block(index + 1, finding, look)).collect::<Vec<_>>().join("\n")
+}
+
+fn block(rank: usize, finding: &Finding, look: Look) -> String {
+    let place = finding.place.as_ref().map(value::location).unwrap_or_default();
+    let object = object(&finding.object);
+    let about = [place, object].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let mut out =
+        format!("{} {}\n", look.bold(format_args!("{rank:>2}. {}:", finding.pattern.title)), look.bold(about));
+    let mut line = |title: &str, text: &str| {
+        let mut lines = text.lines();
+        out += &format!("    {}  {}\n", look.dim(format_args!("{title:<9}")), lines.next().unwrap_or_default());
+        lines.for_each(|more| out += &format!("    {:9}  {more}\n", ""));
+    };
+    line("pattern", finding.pattern.help);
+    line("remedy", &format!("{}. {}", finding.remedy.title, finding.remedy.help));
+    line("gain", &gain(finding));
+    let evidence: Vec<String> = value::shown(&finding.evidence).map(said).collect();
+    line("evidence", &evidence.join("\n"));
+    line("in code", &finding.in_code);
+    line("without", &finding.without_code);
+    out
+}
+
+fn said(field: &Field) -> String {
+    format!("{} {}", field.title, value::in_record(&field.value))
+}
+
+/// `31.0 % of the memory time (25.0 to 36.0)`.
+pub fn gain(finding: &Finding) -> String {
+    let (estimate, (low, high)) = finding.gain;
+    format!("{} of the memory time, predicted ({low:.0} to {high:.0})", numbers::percent(estimate))
+}
+
+/// `heap data, 64 MiB`.
+pub fn object(fields: &[Field]) -> String {
+    let text = |key: &str| fields.iter().find(|field| field.key == key).map(|field| value::plain(&field.value));
+    let words: Vec<String> =
+        [text("kind"), text("name")].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    let size = fields.iter().find(|field| field.key == "size" && field.value != Value::Bytes(0));
+    match (words.is_empty(), size) {
+        (true, _) => String::new(),
+        (false, Some(size)) => format!("{} ({})", words.join(" "), value::plain(&size.value)),
+        (false, None) => words.join(" "),
+    }
+}
