@@ -38,6 +38,8 @@ fn build(workspace: &Path, folder: &Path) -> Result<(), String> {
             cargo.env_remove(&name);
         }
     }
+    // It is small, and translates at run time: every microsecond of it is waited for.
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "fat").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
     let output = cargo.output().map_err(|error| format!("cargo cannot be run for the agent: {error}"))?;
     if output.status.success() {
         return Ok(());

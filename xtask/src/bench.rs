@@ -3,7 +3,8 @@
 //! Every program of `bench/suite.toml` runs by itself and under `numalens record`, in turn (A B A B ...), so that what
 //! else happens on the machine meets both alike. The figures are ratios of medians: of elapsed time, which a user
 //! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
-//! is a dated file in `bench/runs/`, to be compared with other runs on the same machine.
+//! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the exact
+//! engine on the programs of `bench/exact.toml`.
 
 mod measure;
 mod prepare;
@@ -20,6 +21,8 @@ use suite::Suite;
 /// How to measure.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Options {
+    /// The engine to measure: `sample` or `exact`.
+    pub engine: String,
     /// Pairs of runs of each program.
     pub rounds: usize,
     /// Only these programs; none: all.
@@ -34,7 +37,8 @@ impl Options {
     /// # Errors
     /// Says which argument is wrong.
     pub fn parse(arguments: &[&str], root: &Path) -> Result<Self, String> {
-        let mut options = Options { rounds: 5, only: Vec::new(), numalens: root.join("target/release/numalens") };
+        let numalens = root.join("target/release/numalens");
+        let mut options = Options { engine: "sample".to_owned(), rounds: 5, only: Vec::new(), numalens };
         let mut rest = arguments.iter();
         while let Some(&name) = rest.next() {
             let value = rest.next().ok_or_else(|| format!("{name}: unknown, or its value is missing"))?;
@@ -43,6 +47,8 @@ impl Options {
                     let rounds = value.parse().ok().filter(|&rounds| rounds > 0);
                     options.rounds = rounds.ok_or_else(|| format!("--rounds {value}: not a number above 0"))?;
                 }
+                "--engine" if ["sample", "exact"].contains(value) => options.engine = (*value).to_owned(),
+                "--engine" => return Err(format!("--engine {value}: not sample or exact")),
                 "--only" => options.only.push((*value).to_owned()),
                 "--numalens" => options.numalens = PathBuf::from(value),
                 _ => return Err(format!("{name}: no such option")),
@@ -62,14 +68,15 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
         let hint = "build it with `cargo build --release -p numalens`, or name one with --numalens";
         io::Error::new(error.kind(), format!("{}: {error}; {hint}", options.numalens.display()))
     })?;
-    let suite_file = root.join("bench/suite.toml");
+    let list = if options.engine == "exact" { "bench/exact.toml" } else { "bench/suite.toml" };
+    let suite_file = root.join(list);
     let suite = Suite::read(&suite_file)?;
     if let Some(unknown) = options.only.iter().find(|name| suite.program.iter().all(|program| program.name != **name)) {
-        return Err(io::Error::other(format!("--only {unknown}: bench/suite.toml has no such program")));
+        return Err(io::Error::other(format!("--only {unknown}: {list} has no such program")));
     }
     let folder = root.join("target/bench");
     prepare::prepare(&suite, &suite_file, &root.join("bench/kernels"), &folder)?;
-    let mut results = Results::new(Host::of_this_machine()?, measure::version(&numalens)?, options.rounds);
+    let mut results = Results::new(Host::of_this_machine()?, measure::version(&numalens)?, options);
     let files = report::names(&root.join("bench/runs"), &results);
     for program in &suite.program {
         if !options.only.is_empty() && !options.only.contains(&program.name) {
@@ -78,7 +85,7 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
         match prepare::command(program, &folder) {
             Some(command) => {
                 eprintln!("{}: {}", program.name, program.about);
-                let result = measure_program(program, &command, &numalens, &folder, options.rounds)?;
+                let result = measure_program(program, &command, &numalens, &folder, options)?;
                 eprintln!("    {}", result.in_short());
                 results.programs.push(result);
             }
@@ -99,14 +106,16 @@ fn measure_program(
     command: &[String],
     numalens: &Path,
     folder: &Path,
-    rounds: usize,
+    options: &Options,
 ) -> io::Result<ProgramResult> {
     let recording = folder.join("recording.numalens");
     let mut recorded_command: Vec<String> = vec![numalens.to_string_lossy().into_owned()];
-    recorded_command.extend(["record", "--quiet", "--force", "-o", "recording.numalens", "--"].map(str::to_owned));
+    let engine = ["record", "--engine", &options.engine, "--quiet", "--force", "-o", "recording.numalens", "--"];
+    recorded_command.extend(engine.map(str::to_owned));
     recorded_command.extend(command.iter().cloned());
     let mut result = ProgramResult::new(&program.name, &program.about, program.worst_case);
-    for _ in 0..rounds {
+    result.is_start = program.start;
+    for _ in 0..options.rounds {
         let native = measure::run(command, folder, &program.environment, Measured::WholeTree)?;
         let recorded = measure::run(&recorded_command, folder, &program.environment, Measured::PeakOfFirstProcess)?;
         match native.failure.as_ref().or(recorded.failure.as_ref()) {
@@ -129,11 +138,16 @@ mod tests {
     fn options() {
         let root = Path::new("/r");
         let parse = |arguments: &[&str]| Options::parse(arguments, root);
-        let default = Options { rounds: 5, only: Vec::new(), numalens: PathBuf::from("/r/target/release/numalens") };
+        let numalens = PathBuf::from("/r/target/release/numalens");
+        let default = Options { engine: "sample".to_owned(), rounds: 5, only: Vec::new(), numalens };
         assert_eq!(parse(&[]), Ok(default));
-        let given = Options { rounds: 2, only: vec!["a".to_owned(), "b".to_owned()], numalens: PathBuf::from("n") };
-        assert_eq!(parse(&["--rounds", "2", "--only", "a", "--numalens", "n", "--only", "b"]), Ok(given));
-        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--rounds", "x"], &["--what", "x"], &["x"]] {
+        let only = vec!["a".to_owned(), "b".to_owned()];
+        let given = Options { engine: "exact".to_owned(), rounds: 2, only, numalens: PathBuf::from("n") };
+        let words = "--rounds 2 --only a --numalens n --only b --engine exact";
+        assert_eq!(parse(&words.split(' ').collect::<Vec<_>>()), Ok(given));
+        for wrong in
+            [&["--rounds"][..], &["--rounds", "0"], &["--rounds", "x"], &["--engine", "x"], &["--what", "x"], &["x"]]
+        {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/architecture.md
        cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
+           --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
            --rounds N         pairs of runs of each program (default 5)
            --only NAME        only this program (may be repeated)
            --numalens PATH    the binary to measure (default target/release/numalens)";

@@ -5,14 +5,19 @@
 //!     + 4 KiB      lookup table of indirect branches, copy-on-write from the process's pattern
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
-//!     + 4 MiB      site counters       } shared memory:
-//!     + ...        page counters       } the thread's extent in the session file
+//!     + 3 MiB      where stays have begun
+//!     + 4 MiB      site counters       }
+//!     + ...        stays               } shared memory:
+//!     + ...        passes              } the thread's extent in the session file
+//!     + ...        page counters       }
 //! ```
 
 use crate::call;
 use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
-use numalens_event::exact::{self, Extent};
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use numalens_event::exact::{self, Extent, StayRecord};
 use numalens_translator::area as fixed;
 
 /// log2 of the entries of the lookup table.
@@ -27,6 +32,9 @@ const STACK_BYTES: u64 = 0x4_0000;
 pub const SIGNAL_STACK: u64 = 0x26_0000;
 /// Bytes of it: frames grow with the processor's registers.
 pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
+/// Where the bytes are that tell which stays have ever begun.
+pub const TOUCHED: u64 = 0x30_0000;
+const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
 /// Where the site counters are.
 pub const SITES: u64 = 0x40_0000;
 /// Bytes that site counters may take: what follows must stay within reach of a displacement.
@@ -76,9 +84,27 @@ impl Layout {
         (u64::from(self.sites) * 8) << self.classes_log2
     }
 
+    /// Where the stays are.
+    pub fn stays(&self) -> u64 {
+        SITES + self.site_bytes()
+    }
+
+    fn stay_bytes(&self) -> u64 {
+        u64::from(self.sites) * size_of::<StayRecord>() as u64
+    }
+
+    /// Where the counters of passes are.
+    pub fn passes(&self) -> u64 {
+        self.stays() + self.stay_bytes()
+    }
+
+    fn passes_bytes(&self) -> u64 {
+        u64::from(self.sites) * 8
+    }
+
     /// Where the page counters are.
     pub fn pages(&self) -> u64 {
-        SITES + self.site_bytes()
+        self.passes() + self.passes_bytes()
     }
 
     /// Bytes of an area.
@@ -114,7 +140,9 @@ impl Area {
     pub fn fill(self, layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
-        for (offset, bytes) in [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES)] {
+        for (offset, bytes) in
+            [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES), (TOUCHED, TOUCHED_BYTES)]
+        {
             // SAFETY: within our own reservation; its thread does not run (yet, or any more).
             unsafe {
                 call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
@@ -128,8 +156,6 @@ impl Area {
         self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);
         self.set(fixed::LOOKUP_MISS, crate::entry::lookup_miss as *const () as u64);
         self.set(fixed::COUNT, crate::entry::count as *const () as u64);
-        self.set(fixed::PAGE_MASK, fixed::PAGE_MASK_VALUE);
-        self.set(fixed::LOOKUP_MASK, (1 << LOOKUP_BITS) - 1);
         self.set(fixed::FLAGS, CLEAN_FLAGS);
         self.set(own::STACK, self.0 + STACK + STACK_BYTES);
         self.set(own::SIGNAL_STACK, self.0 + SIGNAL_STACK + SIGNAL_STACK_BYTES);
@@ -143,12 +169,39 @@ impl Area {
     pub fn map_counters(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let sites = thread.offset() + exact::thread::SITES;
         let pages = thread.offset() + exact::thread::PAGES;
+        let stays = thread.offset() + exact::thread::STAYS;
+        let passes = thread.offset() + exact::thread::PASSES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
         unsafe {
             sys::map_shared_over(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
+            sys::map_shared_over(self.0 + layout.stays(), layout.stay_bytes(), session.descriptor, stays)?;
+            sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
             sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
         }
         Ok(())
+    }
+
+    /// Lets the stays of the thread in `pages` (their addresses) look where they are. Any thread may do it to any other: what the stays have
+    /// counted so far remains theirs.
+    pub fn forget(self, layout: &Layout, pages: &core::ops::Range<u64>) {
+        const AT_ONCE: u64 = PAGE / size_of::<StayRecord>() as u64;
+        for chunk in 0..u64::from(layout.sites) / AT_ONCE / 8 {
+            // SAFETY: the bytes of TOUCHED, eight at a time, mapped as long as the area.
+            let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const [AtomicU8; 8]) };
+            let begun = (chunk * 8..).zip(eight).filter(|(_, touched)| touched.load(Relaxed) != 0);
+            for (number, _) in begun {
+                // SAFETY: a page of the table of stays, which has this many; records are made of atomics.
+                let records =
+                    unsafe { &*((self.0 + layout.stays() + number * PAGE) as *const [StayRecord; AT_ONCE as usize]) };
+                for record in records {
+                    let page = record.page.load(Relaxed);
+                    if page != 0 && pages.contains(&page) {
+                        // Unless the thread has left the page meanwhile.
+                        let _ = record.page.compare_exchange(page, 0, Acquire, Relaxed);
+                    }
+                }
+            }
+        }
     }
 
     /// A field of the fixed part.

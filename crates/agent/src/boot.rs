@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{Extent, kind, log};
-use numalens_translator::{Cache, Shadow as ShadowPlace, area as fixed};
+use numalens_translator::{Cache, Shadow as ShadowPlace};
 
 /// The exit status of a program that the agent could not begin to observe.
 pub const FAILED: i32 = 125;
@@ -76,7 +76,8 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
     let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8);
-    let config = runtime::config(&layout, place, session.header().stack.load(Relaxed) != 0);
+    let header = session.header();
+    let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));
     let miss = entry::lookup_miss as *const () as u64;
     shared::write_lookup_pattern(&session, process, area::LOOKUP_BYTES, miss)
         .map_err(because("its tables cannot be written"))?;
@@ -99,7 +100,10 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
 
 /// Sets what an area holds beyond its layout.
 pub fn prepare(area: Area) {
-    area.set(fixed::SHADOW_BASE, runtime::runtime().shadow.base() / 8);
+    let runtime = runtime::runtime();
+    for (offset, value) in runtime.config.constants(runtime.shadow.base()) {
+        area.set(offset, value);
+    }
 }
 
 /// Readable only: what is not writable is charged to nobody's limit. [`Shadow`] opens what it writes.

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact;
 use numalens_isa::Kind;
-use numalens_translator::{Address, Cache, Env, Room, Shape, Site, SiteId};
+use numalens_translator::{Cache, Env, Room, Site, SiteId, Stay};
 
 /// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
 /// one (runtimes reserve gigabytes around their code), a smaller one does.
@@ -101,6 +101,11 @@ impl World {
         self.arenas.iter().any(|arena| (arena.start..arena.end()).contains(&address))
     }
 
+    /// How many sites there are.
+    pub fn sites(&self) -> u32 {
+        self.sites.len() as u32
+    }
+
     /// What is known of a site.
     pub fn site(&self, site: u32) -> Option<Site> {
         self.sites.get(site as usize).copied()
@@ -180,8 +185,7 @@ impl Env for World {
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {
-        let header = self.process.header();
-        let number = header.sites.load(Relaxed);
+        let number = self.sites.len() as u32;
         if number >= self.layout.sites {
             // The translator refuses what does not fit; its tables are laid out for this many.
             return SiteId(number);
@@ -194,10 +198,27 @@ impl Env for World {
             Kind::ReadWrite => exact::site::READ | exact::site::WRITE,
         };
         record.flags.store(kind | if site.stack { exact::site::STACK } else { 0 }, Relaxed);
-        record.log.store(header.log_bytes.load(Relaxed) as u32, Relaxed);
-        header.sites.store(number + 1, Release);
+        record.log.store(self.process.header().log_bytes.load(Relaxed) as u32, Relaxed);
         self.sites.push(*site);
         SiteId(number)
+    }
+
+    fn new_stay(&mut self, stay: &Stay) -> SiteId {
+        let first = stay.first;
+        let row = if stay.members == 1 { first } else { SiteId(self.sites.len() as u32) };
+        if row.0 >= self.layout.sites {
+            return row;
+        }
+        let record = self.process.site(row.0);
+        record.passes.store(stay.passes, Relaxed);
+        record.stay.store(stay.id.0 + 1, Relaxed);
+        if row != first {
+            record.address.store(u64::from(first.0), Relaxed);
+            record.members.store(stay.members, Relaxed);
+            let like = self.sites[first.0 as usize];
+            self.sites.push(like);
+        }
+        row
     }
 
     fn room(&mut self, ip: u64) -> Option<Room> {
@@ -215,6 +236,8 @@ impl Env for World {
         }
         arena.hot += hot.len() as u64;
         arena.cold += cold.len() as u64;
+        // Sites are told when they are complete, and before they are counted.
+        self.process.header().sites.store(self.sites.len() as u32, Release);
     }
 
     fn patch(&mut self, address: u64, displacement: i32) {
@@ -229,22 +252,11 @@ impl Env for World {
 
 /// The address of a plain operand, from the registers before its instruction; none where it does not follow from those.
 pub fn effective_address(site: &Site, registers: &[u64; 16]) -> Option<u64> {
-    if site.shape != Shape::Plain {
-        return None;
-    }
-    let Address { base, index, scale, displacement, fs, gs, narrow, byte_index } = site.address;
-    if gs {
-        return None;
-    }
-    let register = |number: Option<u8>| number.map_or(0, |number| registers[usize::from(number & 15)]);
-    let index = if byte_index { register(index) & 0xff } else { register(index) };
-    let offset = register(base).wrapping_add(index.wrapping_mul(u64::from(scale))).wrapping_add_signed(displacement);
-    let offset = if narrow { offset & 0xffff_ffff } else { offset };
     let mut segment = 0u64;
-    if fs {
+    if site.address.fs {
         const ARCH_GET_FS: u32 = 0x1003;
         // SAFETY: a word for the answer.
         unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut segment) }.ok()?;
     }
-    Some(segment.wrapping_add(offset))
+    site.effective_address(registers, segment)
 }

@@ -313,18 +313,33 @@ impl Shadow {
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
+        let mut gone = false;
         let now = sys::now_ns();
-        self.each(range, |shadow, page, entry| {
+        self.each(range.clone(), |shadow, page, entry| {
+            gone = true;
             memory.page(entry.slot / 2).end_ns.store(now, Relaxed);
             shadow.store(page, PageEntry::default());
             true
         });
+        if gone {
+            self.forget(range);
+        }
+    }
+
+    /// The entries of pages in a range have changed: threads that stay there look again.
+    pub fn forget(&self, range: Range<u64>) {
+        let runtime = runtime();
+        for (_, area) in runtime.threads.lock().iter() {
+            area.forget(&runtime.layout, &range);
+        }
     }
 
     /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
-        self.each(range, |shadow, page, entry| {
+        let mut changed = false;
+        self.each(range.clone(), |shadow, page, entry| {
             if entry.class != 0 {
+                changed = true;
                 let record = memory.page(entry.slot / 2);
                 record.class.store(entry.class, Relaxed);
                 record.open.store(if moved { open::MOVED } else { open::IN_DOUBT }, Relaxed);
@@ -332,6 +347,9 @@ impl Shadow {
             }
             false
         });
+        if changed {
+            self.forget(range);
+        }
     }
 
     /// The pages of a range moved to `to`: the same homes, other addresses.
@@ -339,7 +357,7 @@ impl Shadow {
         let first = range.start >> PAGE_BITS;
         let now = sys::now_ns();
         let mut arrived = Vec::new();
-        self.each(range, |shadow, page, entry| {
+        self.each(range.clone(), |shadow, page, entry| {
             let old = memory.page(entry.slot / 2);
             shadow.store(page, PageEntry::default());
             if let Some((number, record)) = new_record(memory) {
@@ -357,6 +375,7 @@ impl Shadow {
             old.end_ns.store(now, Relaxed);
             true
         });
+        self.forget(range);
         let mut used = self.used.lock();
         for (page, entry) in arrived {
             if page < END {

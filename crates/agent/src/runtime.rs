@@ -15,7 +15,8 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use numalens_translator::{Cache, Config, Error, ExitId, Leave, count};
+use numalens_event::exact;
+use numalens_translator::{Cache, Config, Error, ExitId, Leave, Scheme, count};
 
 /// All of it.
 pub struct Runtime {
@@ -213,9 +214,9 @@ pub unsafe extern "C" fn on_count(area: Area) {
 }
 
 /// How code is translated for areas of this layout.
-pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool) -> Config {
+pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool, debug: u32) -> Config {
     Config {
-        count: true,
+        count: debug & exact::debug::NO_COUNTING == 0,
         stack_operands: stack,
         stack_operations: stack,
         shadow,
@@ -224,8 +225,17 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool)
         sites: area::SITES as u32,
         classes_log2: layout.classes_log2,
         pages: layout.pages() as u32,
+        scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS) {
+            0 => Scheme::Loops,
+            exact::debug::FLAT => Scheme::Flat,
+            _ => Scheme::Stays,
+        },
+        most_sites: layout.sites,
+        stays: layout.stays() as u32,
+        passes: layout.passes() as u32,
+        touched: area::TOUCHED as u32,
         instructions: 48,
-        side_exits: 4,
+        side_exits: 2,
         flags_dead_at_calls: true,
     }
 }

@@ -159,12 +159,13 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Lets the same addresses stand for another extent: in the child of a fork.
+    /// Lets the same addresses stand for another extent: in the child of a fork, which has `sites` sites from its parent. (The parent's
+    /// header may count more by now: it runs.)
     ///
     /// # Errors
     /// The kernel's.
-    pub fn become_another(&mut self, session: &Session, extent: Extent) -> Result<(), Errno> {
-        let (sites, pages) = (self.header().sites.load(Relaxed), self.header().pages.load(Relaxed));
+    pub fn become_another(&mut self, session: &Session, extent: Extent, sites: u32) -> Result<(), Errno> {
+        let pages = self.header().pages.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
         let shadow = self.header().shadow.load(Relaxed);

@@ -29,7 +29,7 @@ use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
 use numalens_translator::count::{self, Pages, Run};
-use numalens_translator::{State, area as fixed};
+use numalens_translator::{Ahead, SiteId, State, area as fixed, settle_stay, settle_stay_end};
 
 /// Signals, from 1.
 const SIGNALS: usize = 64;
@@ -428,6 +428,11 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     }
     let waiting = area.get(own::PENDING) != 0;
     let stepped = signal == SIGTRAP && waiting && code == STEPPED;
+    if (settle_stay as *const () as u64..settle_stay_end as *const () as u64).contains(&rip) {
+        // On the way back to the cache: no register of the program is where it was.
+        step_on(thread, info, context, signal, stepped);
+        return;
+    }
     if runtime().image.contains(&rip) {
         if signal == SIGTRAP && rip == entry::deliver_trap as *const () as u64 + 1 {
             let at = thread.pending.at.take().unwrap_or_else(|| program_address(area.get(own::DELIVER_AT)));
@@ -455,11 +460,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let go_on = matches!(position.state, State::Counting | State::Counted | State::Leaving);
     if !fault && go_on {
         drop(code_space);
-        if !stepped {
-            keep(thread, signal, *info, context.mask);
-        }
-        context.registers[R_FLAGS] |= TRAP_FLAG;
-        context.mask = ALL_BUT_FAULTS;
+        step_on(thread, info, context, signal, stepped);
         return;
     }
     let mut ip = position.ip + u64::from(breakpoint);
@@ -471,6 +472,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
             context.set_register(number, area.get(fixed::register(number as u8)));
         }
     }
+    let (ahead, checked) = (position.ahead.to_vec(), position.checked);
     match position.state {
         State::AfterSyscall => context.set_register(1, ip),
         State::Counted if fault && !breakpoint => {
@@ -503,6 +505,9 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         _ => {}
     }
     drop(code_space);
+    if !breakpoint {
+        abandon(thread, context, &ahead, checked);
+    }
     if stepped {
         context.registers[R_FLAGS] &= !TRAP_FLAG;
         deliver_kept(thread, context, ip);
@@ -518,6 +523,15 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let kept = Kept { signal, info: *info };
     let mask = context.mask;
     deliver(thread, context, ip, &kept, mask);
+}
+
+/// Keeps a signal until the thread is where it can be delivered, one instruction after the other.
+fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u32, stepped: bool) {
+    if !stepped {
+        keep(thread, signal, *info, context.mask);
+    }
+    context.registers[R_FLAGS] |= TRAP_FLAG;
+    context.mask = ALL_BUT_FAULTS;
 }
 
 /// Programs that probe the processor set the flag for alignment checks, and a block whose code may change begins by comparing
@@ -716,6 +730,23 @@ fn install_default(signal: u32) {
     let _ = unsafe { call!(__NR_rt_sigaction, signal, &raw const default, 0, 8) };
 }
 
+/// Takes back what the passes have counted of the rest of the block: the thread comes to it through another one.
+fn abandon(thread: &Thread, context: &Context, ahead: &[Ahead], checked: u16) {
+    if ahead.is_empty() {
+        return;
+    }
+    let runtime = runtime();
+    let registers = core::array::from_fn(|number| context.register(number));
+    let run = |site: SiteId| {
+        let known = runtime.code.lock().world.site(site.0)?;
+        let address = crate::code::effective_address(&known, &registers)?;
+        Some(Run { site, kind: known.kind, address, count: 1, done: false })
+    };
+    let mut toucher = Toucher { thread, stopped: true };
+    // SAFETY: the area of this thread, which is stopped.
+    unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, ahead, checked, run) };
+}
+
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
 fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     let runtime = runtime();
@@ -726,13 +757,7 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     for site in sites {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
         let Some(address) = crate::code::effective_address(&known, &registers) else { continue };
-        let run = Run {
-            site: numalens_translator::SiteId(site),
-            kind: known.kind,
-            address,
-            count: 1u64.wrapping_neg(),
-            done: false,
-        };
+        let run = Run { site: SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg(), done: false };
         if let Some(entry) = (Toucher { thread, stopped: true }).entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };

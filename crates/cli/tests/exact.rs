@@ -1,6 +1,10 @@
 //! `numalens record --engine exact`: what it counts equals arithmetic, and the program notices nothing.
 
+use numalens_profile::Profile;
+use numalens_profile::ids::SiteId;
+use numalens_profile::tables::{PageAccess, Site, SiteAccess};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -142,6 +146,73 @@ fn commands_that_do_not_exist_fail_as_they_should() {
     assert_eq!(record(directory.path(), &[], &["/nonexistent/program"]).output.status.code(), Some(127));
     assert_eq!(record(directory.path(), &[], &["/etc/passwd"]).output.status.code(), Some(126));
     assert_eq!(record(directory.path(), &["--duration", "1"], &["/bin/true"]).output.status.code(), Some(2));
+}
+
+type SiteCounts = BTreeMap<(u32, u64, String), (u64, u64)>;
+
+/// The whole tables of a profile: what each site has counted, by thread, address, home and class; and what each page has, by thread, without
+/// its address, which the agent's own memory may shift.
+fn tables(path: &Path) -> (SiteCounts, Vec<(u32, u64, u64)>) {
+    let profile = Profile::open(path).unwrap();
+    let sites: BTreeMap<SiteId, Site> =
+        profile.rows::<Site>().unwrap().into_iter().map(|site| (site.site, site)).collect();
+    let mut by_site = SiteCounts::new();
+    for row in profile.rows::<SiteAccess>().unwrap() {
+        let site = &sites[&row.site];
+        let key = (row.thread.0, site.address, format!("{:?} {:?} {:?}", site.module, row.home, row.class));
+        let (reads, writes) = by_site.entry(key).or_default();
+        (*reads, *writes) = (*reads + row.reads, *writes + row.writes);
+    }
+    let mut by_page: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
+    for row in profile.rows::<PageAccess>().unwrap() {
+        let (reads, writes) = by_page.entry((row.thread.0, row.page.0)).or_default();
+        (*reads, *writes) = (*reads + row.reads, *writes + row.writes);
+    }
+    let mut pages: Vec<_> = by_page.into_iter().map(|((thread, _), (reads, writes))| (thread, reads, writes)).collect();
+    pages.sort_unstable();
+    (by_site, pages)
+}
+
+#[test]
+fn stays_count_what_the_flat_tables_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |program: PathBuf| program.to_str().unwrap().to_owned();
+    let kernel = path(program(directory.path(), "kernel.S", FREESTANDING));
+    let text = path(directory.path().join("text"));
+    let lines: String =
+        (0..20_000u32).map(|i| format!("{:08x} line {}\n", i.wrapping_mul(2_654_435_761), i % 77)).collect();
+    std::fs::write(&text, lines).unwrap();
+    // With one thread each: others race.
+    let commands: [&[&str]; 4] = [
+        &[&kernel],
+        &["gzip", "-6", "-c", &text],
+        &["sort", "--parallel=1", &text],
+        &["sed", "-e", "s/line/LINE/;/7$/d", &text],
+    ];
+    for command in commands {
+        let recorded = ["flat", "stays", "loops"].map(|scheme| {
+            let profile = directory.path().join(format!("{scheme}.numalens"));
+            // Addresses that differ from run to run change what programs do.
+            let output = Command::new("setarch")
+                .args(["-R", env!("CARGO_BIN_EXE_numalens"), "record", "--engine", "exact", "-q", "-f", "-o"])
+                .arg(&profile)
+                .args(["--machine", "4x2", "--"])
+                .args(command)
+                .env("NUMALENS_EXACT", scheme)
+                .env("LC_ALL", "C")
+                .output()
+                .unwrap();
+            (output.stdout, tables(&profile))
+        });
+        let [(flat_output, flat), others @ ..] = &recorded;
+        assert!(flat.1.len() > 3, "{command:?} was recorded");
+        for (output, (sites, pages)) in others {
+            assert!(output == flat_output, "the output of {command:?}");
+            let differ: Vec<_> = flat.0.iter().filter(|(key, counts)| sites.get(key) != Some(counts)).take(5).collect();
+            assert!(sites == &flat.0, "the sites of {command:?}: {} and {}, {differ:?}", sites.len(), flat.0.len());
+            assert!(pages == &flat.1, "the pages of {command:?}");
+        }
+    }
 }
 
 /// Output and status are those of the program alone.

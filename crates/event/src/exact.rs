@@ -20,6 +20,13 @@
 //!
 //! **Sites** are operands of instructions, dense as well: [`SiteRecord`] `s`, and in each thread one row of counters, one
 //! counter for each class. A class is a home and whether the page was placed by a pinned thread ([`ProcessHeader::classes`]).
+//!
+//! **Stays** are what the counters lack: a group of sites is counted by the passes through its piece of code as long as it
+//! keeps to one page. Pending for [`StayRecord::entry`] are `passes - since` accesses of each of its sites. A group of several has
+//! a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
+//!
+//! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
+//! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
@@ -94,7 +101,7 @@ pub struct SessionHeader {
     pub unobserved: AtomicU32,
     /// Offset of a `syscall` instruction in the vdso, plus 1; 0: there is none.
     pub vdso_syscall: AtomicU64,
-    /// Debugging output of the agent, by bits; 0 in use.
+    /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
     /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit into
     /// less than all, so the kernel's is lifted and the agent keeps to this one.
@@ -136,6 +143,16 @@ pub mod huge_pages {
     pub const ADVISED: u32 = 1;
     /// Wherever it can.
     pub const ALWAYS: u32 = 2;
+}
+
+/// What tests and measurements change.
+pub mod debug {
+    /// Translate without counting: what translation alone costs.
+    pub const NO_COUNTING: u32 = 1;
+    /// Count every access in the flat tables at once.
+    pub const FLAT: u32 = 2;
+    /// Count by stays wherever that can be done, not in loops only.
+    pub const STAYS: u32 = 4;
 }
 
 /// Kinds of extents.
@@ -293,6 +310,30 @@ pub struct SiteRecord {
     pub flags: AtomicU32,
     /// Bytes of the log when it was made: which mappings were in force.
     pub log: AtomicU32,
+    /// The number of its stay, plus 1; 0: it has none.
+    pub stay: AtomicU32,
+    /// The number of the stay's counter of passes.
+    pub passes: AtomicU32,
+    /// Not 0: no operand, but a row that stands for so many sites, the first of which is `address`.
+    pub members: AtomicU32,
+    /// Fills the record.
+    pub padding: AtomicU32,
+}
+
+/// What a thread knows of a stay.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StayRecord {
+    /// The page's address; 0 where it must be looked up anew.
+    pub page: AtomicU64,
+    /// The number of passes before the stay.
+    pub since: AtomicU64,
+    /// What it is counted for: the class below, above it the index of the page's counter of reads; 0: there is no stay.
+    pub entry: AtomicU64,
+    /// How often the page changed.
+    pub misses: AtomicU32,
+    /// Not 0: it changed so often that the flat tables are used.
+    pub hot: AtomicU32,
 }
 
 /// Bits of [`SiteRecord::flags`].
@@ -405,6 +446,14 @@ pub mod thread {
     pub const PAGES: u64 = SITES + SITES_BYTES;
     /// Bytes reserved for them.
     pub const PAGES_BYTES: u64 = super::MOST_PAGES as u64 * size_of::<super::PageCounts>() as u64;
+    /// Stays.
+    pub const STAYS: u64 = 1 << 33;
+    /// Bytes reserved for them.
+    pub const STAYS_BYTES: u64 = super::MOST_SITES as u64 * size_of::<super::StayRecord>() as u64;
+    /// Counters of passes, 64 bits each.
+    pub const PASSES: u64 = STAYS + STAYS_BYTES;
+    /// Bytes reserved for them.
+    pub const PASSES_BYTES: u64 = super::MOST_SITES as u64 * 8;
 }
 
 /// The header of a log record. Records are padded to 8 bytes.
@@ -479,6 +528,7 @@ mod tests {
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
         assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::PAGES);
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= EXTENT_BYTES);
-        const { assert!(thread::PAGES + thread::PAGES_BYTES <= EXTENT_BYTES) };
+        const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
+        const { assert!(thread::PASSES + thread::PASSES_BYTES <= EXTENT_BYTES) };
     }
 }

@@ -9,6 +9,8 @@ pub struct Usage {
     pub reads: u16,
     /// Registers that are overwritten as a whole, whatever happens.
     pub kills: u16,
+    /// Registers whose value after may be another: overwritten in whole, in part, or only sometimes.
+    pub writes: u16,
     /// Status flags whose value before matters.
     pub flags_read: u8,
     /// Status flags that are overwritten, whatever happens.
@@ -21,7 +23,8 @@ pub const STATUS_FLAGS: u8 =
 
 impl Usage {
     /// Everything may be looked at.
-    pub const ALL: Usage = Usage { reads: u16::MAX, kills: 0, flags_read: STATUS_FLAGS, flags_killed: 0 };
+    pub const ALL: Usage =
+        Usage { reads: u16::MAX, kills: 0, writes: u16::MAX, flags_read: STATUS_FLAGS, flags_killed: 0 };
 
     /// What `instruction` needs and overwrites; `info` belongs to it.
     pub fn of(instruction: &Instruction, info: &InstructionInfo) -> Usage {
@@ -29,13 +32,16 @@ impl Usage {
         if instruction.is_invalid() || interrupts || instruction.mnemonic() == Mnemonic::Syscall {
             return Usage::ALL;
         }
-        let (mut reads, mut kills) = (0u16, 0u16);
+        let (mut reads, mut kills, mut writes) = (0u16, 0u16, 0u16);
         for used in info.used_registers() {
             let register = used.register();
             if !register.is_gpr() {
                 continue;
             }
             let bit = 1u16 << register.full_register().number();
+            if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess | OpAccess::None) {
+                writes |= bit;
+            }
             match used.access() {
                 OpAccess::Write if register.is_gpr64() || register.is_gpr32() => kills |= bit,
                 OpAccess::None => {}
@@ -53,7 +59,7 @@ impl Usage {
         if shifts(instruction.mnemonic()) && !shifts_by_constant(instruction) {
             flags_killed = 0;
         }
-        Usage { reads, kills, flags_read, flags_killed }
+        Usage { reads, kills, writes, flags_read, flags_killed }
     }
 }
 

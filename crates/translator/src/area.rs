@@ -18,7 +18,7 @@ pub const PAGE_MASK: u32 = 0x20;
 pub const PAGE_MASK_VALUE: u64 = !0xfff;
 /// Constant for generated code: must hold `(1 << lookup_bits) - 1`.
 pub const LOOKUP_MASK: u32 = 0x28;
-/// The address of the shadow table divided by 8; read only under [`crate::Shadow::FromArea`].
+/// Must hold the address of the shadow table divided by 8.
 pub const SHADOW_BASE: u32 = 0x30;
 /// Sixteen general registers of the program in the order of the encoding (rax rcx rdx rbx rsp rbp rsi rdi r8..r15). Generated code
 /// writes rax and rcx on its way out, and reads them after a landing; the rest is for who saves the context.
@@ -39,6 +39,18 @@ pub const COUNT_ARGUMENTS: u32 = 0x218;
 pub const COUNT_VECTOR: u32 = 0x240;
 /// rcx, rsi, rdi as they were before a repeated string instruction.
 pub const STRING_BEFORE: u32 = 0x280;
+/// Code pointer: must hold the address of [`crate::settle_stay`].
+pub const SETTLE: u32 = 0x2a0;
+/// Constant for generated code: must hold [`crate::Config::pages`].
+pub const PAGES: u32 = 0x2a8;
+/// Constant for generated code: must hold [`crate::Config::stays`].
+pub const STAYS: u32 = 0x2b0;
+/// Constant for generated code: must hold [`crate::Config::touched`].
+pub const TOUCHED: u32 = 0x2b8;
+/// Constant for generated code: must hold the bytes of a row of site counters.
+pub const ROW_BYTES: u32 = 0x2c0;
+/// Where [`crate::settle_stay`] keeps the program's registers.
+pub const SETTLE_SAVED: u32 = 0x2c8;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.

@@ -3,7 +3,7 @@
 //! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 
-use crate::{ExitId, SiteId};
+use crate::{ExitId, SiteId, StayId};
 use alloc::vec::Vec;
 
 /// How the state of the program can be had at an address in the cache.
@@ -40,8 +40,30 @@ pub struct Position<'a> {
     pub saved: u16,
     /// The sites of the instruction that have been counted, in the order of counting.
     pub counted: &'a [SiteId],
-    /// All sites of the instruction.
+    /// All sites of the instruction that are counted one by one.
     pub sites: &'a [SiteId],
+    /// Accesses of groups, at this instruction and after it, that the passes have counted already: [`crate::count::abandon`] takes them
+    /// back if the thread does not go on in the cache.
+    pub ahead: &'a [Ahead],
+    /// Groups below this number have been checked.
+    pub checked: u16,
+}
+
+/// An access that is counted as a member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Its site.
+    pub site: SiteId,
+    /// The stay of its group.
+    pub stay: StayId,
+    /// The counter of its passes.
+    pub passes: u32,
+    /// The group's number in the block.
+    pub(crate) group: u16,
+    /// The stretch's number in the block.
+    pub(crate) stretch: u16,
+    /// The offset of its instruction in the block.
+    pub(crate) instruction: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +77,10 @@ pub(crate) struct Mark {
     pub state: State,
     /// Sites of the instruction that have been counted.
     pub counted: u8,
+    /// The number of the stretch whose pass has been counted, plus 1; 0: none.
+    pub begun: u16,
+    /// Groups that have been checked.
+    pub checked: u16,
 }
 
 /// What an exit is for.
@@ -96,6 +122,8 @@ pub(crate) struct Block {
     /// Sites in the order of instructions, with the offset of their instruction.
     pub sites: Vec<SiteId>,
     pub site_instructions: Vec<u32>,
+    /// Accesses of groups, by stretch and instruction.
+    pub ahead: Vec<Ahead>,
     /// The code that a lookup enters, once there is one.
     pub landing: Option<u64>,
     /// Exits of other blocks that jump here.
@@ -114,18 +142,24 @@ impl Block {
         };
         let after = marks.partition_point(|mark| u64::from(mark.offset) <= offset);
         let mark = marks[..after].last()?;
-        let Mark { state, spilled, saved, .. } = *mark;
+        let Mark { state, spilled, saved, checked, .. } = *mark;
         if state == State::Leaving {
             let exit = self.exits.get(mark.instruction as usize);
             let ip = exit.map_or(0, |exit| exit.target);
             // The first instruction of a stub saves rax.
             let saved = if exit.is_some_and(|exit| exit.stub == address) { 0 } else { saved };
-            return Some(Position { ip, state, spilled, saved, counted: &[], sites: &[] });
+            let (counted, sites, ahead) = (&[], &[], &[]);
+            return Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked });
         }
         let from = self.site_instructions.partition_point(|&instruction| instruction < mark.instruction);
         let to = self.site_instructions.partition_point(|&instruction| instruction <= mark.instruction);
         let sites = &self.sites[from..to];
         let counted = &sites[..usize::from(mark.counted).min(sites.len())];
-        Some(Position { ip: self.ip + u64::from(mark.instruction), state, spilled, saved, counted, sites })
+        let within = |one: &Ahead| (one.stretch + 1, one.instruction);
+        let from = self.ahead.partition_point(|one| within(one) < (mark.begun, mark.instruction));
+        let to = self.ahead.partition_point(|one| one.stretch < mark.begun);
+        let ahead = self.ahead.get(from..to).unwrap_or(&[]);
+        let ip = self.ip + u64::from(mark.instruction);
+        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked })
     }
 }

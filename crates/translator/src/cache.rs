@@ -3,7 +3,8 @@
 use crate::block::{Block, Exit, ExitKind, Position, State};
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::liveness::Liveness;
-use crate::translate::translate;
+use crate::plan::Plan;
+use crate::translate::{Numbers, Tools, translate};
 use crate::{BlockId, Config, Env, Error, ExitId, area};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -48,7 +49,7 @@ pub struct Landing {
 /// The code cache. It has no lock: the owner has.
 pub struct Cache {
     config: Config,
-    liveness: Liveness,
+    tools: Tools,
     /// `None`: evicted.
     blocks: Vec<Option<Box<Block>>>,
     by_ip: HashMap<u64, BlockId>,
@@ -79,7 +80,11 @@ impl Cache {
     pub fn new(config: Config) -> Self {
         let config = Config { instructions: config.instructions.clamp(1, Self::INSTRUCTIONS), ..config };
         Cache {
-            liveness: Liveness::new(config.flags_dead_at_calls),
+            tools: Tools {
+                liveness: Liveness::new(config.flags_dead_at_calls),
+                plan: Plan::default(),
+                numbers: Numbers::default(),
+            },
             config,
             blocks: Vec::new(),
             by_ip: HashMap::new(),
@@ -135,7 +140,7 @@ impl Cache {
             .ok_or(Error::NoRoom { ip })?;
         let id = BlockId(self.blocks.len() as u32);
         let first_exit = ExitId(self.exits.len() as u32);
-        let (block, hot, cold) = translate(&self.config, &mut self.liveness, env, &room, ip, first_exit)?;
+        let (block, hot, cold) = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
         env.place(&room, &hot, &cold);
         self.exits.extend(block.exits.iter().map(|_| id));
         self.by_ip.insert(ip, id);
@@ -216,7 +221,7 @@ impl Cache {
         if range.is_empty() {
             return;
         }
-        self.liveness.forget();
+        self.tools.liveness.forget();
         let pages = range.start / PAGE..(range.end - 1) / PAGE + 1;
         let touched: Vec<u64> = if pages.end - pages.start > self.by_page.len() as u64 {
             self.by_page.keys().copied().filter(|page| pages.contains(page)).collect()
@@ -314,8 +319,9 @@ impl Cache {
                 }
                 Place::Landing(_) if address - start < LANDING => {
                     let saved = 1 << RAX | 1 << RCX;
-                    let (counted, sites) = (&[][..], &[][..]);
-                    return Some(Position { ip: 0, state: State::Leaving, spilled: 0, saved, counted, sites });
+                    let (counted, sites, ahead) = (&[][..], &[][..], &[][..]);
+                    let state = State::Leaving;
+                    return Some(Position { ip: 0, state, spilled: 0, saved, counted, sites, ahead, checked: 0 });
                 }
                 Place::Landing(_) => {}
             }

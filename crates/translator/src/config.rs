@@ -1,13 +1,13 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Site, SiteId};
+use crate::{Site, SiteId, Stay, StayId, area};
 
 /// How generated code finds the shadow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shadow {
     /// At this address, a multiple of 8 below 2 GiB: nothing to load.
     At(u32),
-    /// Anywhere; `area::SHADOW_BASE` holds the address divided by 8. One addition more per access.
+    /// Anywhere; it is found through `area::SHADOW_BASE`. One addition more per access.
     FromArea,
 }
 
@@ -19,6 +19,17 @@ pub struct PageEntry {
     pub class: u32,
     /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even.
     pub slot: u32,
+}
+
+/// Where accesses are counted by stays (groups that keep to a page), and where each at once in the flat tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the flat tables everywhere: slower, and what the others are compared with.
+    Flat,
+    /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save.
+    Loops,
+    /// By stays wherever they can be.
+    Stays,
 }
 
 /// How to translate.
@@ -43,6 +54,16 @@ pub struct Config {
     pub classes_log2: u8,
     /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them.
     pub pages: u32,
+    /// Where accesses are counted by stays.
+    pub scheme: Scheme,
+    /// Most sites, those that stand for several included.
+    pub most_sites: u32,
+    /// Offset from GS of the stays: a [`crate::Record`] each, [`Config::most_sites`] of them. A multiple of 4096.
+    pub stays: u32,
+    /// Offset from GS of the counters of passes: 64 bits each, [`Config::most_sites`] of them.
+    pub passes: u32,
+    /// Offset from GS of a byte for every 4096 bytes of stays: not 0 if the thread has ever begun one there.
+    pub touched: u32,
     /// Most instructions in a block.
     pub instructions: usize,
     /// Most conditional jumps that a block falls through.
@@ -52,15 +73,47 @@ pub struct Config {
 }
 
 impl Config {
-    /// Offset from GS of the counter of a site and class.
-    pub fn site_counter(&self, site: SiteId, class: u32) -> u64 {
-        u64::from(self.sites) + ((u64::from(site.0) << self.classes_log2) + u64::from(class)) * 8
+    /// Offset from GS of the counter of a site and class; `None`: there is no such site.
+    pub fn site_counter(&self, site: SiteId, class: u32) -> Option<u32> {
+        let offset = u64::from(self.sites) + ((u64::from(site.0) << self.classes_log2) + u64::from(class)) * 8;
+        within(offset).filter(|_| site.0 < self.most_sites)
+    }
+
+    /// Offset from GS of the record of a stay; `None`: there is no such stay.
+    pub fn stay_record(&self, stay: StayId) -> Option<u32> {
+        let offset = u64::from(self.stays) + u64::from(stay.0) * u64::from(crate::Record::BYTES);
+        within(offset).filter(|_| stay.0 < self.most_sites)
+    }
+
+    /// Offset from GS of a counter of passes; `None`: there is no such counter.
+    pub fn passes_counter(&self, number: u32) -> Option<u32> {
+        within(u64::from(self.passes) + u64::from(number) * 8).filter(|_| number < self.most_sites)
+    }
+
+    /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
+    /// table at `shadow`.
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 8] {
+        [
+            (area::PAGE_MASK, area::PAGE_MASK_VALUE),
+            (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
+            (area::SHADOW_BASE, shadow / 8),
+            (area::SETTLE, crate::stay::settle_stay as *const () as u64),
+            (area::PAGES, u64::from(self.pages)),
+            (area::STAYS, u64::from(self.stays)),
+            (area::TOUCHED, u64::from(self.touched)),
+            (area::ROW_BYTES, 8 << self.classes_log2),
+        ]
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
     pub fn lookup_entry(&self, ip: u64) -> u64 {
         u64::from(self.lookup) + (ip & ((1 << self.lookup_bits) - 1)) * 8
     }
+}
+
+/// Offsets are displacements: 31 bits.
+fn within(offset: u64) -> Option<u32> {
+    u32::try_from(offset).ok().filter(|&offset| offset < 1 << 31)
 }
 
 /// Free space in the code cache: two places within 2 GiB of each other and of the code.
@@ -88,6 +141,10 @@ pub trait Env {
 
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
+
+    /// Registers a stay, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
+    /// its own among the sites, which stands for one access of each.
+    fn new_stay(&mut self, stay: &Stay) -> SiteId;
 
     /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
     fn room(&mut self, ip: u64) -> Option<Room>;

@@ -10,10 +10,13 @@
 //! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
+//! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
 //! by a fault, and what it did not do is not counted.
 
+use crate::block::Ahead;
+use crate::stay::{Record, descriptor};
 use crate::{Config, PageEntry, SiteId, area};
 use numalens_isa::Kind;
 
@@ -33,6 +36,8 @@ pub enum Operation {
     Elements = 4,
     /// One access at the address plus the bit number.
     Bits = 5,
+    /// One access of each member of a group; the descriptor says what they do.
+    Group = 6,
 }
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
@@ -61,13 +66,14 @@ pub struct What {
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 7] = [
     Operation::One,
     Operation::String,
     Operation::FirstActive,
     Operation::AnyActive,
     Operation::Elements,
     Operation::Bits,
+    Operation::Group,
 ];
 
 impl What {
@@ -89,13 +95,8 @@ impl What {
 
     /// For an immediate operand.
     pub fn pack(self) -> i32 {
-        let kind = match self.kind {
-            Kind::Read => 0,
-            Kind::Write => 1,
-            Kind::ReadWrite => 2,
-        };
         self.operation as i32
-            | kind << 3
+            | i32::from(kind_bits(self.kind)) << 3
             | (self.size.trailing_zeros() as i32) << 5
             | i32::from(self.lanes) << 8
             | (self.index_size.trailing_zeros() as i32) << 15
@@ -121,6 +122,14 @@ impl What {
             destination: bits(21, 1) == 1,
             has_fs: bits(22, 1) == 1,
         })
+    }
+}
+
+pub(crate) fn kind_bits(kind: Kind) -> u16 {
+    match kind {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::ReadWrite => 2,
     }
 }
 
@@ -225,6 +234,11 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
         }
         Operation::AnyActive if active != 0 => access(first, what.kind, address, 1),
         Operation::FirstActive | Operation::AnyActive => {}
+        Operation::Group => {
+            for (site, kind, offset) in members(mask) {
+                access(site, kind, address.wrapping_add(offset), 1);
+            }
+        }
         Operation::Elements => {
             for lane in (0..lanes).filter(|lane| active >> lane & 1 == 1) {
                 let index = index(area, what.index_size, lane);
@@ -253,6 +267,58 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
                 let site = if what.source { SiteId((sites >> 32) as u32) } else { first };
                 run(site, what.kind, before[2], arguments[2], 0);
             }
+        }
+    }
+}
+
+/// The members of the group whose descriptor the generated code has named: sites, kinds, offsets.
+fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
+    let at = descriptor as *const u8;
+    // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it and
+    // has one entry for each member. It is not evicted while a thread is inside.
+    let (first, members) = unsafe {
+        (at.add(descriptor::SITE as usize).cast::<u32>().read(), at.add(descriptor::MEMBERS as usize).read())
+    };
+    (0..u32::from(members)).map(move |number| {
+        // SAFETY: as above.
+        let word = unsafe { at.add(descriptor::OFFSETS as usize).cast::<u16>().add(number as usize).read() };
+        let kind = KINDS[usize::from(word & 3).min(2)];
+        (SiteId(first + number), kind, u64::from(word >> 2))
+    })
+}
+
+/// Takes back what a thread has counted for accesses that it will not make: it was stopped within a pass and goes on elsewhere, or
+/// comes back to the instruction through another block. `ahead` and `checked` are those of the [`crate::Position`]; `run` gives the kind of
+/// a site and its address by the registers that the thread was stopped with.
+///
+/// # Safety
+/// As for [`settle`], for the thread that was stopped.
+pub unsafe fn abandon(
+    area: *mut u8,
+    config: &Config,
+    pages: &mut impl Pages,
+    ahead: &[Ahead],
+    checked: u16,
+    mut run: impl FnMut(SiteId) -> Option<Run>,
+) {
+    let area = Area(area);
+    for one in ahead {
+        let (Some(record), Some(passes)) = (config.stay_record(one.stay), config.passes_counter(one.passes)) else {
+            continue;
+        };
+        let Some(run) = run(one.site) else { continue };
+        let run = Run { count: 1u64.wrapping_neg(), ..run };
+        let entry = area.load(record + Record::ENTRY);
+        let entry = PageEntry { class: entry as u32, slot: (entry >> 32) as u32 };
+        let in_stay = entry.class != 0 && area.load(record + Record::SINCE) < area.load(passes);
+        let counted = if one.group < checked { pages.entry(&run) } else { None };
+        if in_stay {
+            // This pass is part of the stay, the page of a hot group was counted at the check.
+            add_to_row(area, config, &run, entry.class);
+            let page = if entry.slot != 0 { Some(entry) } else { counted };
+            page.into_iter().for_each(|page| add_to_page(area, config, &run, page.slot));
+        } else if let Some(entry) = counted {
+            add(area, config, &run, entry);
         }
     }
 }
@@ -287,14 +353,24 @@ fn index(area: Area, size: u8, lane: u32) -> u64 {
 }
 
 fn add(area: Area, config: &Config, run: &Run, entry: PageEntry) {
-    let page = u64::from(config.pages) + u64::from(entry.slot) * 8;
+    add_to_page(area, config, run, entry.slot);
+    add_to_row(area, config, run, entry.class);
+}
+
+fn add_to_page(area: Area, config: &Config, run: &Run, slot: u32) {
+    let page = u64::from(config.pages) + u64::from(slot) * 8;
     if run.kind != Kind::Write {
         area.add(page, run.count);
     }
     if run.kind != Kind::Read {
         area.add(page + 8, run.count);
     }
-    area.add(config.site_counter(run.site, entry.class), run.count);
+}
+
+fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
+    if let Some(counter) = config.site_counter(run.site, class) {
+        area.add(u64::from(counter), run.count);
+    }
 }
 
 /// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted but did not happen.

@@ -3,6 +3,7 @@
 use crate::liveness::{Live, Liveness, Window};
 use crate::{Config, Env, Error};
 use alloc::vec::Vec;
+use core::ops::Range;
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Usage, accesses};
 
@@ -17,9 +18,17 @@ pub(crate) struct Decoded {
     pub before: Live,
     /// Where in its bytes the displacement of its memory operand is.
     pub displacement_offset: usize,
-    /// What is to be counted.
-    pub accesses: Vec<Access>,
+    /// What is to be counted: a piece of the list that [`find_live`] fills.
+    pub accesses: Range<u16>,
     pub length: usize,
+    pub is_unsupported: bool,
+}
+
+impl Decoded {
+    /// Its accesses in the list of those of the block.
+    pub fn accesses_in<'a>(&self, all: &'a [Access]) -> &'a [Access] {
+        all.get(usize::from(self.accesses.start)..usize::from(self.accesses.end)).unwrap_or(&[])
+    }
 }
 
 /// The instructions of the block at `ip`, and their bytes.
@@ -42,17 +51,19 @@ pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut V
         let offsets = decoder.get_constant_offsets(&instruction);
         let length = if instruction.is_invalid() { 1 } else { instruction.len() };
         bytes.extend_from_slice(&code[..length]);
+        let is_unsupported = is_unsupported(&instruction);
         list.push(Decoded {
             instruction,
             usage: Usage::ALL,
             before: Live::ALL,
-            accesses: Vec::new(),
+            accesses: 0..0,
             displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
             length,
+            is_unsupported,
         });
         at += length as u64;
         match instruction.flow_control() {
-            _ if ends_block(&instruction) => break,
+            _ if is_unsupported || ends_block(&instruction) => break,
             FlowControl::ConditionalBranch => {
                 side_exits += 1;
                 if side_exits > config.side_exits {
@@ -70,24 +81,26 @@ fn ends_block(instruction: &Instruction) -> bool {
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
     );
-    !goes_on
-        || instruction.is_invalid()
-        || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
-        || is_unsupported(instruction)
+    !goes_on || instruction.is_invalid() || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
 }
 
-/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block.
+/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block. `true`: the block is, or ends,
+/// the body of a loop.
 pub(crate) fn find_live(
     config: &Config,
     list: &mut [Decoded],
+    found: &mut Vec<Access>,
     liveness: &mut Liveness,
     env: &mut impl Env,
     end: u64,
     may_change: bool,
-) {
-    let Some((first, last)) = list.first().map(|one| one.instruction.ip()).zip(list.last().map(|one| one.instruction))
+) -> bool {
+    found.clear();
+    let ends = list.first().map(|one| one.instruction.ip()).zip(list.last());
+    let Some((first, (last, last_is_unsupported))) =
+        ends.map(|(ip, last)| (ip, (last.instruction, last.is_unsupported)))
     else {
-        return;
+        return false;
     };
     let in_loop = list.iter().any(|one| {
         let instruction = &one.instruction;
@@ -98,7 +111,7 @@ pub(crate) fn find_live(
     // any register when an instruction faults.
     let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };
     let mut live = match last.flow_control() {
-        _ if is_unsupported(&last) => Live::ALL,
+        _ if last_is_unsupported => Live::ALL,
         FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
         FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
         FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
@@ -108,7 +121,8 @@ pub(crate) fn find_live(
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
             live = live.or(at(liveness, one.instruction.near_branch64()));
         }
-        if !is_unsupported(&one.instruction) {
+        let from = found.len() as u16;
+        if !one.is_unsupported {
             let info = liveness.info(&one.instruction);
             one.usage = Usage::of(&one.instruction, info);
             if config.count && !one.instruction.is_invalid() {
@@ -119,17 +133,19 @@ pub(crate) fn find_live(
                         (false, false) => true,
                     };
                     if wanted {
-                        one.accesses.push(access);
+                        found.push(access);
                     }
                 });
             }
         }
+        one.accesses = from..found.len() as u16;
         live = live.before(&one.usage);
         if may_change {
             live.registers = u16::MAX;
         }
         one.before = live;
     }
+    in_loop
 }
 
 /// What would have to be emulated: whatever uses GS, and jumps that change more than rip.

@@ -144,6 +144,35 @@ impl Code {
         self.memory(true, &[0xff], 0, memory);
     }
 
+    /// `add qword [memory], value`; nothing for 0.
+    pub fn add_small(&mut self, memory: Memory, value: u8) {
+        match value {
+            0 => {}
+            1 => self.increment(memory),
+            _ => {
+                self.memory(true, &[0x83], 0, memory);
+                self.raw(&[value]);
+            }
+        }
+    }
+
+    /// `cmp gs:[offset], value`, of 64 or 32 bits.
+    pub fn compare_area(&mut self, wide: bool, offset: u32, value: u8) {
+        self.memory(wide, &[0x83], 7, Memory::area(offset));
+        self.raw(&[value]);
+    }
+
+    /// `cmp register, value`.
+    pub fn compare(&mut self, register: u8, value: i32) {
+        self.registers(true, &[0x81], 7, register);
+        self.imm32(value as u32);
+    }
+
+    /// `lea register, [rip + ..]`, to be filled in.
+    pub fn load_address(&mut self, register: u8) -> Field {
+        self.relative(&[0x48 | u8::from(register >= 8) << 2, 0x8d, (register & 7) << 3 | 5])
+    }
+
     pub fn constant(&mut self, register: u8, value: u64) {
         if let Ok(small) = u32::try_from(value) {
             self.rex(false, false, false, register >= 8);

@@ -20,3 +20,7 @@ id!(
     /// One memory operand of one instruction: row of the table of site counters.
     SiteId
 );
+id!(
+    /// The stay of a group of accesses: record of the table of stays.
+    StayId
+);

@@ -134,7 +134,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn site_offset(&self, site: SiteId) -> Result<u32, Error> {
-        u32::try_from(self.config.site_counter(site, 0)).ok().filter(|&offset| offset < 1 << 31).ok_or(Error::TooMany)
+        self.config.site_counter(site, 0).ok_or(Error::TooMany)
     }
 
     fn count_masked(
@@ -246,7 +246,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
         }
         // lea r1, [rip + ...]: what follows the jump
-        let field = lea_relative(&mut self.hot, r1);
+        let field = self.hot.load_address(r1);
         self.hot.store(r1, Memory::area(area::COUNT_RETURN));
         self.hot.jump_area(None, area::COUNT);
         let here = self.hot.here();
@@ -293,11 +293,7 @@ fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u
         code.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
     }
     describe(code, what, sites);
-    lea_relative(code, last);
-}
-
-fn lea_relative(code: &mut Code, register: u8) -> crate::emit::Field {
-    code.relative(&[0x48 | u8::from(register >= 8) << 2, 0x8d, (register & 7) << 3 | 5])
+    code.load_address(last);
 }
 
 /// `r1` becomes the address; `r2` is another scratch register. The flags are left alone.

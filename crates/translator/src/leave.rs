@@ -61,6 +61,8 @@ impl<E: Env> Builder<'_, E> {
             saved: 1 << RAX,
             state: State::Leaving,
             counted: 0,
+            begun: 0,
+            checked: 0,
         };
         push_mark(&mut self.cold_marks, mark);
         let stub = self.cold.here();

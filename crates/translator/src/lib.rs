@@ -25,7 +25,10 @@
 //!            back:   mov   rax, [rdi]
 //! ```
 //!
-//! The counting scheme is flat tables. `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space:
+//! Above is the counting with flat tables. In loops, most accesses are counted by *stays* instead, which need no look-up while their page stays the same:
+//! `stay.rs` says how, [`Scheme`] where.
+//!
+//! `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space:
 //! the *class* of the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread
 //! has two tables at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
 //! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory operand of one
@@ -37,6 +40,7 @@
 //! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes only once.
 //! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
 //!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
+//! - `SETTLE`: a group of accesses has changed its page; [`settle_stay`], which this crate brings along.
 //! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
 //!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
 //!
@@ -62,13 +66,16 @@ mod ids;
 mod instrument;
 mod leave;
 mod liveness;
+mod plan;
 mod scratch;
 mod site;
+mod stay;
 mod translate;
 
-pub use block::{Position, State};
+pub use block::{Ahead, Position, State};
 pub use cache::{Cache, Landing, Leave};
-pub use config::{Config, Env, PageEntry, Room, Shadow};
+pub use config::{Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use error::Error;
-pub use ids::{BlockId, ExitId, SiteId};
-pub use site::{Address, Shape, Site};
+pub use ids::{BlockId, ExitId, SiteId, StayId};
+pub use site::{Address, Shape, Site, Stay};
+pub use stay::{Record, settle_stay, settle_stay_end};

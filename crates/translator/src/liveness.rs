@@ -11,8 +11,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInf
 use numalens_isa::{STATUS_FLAGS, Usage};
 
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
-const AHEAD: usize = 24;
-const AHEAD_IN_LOOPS: usize = 200;
+const AHEAD: usize = 16;
+const AHEAD_IN_LOOPS: usize = 100;
 /// Remembered answers; all are forgotten when there are more.
 const REMEMBERED: usize = 1 << 16;
 
@@ -29,6 +29,14 @@ impl Live {
 
     pub fn or(self, other: Live) -> Live {
         Live { registers: self.registers | other.registers, flags: self.flags | other.flags }
+    }
+
+    fn without(self, other: Live) -> Live {
+        Live { registers: self.registers & !other.registers, flags: self.flags & !other.flags }
+    }
+
+    fn with_stack(self) -> Live {
+        Live { registers: self.registers | 1 << crate::emit::RSP, ..self }
     }
 
     /// From after an instruction to before it.
@@ -48,7 +56,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    const SIZE: usize = 512;
+    const SIZE: usize = 192;
 
     pub fn new() -> Self {
         Window { start: 0, bytes: Vec::new() }
@@ -153,6 +161,11 @@ impl Liveness {
         {
             return known.live;
         }
+        if !in_loop {
+            let live = self.scan(env, ip);
+            self.remember(ip, Known { live, looked: AHEAD });
+            return live;
+        }
         let whole = self.explore(env, ip, budget);
         fixpoint(&mut self.nodes);
         if self.known.len() >= REMEMBERED {
@@ -167,6 +180,50 @@ impl Liveness {
             }
         }
         self.nodes.first().map_or(Live::ALL, |node| node.live)
+    }
+
+    fn remember(&mut self, ip: u64, known: Known) {
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
+        }
+        self.known.insert(ip, known);
+    }
+
+    /// Straight on from `start`: for code that is not in a loop, where looking further costs more than it saves. At a conditional jump
+    /// whose target is not known yet, everything is needed that has not been overwritten by then.
+    fn scan(&mut self, env: &mut impl Env, start: u64) -> Live {
+        let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
+        let mut ip = start;
+        for _ in 0..AHEAD {
+            let Some(instruction) = self.window.instruction(env, ip) else { break };
+            let usage = Usage::of(&instruction, self.factory.info(&instruction));
+            needed.registers |= usage.reads & !overwritten.registers;
+            needed.flags |= usage.flags_read & !overwritten.flags;
+            overwritten.registers |= usage.kills;
+            overwritten.flags |= usage.flags_killed;
+            let beyond = match instruction.flow_control() {
+                FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => {
+                    ip = instruction.next_ip();
+                    continue;
+                }
+                FlowControl::UnconditionalBranch => {
+                    ip = instruction.near_branch64();
+                    continue;
+                }
+                FlowControl::ConditionalBranch => match self.known.get(&instruction.near_branch64()) {
+                    Some(known) => {
+                        ip = instruction.next_ip();
+                        needed = needed.or(known.live.without(overwritten));
+                        continue;
+                    }
+                    None => Live::ALL,
+                },
+                FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => self.at_call(),
+                _ => Live::ALL,
+            };
+            return needed.or(beyond.without(overwritten)).with_stack();
+        }
+        needed.or(Live::ALL.without(overwritten)).with_stack()
     }
 
     /// Fills `nodes` from `start` on. `true` when every way was followed to an end.

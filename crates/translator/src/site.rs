@@ -20,7 +20,35 @@ pub struct Site {
     pub address: Address,
 }
 
+/// The stay of a group: sites that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Its record.
+    pub id: crate::StayId,
+    /// The number of the counter of passes that counts its accesses.
+    pub passes: u32,
+    /// The first of its sites.
+    pub first: crate::SiteId,
+    /// How many there are, one after the other.
+    pub members: u32,
+}
+
 impl Site {
+    /// The address of a plain operand, from the general registers before its instruction and the base of FS; none where it does not
+    /// follow from those.
+    pub fn effective_address(&self, registers: &[u64; 16], fs_base: u64) -> Option<u64> {
+        let Address { base, index, scale, displacement, fs, gs, narrow, byte_index } = self.address;
+        if self.shape != Shape::Plain || gs {
+            return None;
+        }
+        let register = |number: Option<u8>| number.map_or(0, |number| registers[usize::from(number & 15)]);
+        let index = if byte_index { register(index) & 0xff } else { register(index) };
+        let offset =
+            register(base).wrapping_add(index.wrapping_mul(u64::from(scale))).wrapping_add_signed(displacement);
+        let offset = if narrow { offset & 0xffff_ffff } else { offset };
+        Some(if fs { fs_base.wrapping_add(offset) } else { offset })
+    }
+
     pub(crate) fn new(ip: u64, access: &Access) -> Self {
         let &Access { kind, size, shape, stack, address, .. } = access;
         Site { ip, kind, size, shape, stack, address }

@@ -4,16 +4,31 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Block, Exit, ExitKind, Mark, State};
-use crate::decode::{Decoded, LONGEST, decode, find_live, is_unsupported};
+use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State};
+use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::instrument::string_operation;
 use crate::liveness::Liveness;
+use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{Config, Env, Error, ExitId, Room, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, area};
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Mnemonic, Register};
 use numalens_isa::Access;
+
+/// Numbers given so far.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    pub stays: u32,
+    pub passes: u32,
+}
+
+/// What is kept from block to block.
+pub(crate) struct Tools {
+    pub liveness: Liveness,
+    pub plan: Plan,
+    pub numbers: Numbers,
+}
 
 /// A block in the making.
 pub(crate) struct Builder<'a, E: Env> {
@@ -32,22 +47,42 @@ pub(crate) struct Builder<'a, E: Env> {
     /// The current instruction, as an offset from the start, and how many of its sites are counted.
     pub current: u32,
     pub counted: u8,
+    pub plan: &'a Plan,
+    /// Of all instructions.
+    pub accesses: &'a [Access],
+    pub numbers: &'a mut Numbers,
+    pub ahead: Vec<Ahead>,
+    /// The stretch whose passes are counted by the counter `passes`.
+    pub stretch: Option<u16>,
+    pub passes: u32,
+    /// The same plus 1, once they are counted in this pass.
+    pub begun: u16,
+    /// Groups checked so far.
+    pub checked: u16,
 }
 
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
 pub(crate) fn translate(
     config: &Config,
-    liveness: &mut Liveness,
+    tools: &mut Tools,
     env: &mut impl Env,
     room: &Room,
     ip: u64,
     first_exit: ExitId,
 ) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
+    let Tools { liveness, plan, numbers } = tools;
     let mut bytes = Vec::new();
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
     let may_change = env.may_change(ip, end);
-    find_live(config, &mut list, liveness, env, end, may_change);
+    let mut accesses = core::mem::take(&mut plan.accesses);
+    let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
+    if config.count && (config.scheme == Scheme::Stays || in_loop && config.scheme == Scheme::Loops) {
+        plan.make(&list, &accesses);
+    } else {
+        plan.clear();
+    }
+    plan.accesses = accesses;
     let mut builder = Builder {
         config,
         env,
@@ -66,6 +101,14 @@ pub(crate) fn translate(
         site_instructions: Vec::new(),
         current: 0,
         counted: 0,
+        plan,
+        accesses: &plan.accesses,
+        numbers,
+        ahead: Vec::new(),
+        stretch: None,
+        passes: 0,
+        begun: 0,
+        checked: 0,
     };
     builder.mark_hot(State::Before);
     if may_change {
@@ -76,7 +119,11 @@ pub(crate) fn translate(
         let at = (one.instruction.ip() - ip) as usize;
         let code = &bytes[at..at + one.length];
         builder.begin(number, one);
-        closed = builder.instruction(one, code)?;
+        builder.check_groups(number, one.before.registers)?;
+        closed = builder.instruction(number, one, code)?;
+        if one.instruction.flow_control() == FlowControl::ConditionalBranch {
+            builder.begun = 0;
+        }
     }
     if !closed {
         builder.current = (end - ip) as u32;
@@ -93,6 +140,7 @@ impl<E: Env> Builder<'_, E> {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
         self.hot.align(16, 0xcc);
         self.cold.align(16, 0xcc);
+        self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
         let block = Block {
             ip: self.start,
             end,
@@ -105,6 +153,7 @@ impl<E: Env> Builder<'_, E> {
             exits: self.exits,
             sites: self.sites,
             site_instructions: self.site_instructions,
+            ahead: self.ahead,
             landing: None,
             incoming: Vec::new(),
             dead: false,
@@ -137,6 +186,8 @@ impl<E: Env> Builder<'_, E> {
             saved: 0,
             state,
             counted: self.counted,
+            begun: self.begun,
+            checked: self.checked,
         }
     }
 
@@ -167,14 +218,14 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
-    fn instruction(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
+    fn instruction(&mut self, number: usize, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
             self.scratch.restore(&mut self.hot, u16::MAX);
             self.hot.raw(&[0x0f, 0x0b]);
             return Ok(true);
         }
-        if is_unsupported(instruction) {
+        if one.is_unsupported {
             self.scratch.restore(&mut self.hot, u16::MAX);
             let field = self.hot.relative(&[0xe9]);
             let stub = self.cold.here();
@@ -183,7 +234,7 @@ impl<E: Env> Builder<'_, E> {
             return Ok(true);
         }
         let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
-        let list = &one.accesses;
+        let list = one.accesses_in(self.accesses);
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
         self.scratch.restore(&mut self.hot, needs);
@@ -192,7 +243,11 @@ impl<E: Env> Builder<'_, E> {
             self.string(one, code, list)?;
             return Ok(false);
         }
-        for access in list {
+        let grouped = self.plan.grouped.get(number).copied().unwrap_or(0);
+        for (index, access) in list.iter().enumerate() {
+            if grouped >> index.min(7) & 1 != 0 && index < 8 {
+                continue;
+            }
             self.count_access(instruction, access, one.before)?;
             self.counted = self.counted.saturating_add(1);
             self.mark_hot(State::Counting);
@@ -201,8 +256,8 @@ impl<E: Env> Builder<'_, E> {
         if leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
-        // With nothing counted, the thread still stands before the instruction.
-        self.mark_hot(if list.is_empty() { State::Before } else { State::Counted });
+        // With nothing counted here, the thread still stands before the instruction.
+        self.mark_hot(if self.counted == 0 { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
         Ok(closed)

@@ -393,10 +393,14 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
     }
 }
 
-const VARIANTS: [Options; 3] = [
-    Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true },
-    Options { low_shadow: false, may_change: false, instructions: 64, side_exits: 4, stack: true },
-    Options { low_shadow: false, may_change: true, instructions: 2, side_exits: 4, stack: true },
+const ONE: Options =
+    Options { low_shadow: false, may_change: false, instructions: 64, side_exits: 4, stack: true, flat: false };
+const VARIANTS: [Options; 5] = [
+    Options { low_shadow: true, ..ONE },
+    ONE,
+    Options { may_change: true, instructions: 2, ..ONE },
+    Options { flat: true, ..ONE },
+    Options { may_change: true, flat: true, instructions: 2, ..ONE },
 ];
 
 #[test]

@@ -20,10 +20,13 @@ fn registers(machine: &Machine) -> Registers {
 
 /// Runs `text` both ways with rcx = `count`, under every variant of the translator, and compares.
 fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
-    for (low_shadow, may_change, instructions, side_exits) in
-        [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)]
+    let variants =
+        [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)];
+    for ((low_shadow, may_change, instructions, side_exits), flat) in
+        variants.into_iter().flat_map(|variant| [(variant, false), (variant, true)])
     {
-        let mut machine = Machine::new(Options { low_shadow, may_change, instructions, side_exits, stack: true });
+        let options = Options { low_shadow, may_change, instructions, side_exits, stack: true, flat };
+        let mut machine = Machine::new(options);
         let program = machine.load(&assemble(&[text])[0]);
         let mut registers = registers(&machine);
         registers.general[1] = count;

@@ -6,7 +6,7 @@ use numalens_translator::{Position, State};
 use support::assemble::assemble;
 use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
 use support::vectors::Vectors;
-use support::{Machine, Options, Registers};
+use support::{Machine, Options, Registers, by_page, reads, updates, writes};
 
 const KERNEL: &str = "
         jmp 3f
@@ -121,7 +121,8 @@ fn a_fault_belongs_to_its_instruction() {
         ("mov rsp, rbx\ncall 1f\n1: nop", 1),
         ("mov rsp, rbx\nret", 1),
     ] {
-        let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+        let options = Options { low_shadow: false, may_change: true, flat: true, ..Options::default() };
+        let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
         let hole = support::memory::Mapping::hole();
@@ -135,6 +136,57 @@ fn a_fault_belongs_to_its_instruction() {
         assert_eq!((position.state, position.ip), (State::Counted, native.rip), "{text}");
         assert_eq!((position.counted.len(), position.sites.len()), (sites, sites), "{text}");
         assert_eq!(restored(&translated, &position), native.general, "{text}");
+    }
+}
+
+/// Runs into a hole in the middle of the 200th pass: what the accesses before and after the fault were counted as members of their
+/// groups must be right, by stays, hot (`stride` of a page) and by the flat tables.
+#[test]
+fn a_pass_that_breaks_off_counts_what_it_did() {
+    prepare();
+    let text = "
+    1:  mov r9, [rdi]
+        mov [rsi + 8], r9
+        cmp rcx, 1
+        cmove rbx, r12
+        add [rsi], r9
+        mov r10, [rbx]
+        add [rsi], r10
+        mov r11, [rdi + 8]
+        mov [rip + 1b - 4096], r11
+        lea rdi, [rdi + r13]
+        mov r8, [rdi - 8]
+        dec rcx
+        jnz 1b";
+    let text = text.replace("[rip + 1b - 4096]", "[rdx + 16]");
+    for (flat, stride) in [(false, 8), (false, 0x200), (true, 8), (true, 0x200)] {
+        let options = Options { low_shadow: false, flat, ..Options::default() };
+        let mut machine = Machine::new(options);
+        machine.load(&assemble(&[&text])[0]);
+        let mut start = registers(&machine);
+        let hole = support::memory::Mapping::hole();
+        (start.general[1], start.general[12], start.general[13]) = (200, hole.address(), stride);
+        let [rdx, rbx, rsi, rdi] = [2, 3, 6, 7].map(|register| start.general[register]);
+        machine.trace.reserve(CAPACITY);
+        machine.run_translated(&start);
+        let stop = machine.trace.pop().expect("a fault");
+        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
+        let at = restored(&stop, &position);
+        machine.give_up_at(stop.rip, &at);
+        let mut wanted = Vec::new();
+        for pass in 0..200 {
+            let rdi = rdi + pass * stride;
+            wanted.extend([reads(rdi, 1), writes(rsi + 8, 1), updates(rsi, 1)]);
+            if pass < 199 {
+                wanted.extend([reads(rbx, 1), updates(rsi, 1), reads(rdi + 8, 1), writes(rdx + 16, 1)]);
+                wanted.push(reads(rdi + stride - 8, 1));
+            }
+        }
+        let (pages, sites) = machine.take_counts();
+        let pages: support::PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        assert_eq!(pages, by_page(&wanted), "pages, flat {flat}, stride {stride}");
+        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
+        assert_eq!(total, wanted.len() as u64, "sites, flat {flat}, stride {stride}");
     }
 }
 

@@ -16,7 +16,12 @@ pub fn prepare(suite: &Suite, suite_file: &Path, kernels: &Path, folder: &Path) 
     fs::create_dir_all(folder)?;
     let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
     for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
-        compile(&kernels.join(format!("{kernel}.c")), &folder.join(kernel))?;
+        let haskell = kernels.join(format!("{kernel}.hs"));
+        if !haskell.exists() {
+            compile(&kernels.join(format!("{kernel}.c")), &folder.join(kernel))?;
+        } else if find("ghc").is_some() {
+            compile_haskell(&haskell, &folder.join(kernel), folder)?;
+        }
     }
     for file in &suite.file {
         let (path, partial) = (folder.join(&file.name), folder.join(format!("{}.partial", file.name)));
@@ -34,7 +39,15 @@ fn compile(source: &Path, program: &Path) -> io::Result<()> {
     if is_newer(program, source) {
         return Ok(());
     }
-    succeed(Command::new("cc").args(["-O2", "-g", "-fopenmp", "-pthread", "-o"]).arg(program).arg(source))
+    succeed(Command::new("cc").args(["-O2", "-g", "-fopenmp", "-pthread", "-o"]).arg(program).arg(source).arg("-lm"))
+}
+
+fn compile_haskell(source: &Path, program: &Path, folder: &Path) -> io::Result<()> {
+    if is_newer(program, source) {
+        return Ok(());
+    }
+    let options = ["-O1", "-threaded", "-rtsopts", "-with-rtsopts=-N2", "-v0", "-o"];
+    succeed(Command::new("ghc").args(options).arg(program).arg("-outputdir").arg(folder).arg(source))
 }
 
 fn is_newer(path: &Path, than: &Path) -> bool {
@@ -52,7 +65,8 @@ fn succeed(command: &mut Command) -> io::Result<()> {
 pub fn command(program: &Program, folder: &Path) -> Option<Vec<String>> {
     match &program.kernel {
         Some(kernel) => {
-            let path = folder.join(kernel).to_string_lossy().into_owned();
+            let path = folder.join(kernel);
+            let path = path.exists().then(|| path.to_string_lossy().into_owned())?;
             Some(std::iter::once(path).chain(program.arguments.iter().cloned()).collect())
         }
         None => find(program.needs()).map(|_| program.command.clone()),

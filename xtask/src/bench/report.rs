@@ -1,5 +1,6 @@
 //! The results of a run, as a page and as JSON.
 
+use super::Options;
 use super::measure::Run;
 use super::statistics::{
     geometric_mean, mean_and_interval, median, range_of_ratios, ratio_of_medians, ratio_of_minima,
@@ -75,6 +76,8 @@ pub struct ProgramResult {
     pub collector_peak_kib: Option<u64>,
     pub profile_bytes: u64,
     pub failure: Option<String>,
+    /// Its ratios are not part of the means.
+    pub is_start: bool,
 }
 
 impl ProgramResult {
@@ -126,6 +129,7 @@ pub struct Results {
     pub date: String,
     pub host: Host,
     pub version: String,
+    pub engine: String,
     pub rounds: usize,
     pub load_before: String,
     pub load_after: String,
@@ -135,7 +139,7 @@ pub struct Results {
 }
 
 impl Results {
-    pub fn new(host: Host, version: String, rounds: usize) -> Self {
+    pub fn new(host: Host, version: String, options: &Options) -> Self {
         let date = Command::new("date").args(["-u", "+%F"]).output();
         let date = date
             .map_or_else(|_| "undated".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -144,7 +148,8 @@ impl Results {
             date,
             host,
             version,
-            rounds,
+            engine: options.engine.clone(),
+            rounds: options.rounds,
             load_before: load.clone(),
             load_after: load,
             programs: Vec::new(),
@@ -154,19 +159,23 @@ impl Results {
 
     /// Of all programs but the worst cases.
     fn geometric_mean(&self, ratio: impl Fn(&ProgramResult) -> Option<f64>) -> Option<f64> {
-        let programs = self.programs.iter().filter(|program| !program.worst_case);
+        let programs = self.programs.iter().filter(|program| !program.worst_case && !program.is_start);
         geometric_mean(&programs.filter_map(ratio).collect::<Vec<_>>())
     }
 
     /// Over the pairs of runs of all programs but the worst cases: mean and 95 % interval.
     fn mean_of_pairs(&self) -> Option<(f64, f64, f64)> {
-        let programs = self.programs.iter().filter(|program| !program.worst_case && program.failure.is_none());
+        let programs = self
+            .programs
+            .iter()
+            .filter(|program| !program.worst_case && !program.is_start && program.failure.is_none());
         let pairs = programs.flat_map(|program| program.recorded_elapsed.iter().zip(&program.native_elapsed));
         mean_and_interval(&pairs.map(|(recorded, native)| recorded / native).collect::<Vec<_>>())
     }
 
     fn geometric_mean_of_all(&self, ratio: impl Fn(&ProgramResult) -> Option<f64>) -> Option<f64> {
-        geometric_mean(&self.programs.iter().filter_map(ratio).collect::<Vec<_>>())
+        let programs = self.programs.iter().filter(|program| !program.is_start);
+        geometric_mean(&programs.filter_map(ratio).collect::<Vec<_>>())
     }
 
     fn collector_peak_kib(&self) -> Option<u64> {
@@ -176,7 +185,8 @@ impl Results {
 
 /// The page and the JSON of a run; numbered when there is one of the same day.
 pub fn names(folder: &Path, results: &Results) -> Vec<PathBuf> {
-    let stem = format!("{}-{}", results.date, results.host.slug());
+    let engine = if results.engine == "sample" { "" } else { "-exact" };
+    let stem = format!("{}-{}{engine}", results.date, results.host.slug());
     let numbered = std::iter::once(stem.clone()).chain((2..).map(|number| format!("{stem}-{number}")));
     let mut free = numbered.filter(|stem| !folder.join(format!("{stem}.md")).exists());
     let stem = free.next().unwrap_or(stem);
@@ -207,7 +217,7 @@ fn mib(kib: Option<u64>) -> String {
 fn as_page(results: &Results) -> String {
     let Host { cpu, cpus, memory_gib, kernel, is_virtual } = &results.host;
     let virtual_note = if *is_virtual { ", a virtual machine" } else { "" };
-    let mut page = format!("# What `numalens record` costs, {}\n\n", results.date);
+    let mut page = format!("# What `numalens record --engine {}` costs, {}\n\n", results.engine, results.date);
     let mut line = |text: String| {
         page.push_str(&text);
         page.push('\n');
@@ -267,6 +277,17 @@ fn as_page(results: &Results) -> String {
             "\nOver all pairs of runs but those of worst cases, elapsed: {mean:.3}x, 95 % interval {low:.3} to {high:.3}."
         );
     }
+    for program in results.programs.iter().filter(|program| program.is_start && program.failure.is_none()) {
+        let [native, recorded] = [&program.native_elapsed, &program.recorded_elapsed].map(|times| median(times));
+        if let (Some(native), Some(recorded)) = (native, recorded) {
+            let (native, recorded) = (native * 1e3, recorded * 1e3);
+            let name = &program.name;
+            let _ = writeln!(
+                page,
+                "\nThe start of {name}, not in the mean: {native:.0} ms natively, {recorded:.0} ms recorded."
+            );
+        }
+    }
     for program in &results.programs {
         if let Some(failure) = &program.failure {
             let _ = writeln!(page, "\n{} failed and is not counted: {failure}", program.name);
@@ -288,6 +309,7 @@ fn as_json(results: &Results) -> Value {
                 "about": program.about,
                 "failure": program.failure,
                 "worst_case": program.worst_case,
+                "is_start": program.is_start,
                 "elapsed_ratio": program.elapsed_ratio(),
                 "least_elapsed_ratio": program.least_ratio(),
                 "processor_ratio": program.processor_ratio(),
@@ -306,6 +328,7 @@ fn as_json(results: &Results) -> Value {
         "schema": 1,
         "date": results.date,
         "version": results.version,
+        "engine": results.engine,
         "host": {
             "cpu": results.host.cpu,
             "cpus": results.host.cpus,
@@ -340,7 +363,8 @@ mod tests {
             kernel: "6.1.0".to_owned(),
             is_virtual: true,
         };
-        let mut results = Results::new(host, "numalens 1".to_owned(), 2);
+        let mut results =
+            Results::new(host, "numalens 1".to_owned(), &Options::parse(&["--rounds", "2"], Path::new("/")).unwrap());
         let run =
             |elapsed_s, peak| Run { elapsed_s, processor_s: elapsed_s / 2.0, peak_kib: Some(peak), failure: None };
         for (name, factor, worst_case) in [("a", 4.0, false), ("b", 1.0, false), ("w", 0.5, true)] {

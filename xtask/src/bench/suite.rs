@@ -31,6 +31,9 @@ pub struct Program {
     pub kernel: Option<String>,
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// What it measures is its start: it is not part of the mean of ratios.
+    #[serde(default)]
+    pub start: bool,
     #[serde(default)]
     pub command: Vec<String>,
     /// Does nothing but what costs a recording most: shown, but apart from the mean of programs.
@@ -41,9 +44,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// The command that has to be installed; empty for a kernel.
+    /// The command that has to be installed; for a kernel its compiler.
     pub fn needs(&self) -> &str {
-        self.command.first().map_or("", String::as_str)
+        self.command.first().map_or("ghc", String::as_str)
     }
 }
 

@@ -6,10 +6,9 @@
 
 use super::file::{SessionFile, Shared};
 use super::pages::{self, KnownPage};
+use super::totals::{Lookup, Row, Stay, Totals};
 use crate::sample::session::{BegunThread, CountedSite, Session, command_line};
-use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LogHeader, PageCounts, ProcessHeader, SiteRecord, end, kind, log, site,
-};
+use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, SiteRecord, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
@@ -37,7 +36,9 @@ pub(super) struct Process {
     inherited_sites: u32,
     pub(super) inherited_pages: u32,
     /// Sites seen so far, from the first of its own.
-    sites: Vec<(SiteId, u32)>,
+    sites: Vec<Row>,
+    /// Stays by their numbers.
+    stays: FxHashMap<u32, Stay>,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
     /// Call stacks in its log that have been unwound.
@@ -159,6 +160,7 @@ impl Drain {
                 inherited_sites,
                 inherited_pages,
                 sites: Vec::new(),
+                stays: FxHashMap::default(),
                 pages: Vec::new(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
@@ -297,9 +299,23 @@ impl Drain {
 
     /// A site of a process, its own or inherited.
     pub(super) fn site(&self, process: &Process, number: u32) -> Option<(SiteId, u32)> {
+        match self.row(process, number)? {
+            Row::Site(site, flags) => Some((site, flags)),
+            Row::Several(_) => None,
+        }
+    }
+
+    fn row(&self, process: &Process, number: u32) -> Option<Row> {
         match number.checked_sub(process.inherited_sites) {
-            Some(own) => process.sites.get(own as usize).copied(),
-            None => self.site(self.processes.get(&process.parent?)?, number),
+            Some(own) => process.sites.get(own as usize).cloned(),
+            None => self.row(self.processes.get(&process.parent?)?, number),
+        }
+    }
+
+    fn stay(&self, process: &Process, number: u32) -> Option<Stay> {
+        match process.stays.get(&number) {
+            Some(&stay) => Some(stay),
+            None => self.stay(self.processes.get(&process.parent?)?, number),
         }
     }
 
@@ -320,7 +336,7 @@ impl Drain {
         if thread.ended {
             return Ok(());
         }
-        self.count_thread(file, session, number, bin)?;
+        self.count_thread(file, session, number, bin, ended != 0)?;
         let (_, thread) = &mut self.threads[number];
         if ended != 0 {
             thread.ended = true;
@@ -343,10 +359,18 @@ impl Drain {
         Ok(())
     }
 
-    fn count_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, bin: Bin) -> io::Result<()> {
+    /// Adds what a thread has counted. `last`: it counts no more.
+    fn count_thread(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        number: usize,
+        bin: Bin,
+        last: bool,
+    ) -> io::Result<()> {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
-        let result = self.count(file, session, extent, &mut thread, bin);
+        let result = self.count(file, session, extent, &mut thread, bin, last);
         self.threads[number].1 = thread;
         result
     }
@@ -358,53 +382,40 @@ impl Drain {
         extent: Extent,
         thread: &mut Thread,
         bin: Bin,
+        last: bool,
     ) -> io::Result<()> {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-        for range in file.written(extent, exact::thread::SITES, exact::thread::SITES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let first = (range.start - exact::thread::SITES) / 8;
-            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
-                let count = counter.load(Relaxed);
-                if count == 0 {
-                    continue;
-                }
-                let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
-                let class = (at & ((1 << classes_log2) - 1)) as usize;
-                let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
-                let (home, pinned) = meaning.unwrap_or((None, false));
-                let more = count.wrapping_sub(thread.sites.insert(at, count).unwrap_or(0));
-                if more != 0 {
-                    session.count_site(&CountedSite {
-                        process: process.id,
-                        thread: thread.id,
-                        bin,
-                        node: thread.node,
-                        site,
-                        home,
-                        pinned,
-                        reads: if flags & site::READ != 0 { more } else { 0 },
-                        writes: if flags & site::WRITE != 0 { more } else { 0 },
-                    });
-                }
+        let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
+        for (at, count) in totals.sites {
+            let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
+            if more == 0 {
+                continue;
             }
+            let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
+            let class = (at & ((1 << classes_log2) - 1)) as usize;
+            let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
+            let (home, pinned) = meaning.unwrap_or((None, false));
+            session.count_site(&CountedSite {
+                process: process.id,
+                thread: thread.id,
+                bin,
+                node: thread.node,
+                site,
+                home,
+                pinned,
+                reads: if flags & site::READ != 0 { more } else { 0 },
+                writes: if flags & site::WRITE != 0 { more } else { 0 },
+            });
         }
-        for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let size = size_of::<PageCounts>() as u64;
-            let first = (range.start - exact::thread::PAGES) / size;
-            for (at, counts) in (first..).zip(map.words::<PageCounts>(0, map.len() / size as usize)) {
-                let now = [counts.reads.load(Relaxed), counts.writes.load(Relaxed)];
-                if now == [0, 0] {
-                    continue;
-                }
-                let Some(page) = self.page(process, at as u32) else { continue };
-                let before = thread.pages.insert(at, now).unwrap_or_default();
-                let [reads, writes] = [now[0].wrapping_sub(before[0]), now[1].wrapping_sub(before[1])];
-                if (reads, writes) != (0, 0) {
-                    session.count_page(process.id, thread.id, bin, page, reads, writes);
-                }
+        for (at, now) in totals.pages {
+            let Some(page) = self.page(process, at as u32) else { continue };
+            let before = thread.pages.entry(at).or_default();
+            let in_flight = if last { 0 } else { IN_FLIGHT_OF_PAGE };
+            let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
+            if (reads, writes) != (0, 0) {
+                session.count_page(process.id, thread.id, bin, page, reads, writes);
             }
         }
         Ok(())
@@ -420,7 +431,7 @@ impl Drain {
         let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin)?;
+                self.count_thread(file, session, number, bin, true)?;
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages) = Default::default();
@@ -470,6 +481,11 @@ impl Drain {
             let now = session.now_ns();
             session.process_ends(pid, now, Some(end.clone()));
         }
+        // Whatever still runs is not looked at again.
+        let bin = session.bin_of(session.now_ns());
+        for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
+            self.count_thread(file, session, number, bin, true)?;
+        }
         Ok(())
     }
 
@@ -491,6 +507,22 @@ impl Drain {
             String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
         };
         self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// What a thread's tables refer to.
+struct Known<'a> {
+    drain: &'a Drain,
+    process: &'a Process,
+}
+
+impl Lookup for Known<'_> {
+    fn row(&self, number: u32) -> Option<Row> {
+        self.drain.row(self.process, number)
+    }
+
+    fn stay(&self, number: u32) -> Option<Stay> {
+        self.drain.stay(self.process, number)
     }
 }
 
@@ -521,10 +553,32 @@ fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process
     let skipped = (u64::from(first) * size as u64 - offset) as usize;
     let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
     for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
-        let site = session.site_at(process.pid, record.address.load(Relaxed));
-        process.sites.push((site, record.flags.load(Relaxed)));
+        let number = process.inherited_sites + process.sites.len() as u32;
+        if let Some(stay) = record.stay.load(Relaxed).checked_sub(1) {
+            process.stays.insert(stay, Stay { row: number, passes: record.passes.load(Relaxed) });
+        }
+        let (address, members) = (record.address.load(Relaxed), record.members.load(Relaxed));
+        process.sites.push(if members == 0 {
+            Row::Site(session.site_at(process.pid, address), record.flags.load(Relaxed))
+        } else {
+            Row::Several(address as u32..address as u32 + members)
+        });
     }
     Ok(())
+}
+
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
+/// block. They are told with the next look that finds more.
+const IN_FLIGHT_OF_SITE: u64 = 1;
+const IN_FLIGHT_OF_PAGE: u64 = 512;
+
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
+/// has not grown, until it has.
+fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
+    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
+    let more = now.saturating_sub(*before);
+    *before += more;
+    more
 }
 
 /// Whether a process's program was replaced by another.

@@ -85,6 +85,7 @@ of_atomics!(
     Placement,
     exact::ProcessHeader,
     exact::SiteRecord,
+    exact::StayRecord,
     exact::PageRecord,
     exact::PageCounts,
     exact::LogHeader,
@@ -145,6 +146,7 @@ impl SessionFile {
         let header = session.header();
         header.stack.store(orders.stack.into(), Relaxed);
         header.follow.store(orders.follow.into(), Relaxed);
+        header.debug.store(debug_bits(), Relaxed);
         header.classes_log2.store(classes_log2(orders), Relaxed);
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
@@ -254,6 +256,16 @@ impl SessionFile {
         }
         self.header().descriptor.store(descriptor, Relaxed);
         Ok(descriptor)
+    }
+}
+
+/// What `NUMALENS_EXACT` asks for besides: for tests and measurements of the engine itself.
+fn debug_bits() -> u32 {
+    match std::env::var("NUMALENS_EXACT").as_deref() {
+        Ok("flat") => exact::debug::FLAT,
+        Ok("stays") => exact::debug::STAYS,
+        Ok("uncounted") => exact::debug::NO_COUNTING,
+        _ => 0,
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
+//!   totals   what a thread has counted
 //!   pages    what the records say of pages
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   image    the agent, laid out for memory
@@ -16,3 +17,4 @@ pub mod engine;
 mod file;
 mod image;
 mod pages;
+mod totals;

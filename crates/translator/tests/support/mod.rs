@@ -9,8 +9,10 @@ pub mod vectors;
 
 use memory::Mapping;
 use numalens_isa::Kind;
-use numalens_translator::count::{Pages, Run, settle};
-use numalens_translator::{Cache, Config, Env, ExitId, Leave, PageEntry, Room, Shadow, Site, SiteId, area};
+use numalens_translator::count::{Pages, Run, abandon, adjust, settle};
+use numalens_translator::{
+    Cache, Config, Env, ExitId, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId, Stay, area,
+};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +22,10 @@ const SITES: u32 = 0x40000;
 const CLASSES_LOG2: u8 = 3;
 const PAGES: u32 = 0x40_0000;
 const AREA: usize = 0x80_0000;
+const MOST_SITES: u32 = 0xc000;
+const STAYS: u32 = 0x50_0000;
+const PASSES: u32 = 0x70_0000;
+const TOUCHED: u32 = 0x78_0000;
 const ARENA: usize = 16 << 20;
 const PROGRAM: usize = 1 << 20;
 pub const DATA: usize = 1 << 20;
@@ -39,6 +45,8 @@ pub type PageCounts = BTreeMap<u64, (u64, u64)>;
 /// What the translator sees of the machine.
 pub struct World {
     pub sites: Vec<Site>,
+    /// With the row that each is counted in.
+    pub stays: Vec<(Stay, SiteId)>,
     /// Where the program's code is, and how long.
     program: (u64, usize),
     arena: Mapping,
@@ -77,11 +85,12 @@ pub struct Options {
     pub instructions: usize,
     pub side_exits: usize,
     pub stack: bool,
+    pub flat: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true }
+        Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true, flat: false }
     }
 }
 
@@ -106,6 +115,11 @@ impl Machine {
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
+            scheme: if options.flat { Scheme::Flat } else { Scheme::Stays },
+            most_sites: MOST_SITES,
+            stays: STAYS,
+            passes: PASSES,
+            touched: TOUCHED,
         };
         let both = Mapping::new(PROGRAM + ARENA, None, true);
         let (program, arena) = both.split(PROGRAM);
@@ -113,6 +127,7 @@ impl Machine {
             cache: Cache::new(config),
             world: World {
                 sites: Vec::new(),
+                stays: Vec::new(),
                 program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
@@ -137,15 +152,15 @@ impl Machine {
         set(area::DISPATCH, switch::dispatch as *const () as u64);
         set(area::LOOKUP_MISS, switch::lookup_miss as *const () as u64);
         set(area::COUNT, switch::count as *const () as u64);
-        set(area::PAGE_MASK, area::PAGE_MASK_VALUE);
-        set(area::LOOKUP_MASK, (1 << LOOKUP_BITS) - 1);
         set(switch::MACHINE, this);
         set(switch::FINISH, switch::finish as *const () as u64);
         for entry in 0..1 << LOOKUP_BITS {
             set(LOOKUP + 8 * entry, switch::lookup_miss as *const () as u64);
         }
         let shadow = machine.world.shadow.address();
-        machine.area.set(area::SHADOW_BASE as usize, shadow / 8);
+        for (offset, value) in config.constants(shadow) {
+            machine.area.set(offset as usize, value);
+        }
         machine
     }
 
@@ -210,8 +225,66 @@ impl Machine {
         self.run_at(entry, registers)
     }
 
+    /// Takes back what is counted for accesses that are not made, as whoever delivers a signal does at `rip` with these registers.
+    pub fn give_up_at(&mut self, rip: u64, registers: &[u64; 16]) {
+        let config = *self.cache.config();
+        let position = self.cache.locate(rip).expect("every address in the cache is known");
+        let (counted, ahead, checked) = (position.counted.to_vec(), position.ahead.to_vec(), position.checked);
+        let sites = self.world.sites.clone();
+        let run = |site: SiteId, count| {
+            let known = sites[site.0 as usize];
+            Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count, done: false })
+        };
+        let area = self.area.pointer();
+        for site in counted {
+            let run = run(site, 1u64.wrapping_neg()).expect("a plain operand");
+            let entry = self.world.entry(&run).expect("a page that was counted");
+            // SAFETY: the area of this machine, whose code does not run.
+            unsafe { adjust(area, &config, &run, entry) };
+        }
+        // SAFETY: as above.
+        unsafe { abandon(area, &config, &mut self.world, &ahead, checked, |site| run(site, 1)) };
+    }
+
+    /// Adds what is pending in stays to the tables; the stays go on.
+    fn settle_stays(&mut self) {
+        let config = *self.cache.config();
+        for (stay, row) in &self.world.stays {
+            let record = config.stay_record(stay.id).expect("a stay") as usize;
+            let passes = self.area.get(config.passes_counter(stay.passes).expect("a counter") as usize);
+            let entry = self.area.get(record + Record::ENTRY as usize);
+            if entry as u32 == 0 {
+                continue;
+            }
+            let pending = passes.wrapping_sub(self.area.get(record + Record::SINCE as usize));
+            self.area.set(record + Record::SINCE as usize, passes);
+            let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+            let page = PAGES as usize + (entry >> 32) as usize * 8;
+            let members = if entry >> 32 == 0 { 0 } else { stay.members };
+            for member in stay.first.0..stay.first.0 + members {
+                let kind = self.world.sites[member as usize].kind;
+                add(page, if kind == Kind::Write { 0 } else { pending });
+                add(page + 8, if kind == Kind::Read { 0 } else { pending });
+            }
+            add(config.site_counter(*row, entry as u32).expect("a site") as usize, pending);
+        }
+        // Rows that stand for several sites.
+        for (stay, row) in self.world.stays.iter().filter(|(stay, _)| stay.members > 1) {
+            for class in 0..1 << CLASSES_LOG2 {
+                let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
+                let count = self.area.get(counter(*row));
+                self.area.set(counter(*row), 0);
+                for member in stay.first.0..stay.first.0 + stay.members {
+                    let at = counter(SiteId(member));
+                    self.area.set(at, self.area.get(at).wrapping_add(count));
+                }
+            }
+        }
+    }
+
     /// All page counters, and what every site of the program counted, since the last call.
     pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
+        self.settle_stays();
         let mut pages = PageCounts::new();
         for (number, &page) in self.world.slots.iter().enumerate() {
             let at = PAGES as usize + number * 16;
@@ -238,7 +311,8 @@ impl Machine {
     }
 
     /// Counters of one site by class, without resetting.
-    pub fn classes_of(&self, site: usize) -> Vec<u64> {
+    pub fn classes_of(&mut self, site: usize) -> Vec<u64> {
+        self.settle_stays();
         (0..1 << CLASSES_LOG2)
             .map(|class| self.area.get(SITES as usize + ((site << CLASSES_LOG2) + class) * 8))
             .collect()
@@ -248,6 +322,12 @@ impl Machine {
     pub fn forget_pages(&mut self) {
         for page in std::mem::replace(&mut self.world.slots, vec![u64::MAX]).into_iter().skip(1) {
             self.world.shadow.set(page as usize * 8, 0);
+        }
+        let config = *self.cache.config();
+        for (stay, _) in &self.world.stays {
+            let record = config.stay_record(stay.id).expect("a stay");
+            self.area.set((record + Record::PAGE) as usize, 0);
+            self.area.set((record + Record::ENTRY) as usize, 0);
         }
     }
 
@@ -306,6 +386,13 @@ impl Env for World {
     fn new_site(&mut self, site: &Site) -> SiteId {
         self.sites.push(*site);
         SiteId(self.sites.len() as u32 - 1)
+    }
+
+    fn new_stay(&mut self, stay: &Stay) -> SiteId {
+        let row =
+            if stay.members == 1 { stay.first } else { self.new_site(&self.sites[stay.first.0 as usize].clone()) };
+        self.stays.push((*stay, row));
+        row
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {

@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Config, Env, Room, Shadow, Site, SiteId};
+use numalens_translator::{Cache, Config, Env, Room, Scheme, Shadow, Site, SiteId, Stay};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -38,6 +38,10 @@ impl Env for Paper {
         SiteId(self.sites.len() as u32 - 1)
     }
 
+    fn new_stay(&mut self, stay: &Stay) -> SiteId {
+        if stay.members == 1 { stay.first } else { self.new_site(&self.sites[stay.first.0 as usize].clone()) }
+    }
+
     fn room(&mut self, _: u64) -> Option<Room> {
         let (hot, cold) = (HOT + self.hot.len() as u64, COLD + self.cold.len() as u64);
         Some(Room { hot, hot_size: Cache::ROOM, cold, cold_size: Cache::ROOM })
@@ -65,4 +69,9 @@ pub const CONFIG: Config = Config {
     instructions: 64,
     side_exits: 4,
     flags_dead_at_calls: true,
+    scheme: Scheme::Stays,
+    most_sites: 1 << 20,
+    stays: 0x1000_0000,
+    passes: 0x1800_0000,
+    touched: 0x40_0000,
 };

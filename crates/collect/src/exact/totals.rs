@@ -1,0 +1,167 @@
+//! What a thread has counted until now: the flat tables, and what is pending in its stays.
+
+use super::file::SessionFile;
+use numalens_event::exact::{self, Extent, PageCounts, StayRecord, site};
+use numalens_profile::ids::SiteId;
+use rustc_hash::FxHashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
+
+/// What numbers in a thread's tables stand for.
+pub trait Lookup {
+    /// A row of site counters.
+    fn row(&self, number: u32) -> Option<Row>;
+    /// A stay.
+    fn stay(&self, number: u32) -> Option<Stay>;
+}
+
+/// The sites that a row stands for.
+fn members(known: &impl Lookup, row: u32) -> Range<u32> {
+    match known.row(row) {
+        Some(Row::Several(members)) => members,
+        Some(Row::Site(..)) => row..row + 1,
+        None => 0..0,
+    }
+}
+
+/// What a row of site counters counts.
+#[derive(Clone)]
+pub enum Row {
+    /// A site, with its flags.
+    Site(SiteId, u32),
+    /// One access of each of these.
+    Several(Range<u32>),
+}
+
+/// A group of sites that is counted by passes.
+#[derive(Clone, Copy)]
+pub struct Stay {
+    /// The row that stands for its sites.
+    pub row: u32,
+    /// The number of its counter of passes.
+    pub passes: u32,
+}
+
+/// What a thread has counted until now: by site and class, and by page number.
+#[derive(Default)]
+pub struct Totals {
+    /// At `site << classes_log2 | class`.
+    pub sites: FxHashMap<u64, u64>,
+    /// Reads and writes.
+    pub pages: FxHashMap<u64, [u64; 2]>,
+}
+
+impl Totals {
+    /// Reads the tables of a thread.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn read(file: &SessionFile, extent: Extent, classes_log2: u32, known: &impl Lookup) -> io::Result<Self> {
+        let mut totals = Totals::default();
+        // In this order: see `numalens_event::exact`.
+        totals.add_tables(file, extent, classes_log2, known)?;
+        totals.add_stays(file, extent, classes_log2, known)?;
+        Ok(totals)
+    }
+
+    /// Adds up what stands in the flat tables.
+    fn add_tables(
+        &mut self,
+        file: &SessionFile,
+        extent: Extent,
+        classes_log2: u32,
+        known: &impl Lookup,
+    ) -> io::Result<()> {
+        for range in file.written(extent, exact::thread::SITES, exact::thread::SITES_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let first = (range.start - exact::thread::SITES) / 8;
+            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
+                let count = counter.load(Acquire);
+                if count != 0 {
+                    let (row, class) = ((at >> classes_log2) as u32, at & ((1 << classes_log2) - 1));
+                    self.add_row(members(known, row), class, classes_log2, count);
+                }
+            }
+        }
+        for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let size = size_of::<PageCounts>() as u64;
+            let first = (range.start - exact::thread::PAGES) / size;
+            for (at, counts) in (first..).zip(map.words::<PageCounts>(0, map.len() / size as usize)) {
+                let now = [counts.reads.load(Acquire), counts.writes.load(Acquire)];
+                if now != [0, 0] {
+                    self.add_page(at, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is pending in stays.
+    fn add_stays(
+        &mut self,
+        file: &SessionFile,
+        extent: Extent,
+        classes_log2: u32,
+        known: &impl Lookup,
+    ) -> io::Result<()> {
+        let counters: Vec<_> = file.written(extent, exact::thread::PASSES, exact::thread::PASSES_BYTES).collect();
+        let Some((first, last)) = counters.first().zip(counters.last()) else { return Ok(()) };
+        let passes_at = first.start;
+        let passes = file.extent(extent, passes_at, (last.end - passes_at) as usize)?;
+        let passes = passes.words::<AtomicU64>(0, passes.len() / 8);
+        let before = (passes_at - exact::thread::PASSES) / 8;
+        for range in file.written(extent, exact::thread::STAYS, exact::thread::STAYS_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let size = size_of::<StayRecord>();
+            let number = (range.start - exact::thread::STAYS) / size as u64;
+            for (number, record) in (number..).zip(map.words::<StayRecord>(0, map.len() / size)) {
+                if record.entry.load(Acquire) as u32 == 0 {
+                    continue;
+                }
+                let Some(stay) = known.stay(number as u32) else { continue };
+                let counter = u64::from(stay.passes).checked_sub(before).and_then(|at| passes.get(at as usize));
+                let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
+                let members = members(known, stay.row);
+                let mut counts = [0u64; 2];
+                for member in members.clone() {
+                    let flags = match known.row(member) {
+                        Some(Row::Site(_, flags)) => flags,
+                        _ => 0,
+                    };
+                    counts[0] += if flags & site::READ != 0 { pending } else { 0 };
+                    counts[1] += if flags & site::WRITE != 0 { pending } else { 0 };
+                }
+                self.add_row(members, entry & 0xffff_ffff, classes_log2, pending);
+                // That of a hot group was counted.
+                if entry >> 33 != 0 {
+                    self.add_page(entry >> 33, counts);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_row(&mut self, members: Range<u32>, class: u64, classes_log2: u32, count: u64) {
+        for member in members {
+            let total = self.sites.entry(u64::from(member) << classes_log2 | class).or_default();
+            *total = total.wrapping_add(count);
+        }
+    }
+
+    fn add_page(&mut self, page: u64, counts: [u64; 2]) {
+        let total = self.pages.entry(page).or_default();
+        *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
+    }
+}
+
+/// The entry of a stay and the passes that are pending in it; `None` while it changes.
+fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
+    let before = (record.entry.load(Acquire), record.since.load(Acquire));
+    let passes = passes.load(Acquire);
+    let after = (record.since.load(Acquire), record.entry.load(Acquire));
+    let (entry, since) = before;
+    (entry as u32 != 0 && (since, entry) == after).then(|| (entry, passes.wrapping_sub(since)))
+}

@@ -1,0 +1,562 @@
+//! Stays: how the accesses of a group ([`crate::plan`]) are counted without looking anything up.
+//!
+//! Problem: the flat tables cost two increments at addresses that depend on the page, for each access. Most accesses hit the
+//! page that the same instruction hit the last time, and all accesses of a stretch happen once whenever the stretch is run.
+//!
+//! Mechanism: each stretch has a counter of its *passes* in the thread, and each group a [`Record`] of its *stay* there: the page
+//! that it is in and the number of the pass since when. As long as the page stays the same, nothing but the passes is counted:
+//!
+//! ```text
+//!   inc  qword gs:[passes]              once in a stretch
+//!   lea  r1, [lowest operand]
+//!   sub  r1, gs:[stay + PAGE]
+//!   cmp  r1, 4096 - span
+//!   jae  stub                           another page, or across the end of this one
+//! back:
+//! ```
+//! When the page changes, [`settle_stay`] adds the passes of the stay that ends to the flat tables: to the page's counters times
+//! the group's reads and writes, and to the group's row of site counters, which stands for one access of each member. Whoever reads the
+//! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
+//! So nothing has to be done when a thread ends, or is killed.
+//!
+//! A group that changes its page too often is *hot*: its stub looks its page up and counts it at once, and its stay is one in a class of
+//! pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
+//! counted at once and there is no stay. Members of a group that lie across the end of a page are counted one by one.
+//! Pages that are not known are left to [`crate::count::settle`].
+//!
+//! A pass that is left in its middle, by a fault or for a signal, has counted accesses that do not happen: [`crate::count::abandon`]
+//! takes them back.
+//!
+//! The order of the stores in a change lets another process read at any time without counting anything twice: it reads the flat tables
+//! first, then `ENTRY`, `SINCE`, the passes, and `SINCE` and `ENTRY` again, and skips a stay that changed meanwhile.
+
+use crate::block::{Ahead, State};
+use crate::count::{Operation, kind_bits};
+use crate::emit::{Code, Field, Memory, RAX};
+use crate::plan::Group;
+use crate::translate::Builder;
+use crate::{Env, Error, Shape, Site, SiteId, Stay, StayId, area};
+use core::arch::global_asm;
+use numalens_isa::Kind;
+
+/// What a thread knows of a group: 32 bytes in its table of stays. Offsets.
+#[derive(Debug)]
+pub struct Record;
+
+impl Record {
+    /// The address of the page; 0: the next pass must look.
+    pub const PAGE: u32 = 0;
+    /// The number of the last pass before the stay.
+    pub const SINCE: u32 = 8;
+    /// The [`crate::PageEntry`] that the stay counts for; 0: there is no stay.
+    pub const ENTRY: u32 = 16;
+    /// How often the page, or the class of a hot group, changed (32 bits).
+    pub const MISSES: u32 = 24;
+    /// 0: by page; else hot: the class of the stay, or one of the two below (32 bits).
+    pub const HOT: u32 = 28;
+    /// Hot, and the class changes too often.
+    pub const ANY_CLASS: u32 = u32::MAX;
+    /// Hot, and there is no stay now.
+    pub const UNDECIDED: u32 = 0x7fff_ffff;
+    /// Bytes of a record.
+    pub const BYTES: u32 = 32;
+}
+
+/// What the settling routine must know of a group, in the cold half beside its stub.
+pub(crate) mod descriptor {
+    /// Where control goes on (64 bits).
+    pub const BACK: u32 = 0;
+    /// Offsets from GS: of the record, of the passes, of the group's row of site counters, of its first member's (32 bits each).
+    pub const STAY: u32 = 8;
+    pub const PASSES: u32 = 12;
+    pub const ROW: u32 = 16;
+    pub const FIRST_ROW: u32 = 20;
+    /// The first of the members' sites (32 bits).
+    pub const SITE: u32 = 24;
+    /// Bytes from the lowest operand to the highest (16 bits).
+    pub const SPAN: u32 = 28;
+    /// How many members read, write, are (8 bits each).
+    pub const READS: u32 = 30;
+    pub const WRITES: u32 = 31;
+    pub const MEMBERS: u32 = 32;
+    /// For each member 16 bits: its kind in two, and its offset from the lowest operand.
+    pub const OFFSETS: u32 = 34;
+}
+
+unsafe extern "C" {
+    /// Through `area::SETTLE`, as a stub of a group enters it.
+    #[link_name = "numalens_settle_stay"]
+    pub fn settle_stay();
+    /// The end of [`settle_stay`]: a thread that is stopped within must be let go on to the cache.
+    #[link_name = "numalens_settle_stay_end"]
+    pub fn settle_stay_end();
+}
+
+// rax: the lowest operand; rcx: the descriptor; rdx: the record; rsi: the number of this pass. Flags are dead.
+global_asm!(
+    r#"
+    .macro NUMALENS_GO_ON to
+        mov rax, gs:[{save}]
+        mov rcx, gs:[{save} + 8]
+        mov rdx, gs:[{save} + 16]
+        mov rsi, gs:[{save} + 24]
+        mov rdi, gs:[{save} + 32]
+        mov r8, gs:[{save} + 40]
+        mov r9, gs:[{save} + 48]
+        jmp qword ptr gs:[\to]
+    .endm
+    // The page of the entry in r8: one access of each member.
+    .macro NUMALENS_COUNT_PAGE
+        mov r9, r8
+        shr r9, 32
+        shl r9, 3
+        add r9, gs:[{pages}]
+        movzx edi, byte ptr [rcx + {d_reads}]
+        add gs:[r9], rdi
+        movzx edi, byte ptr [rcx + {d_writes}]
+        add gs:[r9 + 8], rdi
+    .endm
+    .macro NUMALENS_NOTE_STAY
+        mov rdi, rdx
+        sub rdi, gs:[{stays}]
+        shr rdi, 12
+        add rdi, gs:[{touched}]
+        mov byte ptr gs:[rdi], 1
+    .endm
+
+    .globl numalens_settle_stay, numalens_settle_stay_end
+numalens_settle_stay:
+    mov gs:[{save}], rax
+    mov gs:[{save} + 8], rcx
+    mov gs:[{save} + 16], rdx
+    mov gs:[{save} + 24], rsi
+    mov gs:[{save} + 32], rdi
+    mov gs:[{save} + 40], r8
+    mov gs:[{save} + 48], r9
+    mov rcx, gs:[{arguments} + 8]
+    mov rax, gs:[{arguments}]
+    mov edx, [rcx + {d_stay}]
+    mov r8, [rcx + {d_back}]
+    mov gs:[{count_return}], r8
+    // The stay that ends.
+    mov r8, gs:[rdx + {entry}]
+    mov esi, [rcx + {d_passes}]
+    mov rsi, gs:[rsi]
+    test r8d, r8d
+    je 2f
+    lea rdi, [rsi - 1]
+    mov qword ptr gs:[rdx + {entry}], 0
+    mov r9, gs:[rdx + {since}]
+    mov gs:[rdx + {since}], rdi
+    sub rdi, r9
+    mov r9d, r8d
+    mov esi, [rcx + {d_row}]
+    lea rsi, [rsi + r9*8]
+    add gs:[rsi], rdi
+    shr r8, 32
+    je 1f
+    shl r8, 3
+    add r8, gs:[{pages}]
+    movzx esi, byte ptr [rcx + {d_reads}]
+    imul rsi, rdi
+    add gs:[r8], rsi
+    movzx esi, byte ptr [rcx + {d_writes}]
+    imul rsi, rdi
+    add gs:[r8 + 8], rsi
+1:
+    mov esi, [rcx + {d_passes}]
+    mov rsi, gs:[rsi]
+2:
+    mov rdi, rax
+    shr rdi, 12
+    movzx r8d, word ptr [rcx + {d_span}]
+    add r8, rax
+    shr r8, 12
+    cmp r8, rdi
+    jne 7f
+    shr r8, 35
+    jne 6f
+    add rdi, gs:[{shadow}]
+    mov r8, [rdi*8]
+    test r8d, r8d
+    je 6f
+    mov edi, gs:[rdx + {misses}]
+    inc edi
+    mov gs:[rdx + {misses}], edi
+    mov r9d, gs:[rdx + {hot}]
+    test r9d, r9d
+    jne 4f
+    test edi, {often} - 1
+    jne 3f
+    shl rdi, {share}
+    cmp rdi, rsi
+    ja 5f
+3:
+    // The stay that begins with this pass.
+    dec rsi
+    mov gs:[rdx + {since}], rsi
+    mov gs:[rdx + {entry}], r8
+    and rax, -4096
+    mov gs:[rdx + {page}], rax
+    NUMALENS_NOTE_STAY
+    NUMALENS_GO_ON {count_return}
+4:
+    // Hot: the class is another.
+    cmp r9d, {any}
+    je 8f
+    test edi, {often} - 1
+    jne 5f
+    shl rdi, {share}
+    cmp rdi, rsi
+    jbe 5f
+    mov dword ptr gs:[rdx + {hot}], {any}
+8:
+    mov qword ptr gs:[rdx + {page}], 0
+    NUMALENS_COUNT_PAGE
+    mov r8d, r8d
+    mov esi, [rcx + {d_row}]
+    lea rsi, [rsi + r8*8]
+    inc qword ptr gs:[rsi]
+    NUMALENS_GO_ON {count_return}
+5:
+    // The stay in a class that begins with this pass.
+    mov qword ptr gs:[rdx + {page}], 0
+    mov gs:[rdx + {hot}], r8d
+    dec rsi
+    mov gs:[rdx + {since}], rsi
+    NUMALENS_COUNT_PAGE
+    mov r8d, r8d
+    mov gs:[rdx + {entry}], r8
+    NUMALENS_NOTE_STAY
+    NUMALENS_GO_ON {count_return}
+6:
+    // A page that is not known: out of line.
+    mov qword ptr gs:[rdx + {page}], 0
+    cmp dword ptr gs:[rdx + {hot}], {any}
+    je 61f
+    cmp dword ptr gs:[rdx + {hot}], 0
+    je 61f
+    mov dword ptr gs:[rdx + {hot}], {undecided}
+61:
+    mov qword ptr gs:[{count_what}], {group}
+    NUMALENS_GO_ON {count}
+7:
+    // Across the end of a page: each member by itself, if all pages are known.
+    movzx esi, byte ptr [rcx + {d_members}]
+    lea rdi, [rcx + {d_offsets}]
+71:
+    movzx r8d, word ptr [rdi]
+    shr r8d, 2
+    add r8, rax
+    shr r8, 12
+    mov r9, r8
+    shr r9, 35
+    jne 6b
+    add r8, gs:[{shadow}]
+    cmp dword ptr [r8*8], 0
+    je 6b
+    add rdi, 2
+    dec esi
+    jne 71b
+    mov qword ptr gs:[rdx + {page}], 0
+    cmp dword ptr gs:[rdx + {hot}], {any}
+    je 72f
+    cmp dword ptr gs:[rdx + {hot}], 0
+    je 72f
+    mov dword ptr gs:[rdx + {hot}], {undecided}
+72:
+    movzx esi, byte ptr [rcx + {d_members}]
+    lea rdi, [rcx + {d_offsets}]
+    mov edx, [rcx + {d_first_row}]
+73:
+    movzx r8d, word ptr [rdi]
+    shr r8d, 2
+    add r8, rax
+    shr r8, 12
+    add r8, gs:[{shadow}]
+    mov r8, [r8*8]
+    mov r9, r8
+    shr r9, 32
+    shl r9, 3
+    add r9, gs:[{pages}]
+    mov r8d, r8d
+    lea r8, [rdx + r8*8]
+    inc qword ptr gs:[r8]
+    movzx r8d, byte ptr [rdi]
+    and r8d, 3
+    cmp r8d, 1
+    je 74f
+    inc qword ptr gs:[r9]
+74:
+    test r8d, r8d
+    je 75f
+    inc qword ptr gs:[r9 + 8]
+75:
+    add rdx, gs:[{row_bytes}]
+    add rdi, 2
+    dec esi
+    jne 73b
+    NUMALENS_GO_ON {count_return}
+numalens_settle_stay_end:
+    nop
+    "#,
+    save = const area::SETTLE_SAVED,
+    arguments = const area::COUNT_ARGUMENTS,
+    count_return = const area::COUNT_RETURN,
+    count_what = const area::COUNT_WHAT,
+    count = const area::COUNT,
+    pages = const area::PAGES,
+    stays = const area::STAYS,
+    touched = const area::TOUCHED,
+    row_bytes = const area::ROW_BYTES,
+    shadow = const area::SHADOW_BASE,
+    group = const Operation::Group as u32,
+    page = const Record::PAGE,
+    since = const Record::SINCE,
+    entry = const Record::ENTRY,
+    misses = const Record::MISSES,
+    hot = const Record::HOT,
+    any = const Record::ANY_CLASS,
+    undecided = const Record::UNDECIDED,
+    // Looked at whenever so many changes have come; too often is more than one pass in four.
+    often = const 16,
+    share = const 2,
+    d_back = const descriptor::BACK,
+    d_stay = const descriptor::STAY,
+    d_passes = const descriptor::PASSES,
+    d_row = const descriptor::ROW,
+    d_first_row = const descriptor::FIRST_ROW,
+    d_span = const descriptor::SPAN,
+    d_reads = const descriptor::READS,
+    d_writes = const descriptor::WRITES,
+    d_members = const descriptor::MEMBERS,
+    d_offsets = const descriptor::OFFSETS,
+);
+
+/// A group's place in the tables.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    stay: u32,
+    passes: u32,
+    row: u32,
+    first_row: u32,
+    first: SiteId,
+}
+
+impl<E: Env> Builder<'_, E> {
+    /// Writes the checks that stand before instruction `number`.
+    pub(crate) fn check_groups(&mut self, number: usize, live: u16) -> Result<(), Error> {
+        while let Some(&group) = self.plan.groups.get(usize::from(self.checked)).filter(|group| group.at == number) {
+            self.check(&group, live)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
+        if self.stretch != Some(group.stretch) {
+            self.stretch = Some(group.stretch);
+            self.passes = self.numbers.passes;
+            self.numbers.passes += 1;
+            let passes = self.config.passes_counter(self.passes).ok_or(Error::TooMany)?;
+            self.mark_hot(State::Before);
+            self.hot.increment(Memory::area(passes));
+        }
+        let place = self.register_group(group)?;
+        let counted = self.stretch.map_or(0, |stretch| stretch + 1);
+        self.begun = counted;
+        self.mark_hot(State::Before);
+        if group.is_constant() {
+            self.hot.compare_area(true, place.stay + Record::PAGE, 0);
+            let miss = self.hot.relative(&[0x0f, 0x84]);
+            let back = self.hot.here();
+            self.constant_stub(group, &place, miss, back)?;
+        } else {
+            let registers = group.address.registers(Shape::Plain);
+            self.scratch.restore(&mut self.hot, registers);
+            let r1 = self.scratch.pick(&mut self.hot, live, registers);
+            self.mark_spilled();
+            operand(&mut self.hot, r1, group);
+            self.hot.memory(true, &[0x2b], r1, Memory::area(place.stay + Record::PAGE));
+            self.hot.compare(r1, 4096 - group.span as i32);
+            let miss = self.hot.relative(&[0x0f, 0x83]);
+            let back = self.hot.here();
+            self.stub(group, &place, live, r1, (miss, back))?;
+        }
+        self.checked += 1;
+        self.mark_hot(State::Before);
+        Ok(())
+    }
+
+    /// Gives the group its sites, and its records where there are several.
+    fn register_group(&mut self, group: &Group) -> Result<Place, Error> {
+        let number = self.checked;
+        let stay = StayId(self.numbers.stays);
+        self.numbers.stays += 1;
+        let plan = self.plan;
+        let from = plan.members.partition_point(|member| member.group < number);
+        let members = &plan.members[from..from + usize::from(group.members)];
+        let mut first = SiteId(0);
+        for (index, member) in members.iter().enumerate() {
+            let id = self.env.new_site(&Site::new(member.ip, &member.access));
+            self.config.site_counter(id, 0).ok_or(Error::TooMany)?;
+            if index == 0 {
+                first = id;
+            }
+            self.ahead.push(Ahead {
+                site: id,
+                stay,
+                passes: self.passes,
+                instruction: (member.ip - self.start) as u32,
+                group: number,
+                stretch: group.stretch,
+            });
+        }
+        let row = self.env.new_stay(&Stay { id: stay, passes: self.passes, first, members: u32::from(group.members) });
+        Ok(Place {
+            stay: self.config.stay_record(stay).ok_or(Error::TooMany)?,
+            passes: self.config.passes_counter(self.passes).ok_or(Error::TooMany)?,
+            row: self.config.site_counter(row, 0).ok_or(Error::TooMany)?,
+            first_row: self.config.site_counter(first, 0).ok_or(Error::TooMany)?,
+            first,
+        })
+    }
+
+    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
+    fn stub(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        live: u16,
+        r1: u8,
+        (miss, back): (Field, u64),
+    ) -> Result<(), Error> {
+        let spilled = self.scratch.spilled;
+        let avoid = group.address.registers(Shape::Plain) | 1 << r1 | 1 << crate::emit::RSP;
+        let free = (spilled | !live) & !avoid;
+        let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
+        let save = Memory::area(area::spill(r2));
+        let hot = Memory::area(place.stay + Record::HOT);
+        self.resolve_hot(miss, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        self.cold.compare_area(false, place.stay + Record::HOT, 0);
+        let cool = self.cold.relative(&[0x0f, 0x84]);
+        operand(&mut self.cold, r1, group);
+        let across = (group.span > 0).then(|| {
+            // Across the end of the page is where bits 12 and up change by adding the span.
+            self.cold.registers(false, &[0x81], 4, r1); // and r1d, 0xfff
+            self.cold.imm32(0xfff);
+            self.cold.compare(r1, 4095 - group.span as i32);
+            let across = self.cold.relative(&[0x0f, 0x87]);
+            operand(&mut self.cold, r1, group);
+            across
+        });
+        self.cold.shift_right(r1, 12);
+        self.load_entry_cold(r1);
+        self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
+        let other = self.cold.relative(&[0x0f, 0x85]);
+        self.cold.shift_right(r1, 32);
+        self.count_page_cold(r1, group);
+        let field = self.cold.relative(&[0xe9]);
+        self.resolve_cold(field, back)?;
+
+        let here = self.cold.here();
+        self.resolve_cold(other, here)?;
+        self.cold.registers(false, &[0x85], r1, r1); // test r1d, r1d
+        let unknown = self.cold.relative(&[0x0f, 0x84]);
+        self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
+        let by_class = self.cold.relative(&[0x0f, 0x85]);
+        if free == 0 {
+            self.cold.store(r2, save);
+            self.scratch.spilled |= 1 << r2;
+            self.mark_cold(State::Counting);
+        }
+        self.cold.move32(r2, r1);
+        self.cold.shift_right(r1, 32);
+        self.count_page_cold(r1, group);
+        self.cold.increment(Memory::Area { index: Some(r2), offset: place.row });
+        if free == 0 {
+            self.cold.load(r2, save);
+        }
+        let field = self.cold.relative(&[0xe9]);
+        self.resolve_cold(field, back)?;
+        self.scratch.spilled = spilled;
+        self.mark_cold(State::Counting);
+        let settle = self.cold.here();
+        for field in [Some(cool), across, Some(unknown), Some(by_class)].into_iter().flatten() {
+            self.resolve_cold(field, settle)?;
+        }
+        operand(&mut self.cold, r1, group);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(r1);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.jump_area(None, area::SETTLE);
+        self.describe_group(group, place, field, back)
+    }
+
+    fn count_page_cold(&mut self, slot: u8, group: &Group) {
+        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
+            self.cold.add_small(Memory::Area { index: Some(slot), offset: self.config.pages + offset }, count);
+        }
+    }
+
+    fn constant_stub(&mut self, group: &Group, place: &Place, miss: Field, back: u64) -> Result<(), Error> {
+        self.resolve_hot(miss, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        let save = Memory::area(area::SETTLE_SAVED);
+        self.cold.store(RAX, save);
+        self.cold.constant(RAX, group.address.displacement as u64);
+        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(RAX);
+        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.load(RAX, save);
+        self.cold.jump_area(None, area::SETTLE);
+        self.describe_group(group, place, field, back)
+    }
+
+    fn describe_group(&mut self, group: &Group, place: &Place, field: Field, back: u64) -> Result<(), Error> {
+        self.cold.align(8, 0xcc);
+        let here = self.cold.here();
+        self.resolve_cold(field, here)?;
+        self.cold.imm64(back);
+        for word in [place.stay, place.passes, place.row, place.first_row, place.first.0] {
+            self.cold.imm32(word);
+        }
+        self.cold.raw(&(group.span as u16).to_le_bytes());
+        self.cold.raw(&[group.reads, group.writes, group.members, 0]);
+        let number = self.checked;
+        let plan = self.plan;
+        let from = plan.members.partition_point(|member| member.group < number);
+        for member in &plan.members[from..from + usize::from(group.members)] {
+            let offset = member.access.address.displacement - group.address.displacement;
+            self.cold.raw(&pack_member(offset as u16, member.access.kind).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn load_entry_cold(&mut self, register: u8) {
+        let table = match self.config.shadow {
+            crate::Shadow::At(address) => address as i32,
+            crate::Shadow::FromArea => {
+                self.cold.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
+                0
+            }
+        };
+        self.cold.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement: table });
+    }
+}
+
+fn pack_member(offset: u16, kind: Kind) -> u16 {
+    offset << 2 | kind_bits(kind)
+}
+
+/// The lowest operand of a group.
+fn operand(code: &mut Code, to: u8, group: &Group) {
+    let address = &group.address;
+    let memory = Memory::Flat {
+        base: address.base,
+        index: address.index,
+        scale: address.scale.max(1),
+        displacement: address.displacement as i32,
+    };
+    code.lea(to, memory);
+}
