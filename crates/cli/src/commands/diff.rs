@@ -1,6 +1,5 @@
 //! `numalens diff`
 
-use super::output::Color;
 use super::{input, output};
 use clap::ValueEnum;
 use miette::IntoDiagnostic;
@@ -39,13 +38,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write to a file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Colours on the terminal
-    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    color: Color,
+    #[command(flatten)]
+    place: output::Place,
 }
 
 /// How the comparison is written.
@@ -108,10 +102,10 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     }
     let document = match args.format {
         Format::Json => output::json(&json::document(&diff.reports))?,
-        Format::Text => text::render(&diff.reports, args.color.look(args.output.is_none())),
+        Format::Text => text::render(&diff.reports, args.place.look()),
         Format::Html => html::document(&diff.reports),
     };
-    output::write(args.output.as_deref(), document.as_bytes())?;
+    args.place.write(&document)?;
     broken.iter().for_each(|sentence| eprintln!("numalens: {sentence}"));
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

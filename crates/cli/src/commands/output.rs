@@ -2,13 +2,55 @@
 
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
-use numalens_view::text::Look;
+use numalens_analyze::report::Report;
+use numalens_view::text::{self, Look};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where a command's document goes.
+#[derive(clap::Args)]
+pub struct Place {
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Colours on the terminal
+    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    color: Color,
+}
+
+impl Place {
+    /// How text looks there.
+    pub fn look(&self) -> Look {
+        self.color.look(self.output.is_none())
+    }
+
+    /// Writes the document.
+    pub fn write(&self, document: &str) -> Result<(), miette::Report> {
+        write(self.output.as_deref(), document.as_bytes())
+    }
+
+    /// Writes reports of which there is no page.
+    pub fn write_reports(&self, reports: &[Report], format: Format) -> Result<(), miette::Report> {
+        self.write(&match format {
+            Format::Json => json(&numalens_view::json::document(reports))?,
+            Format::Text => text::render(reports, self.look()),
+        })
+    }
+}
+
+/// How reports are written of which there is no page.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
 
 /// When to use colours.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+enum Color {
     /// On a terminal, unless NO_COLOR is set
     Auto,
     Always,
@@ -17,7 +59,7 @@ pub enum Color {
 
 impl Color {
     /// How to draw; `to_stdout`: not into a file.
-    pub fn look(self, to_stdout: bool) -> Look {
+    fn look(self, to_stdout: bool) -> Look {
         let to_terminal = to_stdout && std::io::stdout().is_terminal();
         let color = match self {
             Color::Always => true,

@@ -1,6 +1,5 @@
 //! `numalens report`
 
-use super::output::Color;
 use super::{input, output};
 use clap::ValueEnum;
 use miette::IntoDiagnostic;
@@ -8,7 +7,7 @@ use numalens_analyze::advice;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
 use numalens_view::text;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Show what a recording found.
@@ -35,13 +34,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write to a file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Colours on the terminal
-    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    color: Color,
+    #[command(flatten)]
+    place: output::Place,
 }
 
 /// How the report is written.
@@ -108,14 +102,14 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             numalens_view::html::document(&reports)
         }
         Format::Text => {
-            let mut document = text::render(&reports, args.color.look(args.output.is_none()));
+            let mut document = text::render(&reports, args.place.look());
             if first_screen {
                 document += &hints(&args.input.profile, &reports);
             }
             document
         }
     };
-    output::write(args.output.as_deref(), document.as_bytes())?;
+    args.place.write(&document)?;
     Ok(ExitCode::SUCCESS)
 }
 

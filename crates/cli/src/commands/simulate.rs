@@ -1,14 +1,10 @@
 //! `numalens simulate`
 
-use super::output::Color;
 use super::{input, output};
-use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
 use numalens_analyze::whatif::{self, Plan};
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::Machine;
-use numalens_view::{json, text};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Replay a recording on another machine, with threads and pages placed otherwise.
@@ -32,25 +28,11 @@ pub struct Args {
     #[arg(long = "policy", value_name = "P", value_parser = policy)]
     policies: Vec<Policy>,
 
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = output::Format::Text)]
+    format: output::Format,
 
-    /// Write to a file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Colours on the terminal
-    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    color: Color,
-}
-
-/// How the figures are written.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
+    #[command(flatten)]
+    place: output::Place,
 }
 
 fn placement(word: &str) -> Result<Threads, String> {
@@ -92,10 +74,6 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let policies = if args.policies.is_empty() { Policy::COMMON.to_vec() } else { args.policies };
     let plan = Plan { machine, placements, policies };
     let reports = whatif::run(&loaded.profile, &args.input.options(), &plan).into_diagnostic()?;
-    let document = match args.format {
-        Format::Json => output::json(&json::document(&reports))?,
-        Format::Text => text::render(&reports, args.color.look(args.output.is_none())),
-    };
-    output::write(args.output.as_deref(), document.as_bytes())?;
+    args.place.write_reports(&reports, args.format)?;
     Ok(ExitCode::SUCCESS)
 }
