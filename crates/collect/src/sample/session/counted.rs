@@ -73,7 +73,7 @@ impl Session {
     /// Time on the clock of the records, since the start; later calls use bins up to it.
     pub fn advance(&mut self, time: u64) -> u64 {
         let time_ns = self.since_start(time);
-        self.now_ns = self.now_ns.max(time_ns);
+        self.come_to(time_ns);
         time_ns
     }
 
