@@ -25,6 +25,7 @@ pub mod heap;
 pub mod inject;
 pub mod lock;
 pub mod maps;
+pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;

@@ -6,13 +6,16 @@
 
 use super::file::{SessionFile, Shared};
 use super::pages::{self, KnownPage};
+use super::sites::read_sites;
 use super::totals::{Lookup, Row, Stay, Totals};
+use super::undecided::{Undecided, is_undecided};
 use crate::sample::session::{BegunThread, CountedSite, Session, command_line};
-use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, SiteRecord, end, kind, log, site};
+use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -32,15 +35,17 @@ pub(super) struct Process {
     pub(super) pid: i32,
     id: ProcessId,
     parent: Option<Extent>,
-    pub(super) header: Shared,
-    inherited_sites: u32,
+    pub(super) header: Arc<Shared>,
+    pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
     /// Sites seen so far, from the first of its own.
-    sites: Vec<Row>,
+    pub(super) sites: Vec<Row>,
     /// Stays by their numbers.
-    stays: FxHashMap<u32, Stay>,
+    pub(super) stays: FxHashMap<u32, Stay>,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
+    /// Accesses that placed pages of a real machine.
+    pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     log_read: u64,
@@ -146,7 +151,7 @@ impl Drain {
                 id
             }
         };
-        let header = file.extent(extent, 0, size_of::<ProcessHeader>())?;
+        let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
         let words = &header.words::<ProcessHeader>(0, 1)[0];
         let (inherited_sites, inherited_pages) =
             (words.inherited_sites.load(Relaxed), words.inherited_pages.load(Relaxed));
@@ -162,6 +167,7 @@ impl Drain {
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
                 pages: Vec::new(),
+                undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
                 last: false,
@@ -202,9 +208,11 @@ impl Drain {
         let done = if process.ended {
             Ok(())
         } else {
+            // Before the log: what that says later to have gone has gone after these came.
+            let pages = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire);
             self.read_log(file, session, extent, &mut process, until)
                 .and_then(|()| read_sites(file, session, extent, &mut process))
-                .and_then(|()| self.read_pages(file, session, extent, &mut process))
+                .and_then(|()| pages::read(self, file, session, extent, &mut process, pages))
         };
         self.processes.insert(extent, process);
         done
@@ -237,7 +245,7 @@ impl Drain {
                 .iter()
                 .map(|word| word.load(Relaxed))
                 .collect();
-            self.understand(session, process, what, &words);
+            self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
         }
         Ok(())
@@ -253,7 +261,7 @@ impl Drain {
         }
     }
 
-    fn understand(&mut self, session: &mut Session, process: &Process, what: u32, words: &[u64]) {
+    fn understand(&mut self, session: &mut Session, process: &mut Process, what: u32, time: u64, words: &[u64]) {
         let text = |from: usize| {
             let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
             let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
@@ -263,24 +271,24 @@ impl Drain {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
             }
-            (log::UNMAPPED, &[start, end, ..]) => session.range_unmapped(process.pid, start..end),
+            (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
+                if what == log::UNMAPPED {
+                    session.range_unmapped(process.pid, start..end);
+                }
+                // Parts of huge pages have no records of their own.
+                let time_ns = session.advance(time);
+                session.pages_gone(process.pid, Page(start >> 12)..Page(end.div_ceil(4096)), time_ns);
+            }
             (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
+            (log::EARLY, &[number, site, thread, ..]) => {
+                process.undecided.early(number as u32, site as u32, Extent(thread as u32));
+            }
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
                 self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
             }
             _ => {}
         }
-    }
-
-    fn read_pages(
-        &self,
-        file: &SessionFile,
-        session: &mut Session,
-        extent: Extent,
-        process: &mut Process,
-    ) -> io::Result<()> {
-        pages::read(self, file, session, extent, process)
     }
 
     /// The thread of an extent.
@@ -386,28 +394,45 @@ impl Drain {
     ) -> io::Result<()> {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
-        let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
+        let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
         for (at, count) in totals.sites {
             let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
                 continue;
             }
-            let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
-            let class = (at & ((1 << classes_log2) - 1)) as usize;
-            let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
-            let (home, pinned) = meaning.unwrap_or((None, false));
-            session.count_site(&CountedSite {
-                process: process.id,
-                thread: thread.id,
-                bin,
-                node: thread.node,
-                site,
-                home,
-                pinned,
-                reads: if flags & site::READ != 0 { more } else { 0 },
-                writes: if flags & site::WRITE != 0 { more } else { 0 },
-            });
+            let number = (at >> classes_log2) as u32;
+            let Some((site, flags)) = self.site(process, number) else { continue };
+            let mut tell = |home, pinned, more| {
+                session.count_site(&CountedSite {
+                    process: process.id,
+                    thread: thread.id,
+                    bin,
+                    node: thread.node,
+                    site,
+                    home,
+                    pinned,
+                    reads: if flags & site::READ != 0 { more } else { 0 },
+                    writes: if flags & site::WRITE != 0 { more } else { 0 },
+                });
+            };
+            let class = (at & ((1 << classes_log2) - 1)) as u32;
+            if !is_undecided(header, class) {
+                let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
+                tell(home, pinned, more);
+                continue;
+            }
+            // As many as are known of; the others wait.
+            let told = thread.sites[&at] - more;
+            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
+            let known = &known[..known.len().min(more as usize)];
+            known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
+            let waiting = more - known.len() as u64;
+            if last && waiting > 0 {
+                tell(None, false, waiting);
+            } else if waiting > 0 {
+                *thread.sites.entry(at).or_default() -= waiting;
+            }
         }
         for (at, now) in totals.pages {
             let Some(page) = self.page(process, at as u32) else { continue };
@@ -539,32 +564,6 @@ impl Thread {
             ended: true,
         }
     }
-}
-
-fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process: &mut Process) -> io::Result<()> {
-    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-    let first = process.inherited_sites + process.sites.len() as u32;
-    let given = header.sites.load(Acquire).min(exact::MOST_SITES);
-    if given <= first {
-        return Ok(());
-    }
-    let size = size_of::<SiteRecord>();
-    let offset = (u64::from(first) * size as u64) & !4095;
-    let skipped = (u64::from(first) * size as u64 - offset) as usize;
-    let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
-    for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
-        let number = process.inherited_sites + process.sites.len() as u32;
-        if let Some(stay) = record.stay.load(Relaxed).checked_sub(1) {
-            process.stays.insert(stay, Stay { row: number, passes: record.passes.load(Relaxed) });
-        }
-        let (address, members) = (record.address.load(Relaxed), record.members.load(Relaxed));
-        process.sites.push(if members == 0 {
-            Row::Site(session.site_at(process.pid, address), record.flags.load(Relaxed))
-        } else {
-            Row::Several(address as u32..address as u32 + members)
-        });
-    }
-    Ok(())
 }
 
 /// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a

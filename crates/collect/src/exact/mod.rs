@@ -17,4 +17,6 @@ pub mod engine;
 mod file;
 mod image;
 mod pages;
+mod sites;
 mod totals;
+mod undecided;

@@ -1,7 +1,7 @@
 //! Pages as the agents found them: what the records say becomes rows of the profile.
 //!
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
-//! of a look are asked for in one call, and the access that placed a page is moved to the class that it turns out to have.
+//! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
 
 use super::drain::{Drain, Process};
 use super::file::SessionFile;
@@ -21,9 +21,11 @@ pub struct KnownPage {
     /// Its end has been read too.
     ended: bool,
     touch: Option<TouchId>,
+    /// All of a huge page was placed with it.
+    huge: bool,
 }
 
-/// Reads what is new in a process's records.
+/// Reads what is new in a process's records, the first `given` of them.
 ///
 /// # Errors
 /// The session file cannot be mapped.
@@ -33,9 +35,10 @@ pub fn read(
     session: &mut Session,
     extent: Extent,
     process: &mut Process,
+    given: u32,
 ) -> io::Result<()> {
     let own = process.inherited_pages.max(1);
-    let given = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire).min(exact::MOST_PAGES);
+    let given = given.min(exact::MOST_PAGES);
     if given <= own {
         return Ok(());
     }
@@ -66,24 +69,48 @@ pub fn read(
     };
     let complete = if process.last { None } else { new.iter().position(|record| !is_complete(record)) };
     let complete = complete.unwrap_or(new.len());
-    let homes = ask(process.pid, &new[..complete]);
+    let header = process.header.clone();
+    let header = &header.words::<ProcessHeader>(0, 1)[0];
+    let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
+    if !session.is_virtual() {
+        for (number, record) in (own + process.pages.len() as u32..).zip(&new[..complete]) {
+            if record.how.load(Relaxed) == touch::FIRST {
+                process.undecided.placed(number, record);
+            }
+        }
+    }
+    let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
     for record in &new[..complete] {
         take_in(drain, file, session, extent, process, record, &homes);
     }
+    let mut undecided = std::mem::take(&mut process.undecided);
+    undecided.look(
+        header,
+        by_number,
+        |page| homes.get(&page).copied(),
+        process.last,
+        |page, home| session.page_found(process.pid, page, home),
+    );
+    process.undecided = undecided;
     Ok(())
 }
 
-/// Where the pages are of which the agent does not know yet, by the kernel's word.
-fn ask(pid: i32, records: &[PageRecord]) -> FxHashMap<Page, PageHome> {
-    let is_open = |record: &&PageRecord| record.how.load(Relaxed) == touch::FIRST && record.open.load(Relaxed) != 0;
-    let mut pages: Vec<Page> = records.iter().filter(is_open).map(|record| Page(record.page.load(Relaxed))).collect();
-    pages.sort_unstable();
-    pages.dedup();
+/// Where pages are, by the kernel's word: indices of nodes.
+fn ask(session: &Session, pid: i32, pages: Vec<Page>) -> FxHashMap<Page, u8> {
     let mut homes = Vec::new();
-    match query_homes(pid, &pages, &mut homes) {
-        Ok(()) => pages.into_iter().zip(homes).collect(),
-        Err(_) => FxHashMap::default(),
+    if pages.is_empty() || query_homes(pid, &pages, &mut homes).is_err() {
+        return FxHashMap::default();
     }
+    let index = |(page, home)| match home {
+        PageHome::Node(node) => session.node_index(node).map(|index| (page, index)),
+        _ => None,
+    };
+    pages.into_iter().zip(homes).filter_map(index).collect()
+}
+
+/// Home and whether a pinned thread placed it, of a class of a process.
+pub fn meaning(header: &ProcessHeader, class: u32) -> Option<(Option<u8>, bool)> {
+    header.classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)))
 }
 
 fn take_in(
@@ -93,18 +120,24 @@ fn take_in(
     extent: Extent,
     process: &mut Process,
     record: &PageRecord,
-    homes: &FxHashMap<Page, PageHome>,
+    homes: &FxHashMap<Page, u8>,
 ) {
     let page = Page(record.page.load(Relaxed));
     let how = record.how.load(Relaxed);
-    let meaning = |class: u32| {
-        let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-        let class = classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)));
-        class.unwrap_or((None, false))
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let now = meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
+    // Undecided: as the policy has it, or as the kernel says.
+    let first = meaning(header, record.first_class.load(Acquire));
+    let asked = if first.is_none() { homes.get(&page).copied() } else { None };
+    let (home, pinned) = first.unwrap_or((asked.or(now.0), now.1));
+    let inferred = first.is_none() && asked.is_none();
+    let end = record.end_ns.load(Relaxed);
+    let mut by = PlacedBy::Unseen;
+    let origin_number = record.origin.load(Relaxed);
+    let (origin, with_origin) = match drain.known_page(process, origin_number) {
+        Some(known) if how != touch::FIRST => (known.touch, known.huge),
+        _ => (None, false),
     };
-    let (mut home, pinned) = meaning(record.class.load(Relaxed));
-    let (mut by, mut inferred) = (PlacedBy::Unseen, false);
-    let origin = drain.known_page(process, record.origin.load(Relaxed)).and_then(|known| known.touch);
     match how {
         touch::FIRST | touch::ZERO => {
             let bits = record.fault.load(Relaxed);
@@ -118,33 +151,42 @@ fn take_in(
             let site = drain.site(process, record.site.load(Relaxed)).map(|(site, _)| site);
             if let (Some(thread), Some(site)) = (thread, site) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
-                let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST;
+                let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
                 by = PlacedBy::Access { thread, site, stack, fault: kind, may_be_huge };
-            }
-            if how == touch::FIRST && !session.is_virtual() && record.open.load(Relaxed) != 0 {
-                match homes.get(&page) {
-                    Some(PageHome::Node(node)) => home = session.node_index(*node).or(home),
-                    _ => inferred = true,
-                }
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),
         // Killed while it was being filled.
         touch::NONE => {
-            process.pages.push(KnownPage { page, ended: true, touch: None });
+            process.pages.push(KnownPage { page, ended: true, touch: None, huge: false });
             return;
         }
-        touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
+        touch::HUGE if end == 0 => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
+        touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Piece),
         _ => {}
     }
     let time_ns = session.advance(record.begin_ns.load(Relaxed));
-    let touch = match how {
+    let placed = match how {
         // The parent's page, with the parent's touch.
-        touch::INHERITED => origin,
+        touch::INHERITED => origin.map(|touch| (touch, false)),
+        // It came with a huge page, which is in the profile.
+        touch::HUGE if end != 0 && with_origin => origin.map(|touch| (touch, false)),
         _ => session.page_placed(process.pid, &PlacedPage { page, time_ns, by, home, inferred, pinned }),
     };
-    let end = record.end_ns.load(Relaxed);
-    process.pages.push(KnownPage { page, ended: end != 0, touch });
+    let (touch, huge) = placed.map_or((None, false), |(touch, huge)| (Some(touch), huge));
+    if let (true, Some(leader)) =
+        (huge && how == touch::HUGE, origin_number.checked_sub(process.inherited_pages.max(1)))
+        && let Some(leader) = process.pages.get_mut(leader as usize)
+    {
+        leader.huge = true;
+    }
+    // Moved before it was looked at.
+    if let ((Some(was), _), (Some(home), on_purpose)) = (first.unwrap_or(now), now)
+        && was != home
+    {
+        session.page_rehomed(process.pid, page, home, on_purpose);
+    }
+    process.pages.push(KnownPage { page, ended: end != 0, touch, huge });
     if end != 0 {
         let time_ns = session.advance(end);
         session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
@@ -191,8 +233,8 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
 
 /// The agent found the page `number` elsewhere than it was.
 pub fn rehomed(drain: &Drain, session: &mut Session, process: &Process, number: u32, class: u32) {
-    let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-    let meaning = classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)));
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let meaning = meaning(header, class);
     if let (Some((Some(home), pinned)), Some(known)) = (meaning, drain.known_page(process, number)) {
         session.page_rehomed(process.pid, known.page, home, pinned);
     }

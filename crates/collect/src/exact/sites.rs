@@ -1,0 +1,39 @@
+//! Sites as the agents registered them.
+
+use super::drain::Process;
+use super::file::SessionFile;
+use super::totals::{Row, Stay};
+use crate::sample::session::Session;
+use numalens_event::exact::{self, Extent, ProcessHeader, SiteRecord};
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Reads the sites of a process that are new.
+///
+/// # Errors
+/// The session file cannot be mapped.
+pub fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process: &mut Process) -> io::Result<()> {
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let first = process.inherited_sites + process.sites.len() as u32;
+    let given = header.sites.load(Acquire).min(exact::MOST_SITES);
+    if given <= first {
+        return Ok(());
+    }
+    let size = size_of::<SiteRecord>();
+    let offset = (u64::from(first) * size as u64) & !4095;
+    let skipped = (u64::from(first) * size as u64 - offset) as usize;
+    let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
+    for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
+        let number = process.inherited_sites + process.sites.len() as u32;
+        if let Some(stay) = record.stay.load(Relaxed).checked_sub(1) {
+            process.stays.insert(stay, Stay { row: number, passes: record.passes.load(Relaxed) });
+        }
+        let (address, members) = (record.address.load(Relaxed), record.members.load(Relaxed));
+        process.sites.push(if members == 0 {
+            Row::Site(session.site_at(process.pid, address), record.flags.load(Relaxed))
+        } else {
+            Row::Several(address as u32..address as u32 + members)
+        });
+    }
+    Ok(())
+}
