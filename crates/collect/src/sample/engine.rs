@@ -403,6 +403,7 @@ impl Recorder {
         }
         self.perf.disable();
         self.look(true);
+        self.session.lost_in_all(self.perf.lost());
         self.note_losses();
         if self.session.has_pages_from_before() {
             self.meta.notes.push(

@@ -150,6 +150,20 @@ impl PerfEvents {
         self.cpus.iter().map(|cpu| &cpu.owner).chain(&self.others).for_each(|fd| act(fd.as_raw_fd()));
     }
 
+    /// Records that did not fit into the rings, as the kernel counts them (6.0 and newer; else 0). Of these a ring tells
+    /// only when it has room again and something more to say: those of a CPU on which nothing happens any more it keeps
+    /// to itself.
+    pub fn lost(&self) -> u64 {
+        let lost = |fd: &OwnedFd| {
+            let mut answer = [0u8; 16];
+            match nix::unistd::read(fd, &mut answer) {
+                Ok(16) => u64::from_ne_bytes(answer[8..].try_into().unwrap_or_default()),
+                _ => 0,
+            }
+        };
+        self.cpus.iter().map(|cpu| &cpu.owner).chain(&self.others).map(lost).sum()
+    }
+
     /// Descriptors that become readable when a ring fills.
     pub fn wakeups(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.cpus.iter().map(|cpu| cpu.owner.as_fd())
@@ -203,10 +217,16 @@ fn open_one(scope: Scope, mut attr: perf::bindings::perf_event_attr, cpu: u32, g
             -1
         }
     };
+    attr.read_format = u64::from(perf::bindings::PERF_FORMAT_LOST);
+    let flags = u64::from(perf::bindings::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: `attr` is a valid attribute block of the size it says; the call writes nothing else.
-    let fd = unsafe {
-        perf::perf_event_open(&mut attr, pid, cpu as i32, group, u64::from(perf::bindings::PERF_FLAG_FD_CLOEXEC))
-    };
+    let mut fd = unsafe { perf::perf_event_open(&mut attr, pid, cpu as i32, group, flags) };
+    if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        // Kernels before 6.0 do not count what an event has lost.
+        attr.read_format = 0;
+        // SAFETY: as above.
+        fd = unsafe { perf::perf_event_open(&mut attr, pid, cpu as i32, group, flags) };
+    }
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -187,6 +187,11 @@ impl Session {
         }
     }
 
+    /// So many records were lost since the start: at least those that the rings told of.
+    pub fn lost_in_all(&mut self, count: u64) {
+        self.tally.lost = self.tally.lost.max(count);
+    }
+
     /// The recording has come to `time_ns`.
     fn come_to(&mut self, time_ns: u64) {
         self.now_ns = self.now_ns.max(time_ns);

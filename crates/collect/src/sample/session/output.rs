@@ -171,6 +171,8 @@ impl Session {
         if let Some(error) = self.output.failed.take() {
             return Err(error);
         }
+        // Bins that hold all of the recording, up to its last moment.
+        self.bin(self.now_ns);
         let period = self.options.period;
         let pages = self.page_rows();
         let mappings = std::mem::take(&mut self.images.new_mappings);
