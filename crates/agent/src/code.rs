@@ -10,6 +10,7 @@ use crate::maps::Maps;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact;
 use numalens_isa::Kind;
@@ -74,6 +75,8 @@ pub struct World {
     pub heap_end: u64,
     /// New mappings are to be locked in memory.
     pub lock_new: bool,
+    /// The preloaded library that watches the heap: its code and data are not the program's, and its data is not in `maps`.
+    pub interposer: Range<u64>,
     arenas: Vec<Arena>,
     /// Every site as the translator described it: a fault needs it.
     sites: Vec<Site>,
@@ -90,6 +93,7 @@ impl World {
             layout,
             heap_end: 0,
             lock_new: false,
+            interposer: 0..0,
             arenas: Vec::new(),
             sites: Vec::new(),
             readable: 0,
@@ -182,6 +186,10 @@ impl Env for World {
 
     fn may_change(&mut self, start: u64, end: u64) -> bool {
         self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change())
+    }
+
+    fn is_counted(&mut self, ip: u64) -> bool {
+        !self.interposer.contains(&ip)
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {

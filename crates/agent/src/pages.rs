@@ -21,6 +21,7 @@ mod home;
 mod stack;
 
 use crate::call;
+use crate::code::World;
 use crate::lock::Lock;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::{give_up, runtime};
@@ -155,10 +156,14 @@ impl Shadow {
     }
 
     /// The entry of a page that the thread is about to access, new or known.
-    fn touch(&self, memory: &ProcessMemory, toucher: &Toucher<'_>, run: &Run) -> Option<PageEntry> {
+    fn touch(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
         let known = self.load(page);
         if known.class != 0 {
+            // Another member of a group of which one was told.
+            if toucher.told == page {
+                toucher.tell(memory, run, known);
+            }
             return Some(known);
         }
         let writes = run.kind != Kind::Read;
@@ -180,6 +185,10 @@ impl Shadow {
         }
         let mut copies = false;
         if known.slot != 0 {
+            if memory.page(known.slot / 2).open.load(Relaxed) == open::SETTLED && toucher.is_watched(memory, run, known)
+            {
+                return Some(counted_as(memory, known));
+            }
             match self.ask_again(memory, page, known, writes) {
                 Again::Known(entry) => return Some(entry),
                 Again::Copied => copies = true,
@@ -232,6 +241,7 @@ impl Shadow {
 
     fn settle(&self, record: &PageRecord, page: u64, known: PageEntry, class: u32) -> PageEntry {
         record.class.store(class, Relaxed);
+        record.waited.store(0, Relaxed);
         record.open.store(open::SETTLED, Relaxed);
         let entry = PageEntry { class, ..known };
         self.store(page, entry);
@@ -300,7 +310,8 @@ impl Shadow {
         record.thread.store(thread.extent.0, Relaxed);
         record.class.store(class, Relaxed);
         record.first_class.store(class, Relaxed);
-        record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 }, Relaxed);
+        let offset = (run.address as u32 & 0xfff) << fault::OFFSET_SHIFT;
+        record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 } | offset, Relaxed);
         record.origin.store(if how == touch::HUGE { leader } else { 0 }, Relaxed);
         record.open.store(waits, Relaxed);
         if how != touch::FIRST {
@@ -417,12 +428,14 @@ impl Shadow {
     }
 
     /// Notes the pages that are there though no access was seen: at the end of a program.
-    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &crate::maps::Maps) {
+    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, world: &World) {
+        let ours = |mapping: &&Mapping| world.interposer.contains(&mapping.start);
+        let mappings = world.maps.iter().filter(|mapping| mapping.end <= sys::USER_END && !ours(mapping));
         let mut pages = Vec::new();
         {
             let mut used = self.used.lock();
             let Some(scan) = ask::Scan::open() else { return };
-            for mapping in mappings.iter().filter(|mapping| mapping.end <= sys::USER_END) {
+            for mapping in mappings {
                 let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
                 scan.each(mapping.start..mapping.end, |page, huge| {
                     // Parts of huge pages that were seen at their first touch.
@@ -558,6 +571,44 @@ pub struct Toucher<'a> {
     pub thread: &'a Thread,
     /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
     pub stopped: bool,
+    /// The page of which it has just told an access; 0: none.
+    pub told: u64,
+}
+
+impl<'a> Toucher<'a> {
+    /// A thread that counts, or is `stopped`.
+    pub fn new(thread: &'a Thread, stopped: bool) -> Self {
+        Toucher { thread, stopped, told: 0 }
+    }
+
+    /// Tells the collector of an access, which has made this page one to look at. Whether the page stays one.
+    fn is_watched(&mut self, memory: &ProcessMemory, run: &Run, known: PageEntry) -> bool {
+        let wanted = &memory.page(known.slot / 2).waited;
+        match wanted.load(Relaxed) {
+            0 => false,
+            exact::HOLD => true,
+            left => {
+                self.told = run.address >> PAGE_BITS;
+                self.tell(memory, run, known);
+                // Not the collector's next wish.
+                wanted.compare_exchange(left, left - 1, Relaxed, Relaxed).is_err() || left > 1
+            }
+        }
+    }
+
+    fn tell(&self, memory: &ProcessMemory, run: &Run, known: PageEntry) {
+        // What is taken back is no access.
+        if !self.stopped && run.count <= i64::MAX as u64 {
+            let words = [
+                u64::from(run.site.0),
+                u64::from(self.thread.extent.0),
+                run.address,
+                run.count,
+                u64::from(known.slot / 2),
+            ];
+            memory.log(log::ACCESS, &words, &[]);
+        }
+    }
 }
 
 impl Pages for Toucher<'_> {

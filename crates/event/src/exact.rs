@@ -34,7 +34,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -186,6 +186,8 @@ pub struct DirectoryEntry {
     /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned. Of a process that has
     /// called exec: the index of the thread that did, which goes on in the next program.
     pub node: AtomicI32,
+    /// Of a thread: its stack pointer when it began, which says where its stack is.
+    pub stack: AtomicU64,
 }
 
 /// How a process came to an end, where the agent saw it.
@@ -366,17 +368,21 @@ pub struct PageRecord {
     pub class: AtomicU32,
     /// The class in which the access of the first touch was counted.
     pub first_class: AtomicU32,
-    /// One of [`fault`].
+    /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`].
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out; 0: `class` is final for now.
     pub open: AtomicU32,
-    /// The agent's: accesses since then.
+    /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
+    /// ([`log::ACCESS`]); [`HOLD`]: not yet.
     pub waited: AtomicU32,
     /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
     pub stack: AtomicU32,
 }
+
+/// In [`PageRecord::waited`]: accesses are to be told, but threads that stay on the page must be made to look again first.
+pub const HOLD: u32 = 1 << 31;
 
 /// How a page came into being.
 pub mod touch {
@@ -406,8 +412,12 @@ pub mod fault {
     pub const COPY_ON_WRITE: u32 = 2;
     /// A page of a file or of shared memory.
     pub const FILE: u32 = 3;
+    /// The bits of these.
+    pub const KIND: u32 = 0xff;
     /// Set besides one of these: it may have placed a whole huge page.
     pub const MAY_BE_HUGE: u32 = 1 << 8;
+    /// Above this bit stands where in the page the access began, in bytes.
+    pub const OFFSET_SHIFT: u32 = 16;
 }
 
 /// Accesses of one thread to one page.
@@ -482,6 +492,9 @@ pub mod log {
     pub const REHOMED: u32 = 5;
     /// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
     pub const STACK: u32 = 6;
+    /// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
+    /// number.
+    pub const ACCESS: u32 = 7;
 }
 
 /// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned

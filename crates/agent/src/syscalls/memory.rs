@@ -7,6 +7,7 @@ use crate::maps::{self, Backing, Huge, Mapping};
 use crate::pages::is_virtual;
 use crate::runtime::{Code, Runtime};
 use crate::sys::{self, PAGE, raw};
+use alloc::vec::Vec;
 use core::ops::Range;
 use numalens_event::exact::log;
 
@@ -106,10 +107,23 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             };
             let shared = backing == Backing::Shared && !anonymous;
             let mapping = Mapping { shared, backing, ..Mapping::anonymous(result, end, third as u32) };
-            maps.insert(mapping);
-            if flags & raw::MAP_ANONYMOUS == 0 {
-                log_file(runtime, &mapping, descriptor, offset);
+            let name = if anonymous { Vec::new() } else { file_name(descriptor) };
+            // The preloaded library's way to the collector: no memory of the program's.
+            if name.starts_with(CHANNEL) {
+                maps.remove(result..end);
+                return;
             }
+            let world = &mut code.world;
+            if name.starts_with(INTERPOSER) && flags & raw::MAP_FIXED == 0 {
+                // The first mapping is as long as all of it.
+                world.interposer = result..end;
+            }
+            if world.interposer.contains(&result) && !mapping.executable() {
+                world.maps.remove(result..end);
+                return;
+            }
+            world.maps.insert(mapping);
+            log_mapping(memory, &mapping, offset, &name);
         }
         raw::__NR_munmap => {
             gone(runtime, range.clone());
@@ -133,7 +147,11 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 maps.remove(new.end..old.end);
             }
             if let Some(like) = like {
-                maps.insert(Mapping { start: new.start, end: new.end, ..like });
+                let mapping = Mapping { start: new.start, end: new.end, ..like };
+                maps.insert(mapping);
+                if like.backing == Backing::Anonymous {
+                    log_mapping(memory, &mapping, 0, b"");
+                }
             }
         }
         raw::__NR_brk => {
@@ -197,8 +215,12 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.shadow.clear(runtime.process(), range);
 }
 
-/// Tells the collector of a mapped file, by the name that the kernel knows for its descriptor.
-fn log_file(runtime: &Runtime, mapping: &Mapping, descriptor: u64, offset: u64) {
+/// How the kernel names the preloaded library and its channel.
+const INTERPOSER: &[u8] = b"/memfd:numalens-interpose";
+const CHANNEL: &[u8] = b"/memfd:numalens-channel";
+
+/// The name by which the kernel knows the file of a descriptor.
+fn file_name(descriptor: u64) -> Vec<u8> {
     const MOST: usize = 4096;
     let mut path = [0u8; 32];
     let prefix = b"/proc/self/fd/";
@@ -220,5 +242,6 @@ fn log_file(runtime: &Runtime, mapping: &Mapping, descriptor: u64, offset: u64) 
     let mut name = alloc::vec![0u8; MOST];
     // SAFETY: a NUL-terminated path and a buffer, both our own.
     let length = unsafe { call!(__NR_readlinkat, raw::AT_FDCWD, path.as_ptr(), name.as_mut_ptr(), MOST) }.unwrap_or(0);
-    log_mapping(runtime.process(), mapping, offset, &name[..length as usize]);
+    name.truncate(length as usize);
+    name
 }

@@ -4,14 +4,19 @@
 //! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
 //! of its parent below the numbers that it inherited.
 
+use super::clock;
 use super::file::{SessionFile, Shared};
-use super::pages::{self, KnownPage};
+use super::heap::{Heap, Told};
+use super::pages::{self, KnownPage, ToldAccess};
 use super::totals::{Lookup, Row, Stay, Totals};
-use crate::sample::session::{BegunThread, CountedSite, Session, command_line};
+use super::watch::{Mix, Watch};
+use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, SiteRecord, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -25,12 +30,15 @@ pub struct Drain {
     seen: u32,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
+    /// What the preloaded library has told.
+    told: Told,
+    watch: RefCell<Watch>,
 }
 
 /// A process: one program image.
 pub(super) struct Process {
     pub(super) pid: i32,
-    id: ProcessId,
+    pub(super) id: ProcessId,
     parent: Option<Extent>,
     pub(super) header: Shared,
     inherited_sites: u32,
@@ -41,6 +49,14 @@ pub(super) struct Process {
     stays: FxHashMap<u32, Stay>,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
+    /// Those that have not gone, of its own.
+    pub(super) live_pages: BTreeMap<Page, u32>,
+    /// Accesses that its log tells, until they are looked at.
+    pub(super) told_accesses: Vec<ToldAccess>,
+    /// What they say of pages that several objects share, by the page's number.
+    pub(super) mixes: FxHashMap<u32, Mix>,
+    /// What was unmapped since the last look: forgotten when all that happened before has been read.
+    unmapped: Vec<std::ops::Range<u64>>,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     log_read: u64,
@@ -57,7 +73,17 @@ pub(super) struct Thread {
     node: Option<u8>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
+    /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
+    shared: FxHashMap<u32, (u64, u64, u64)>,
     ended: bool,
+}
+
+impl Process {
+    /// The page of a number, if it is one of its own that is there.
+    pub(super) fn own_page(&self, number: u32) -> Option<Page> {
+        let known = self.pages.get(number.checked_sub(self.inherited_pages.max(1))? as usize)?;
+        self.live_pages.contains_key(&known.page).then_some(known.page)
+    }
 }
 
 impl Drain {
@@ -65,8 +91,23 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+    pub fn look(&mut self, file: &SessionFile, heap: Option<&mut Heap>, session: &mut Session) -> io::Result<()> {
+        self.look_until(file, heap, session, false)
+    }
+
+    /// `last`: all that was said is read, whenever it happened.
+    fn look_until(
+        &mut self,
+        file: &SessionFile,
+        heap: Option<&mut Heap>,
+        session: &mut Session,
+        last: bool,
+    ) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
+        let horizon = if last { u64::MAX } else { clock::agents_now(file.header()) };
+        if let Some(heap) = heap {
+            heap.read(&mut self.told, horizon);
+        }
         self.find_new(file, session)?;
         // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
         let ends: Vec<u64> = {
@@ -80,8 +121,13 @@ impl Drain {
             all
         };
         for &extent in &extents {
-            self.read_process(file, session, extent, u64::MAX)?;
+            self.read_process(file, session, extent, horizon)?;
         }
+        let processes = &self.processes;
+        self.told.drop_strangers(
+            |pid| processes.values().any(|process| process.pid == pid && !process.ended),
+            horizon.saturating_sub(10_000_000_000),
+        );
         let bin = session.bin_of(now);
         for (number, &end) in ends.iter().enumerate() {
             self.read_thread(file, session, number, bin, end)?;
@@ -89,6 +135,7 @@ impl Drain {
         for &extent in &extents {
             self.end_process(file, session, extent);
         }
+        self.watch.get_mut().draw(file, &self.processes);
         session.keep_within_limits();
         Ok(())
     }
@@ -132,7 +179,7 @@ impl Drain {
             Some((parent_pid, id)) if parent_pid == pid => {
                 // All that the program before has counted belongs to it.
                 if let Some(parent) = parent {
-                    self.finish(file, session, parent)?;
+                    self.finish(file, session, parent, start)?;
                 }
                 session.process_execs(pid, command_line(pid), time_ns);
                 id
@@ -162,6 +209,10 @@ impl Drain {
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
                 pages: Vec::new(),
+                live_pages: BTreeMap::new(),
+                told_accesses: Vec::new(),
+                mixes: FxHashMap::default(),
+                unmapped: Vec::new(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
                 last: false,
@@ -182,8 +233,9 @@ impl Drain {
         let time_ns = session.advance(entry.start_ns.load(Relaxed));
         let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
         let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
+        let sp = entry.stack.load(Relaxed);
         let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
-        let begun = BegunThread { process: id, pid, tid, node, place, goes_on };
+        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp };
         let id = session.thread_begins(&begun, time_ns);
         let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
         self.threads.push((extent, thread));
@@ -204,7 +256,15 @@ impl Drain {
         } else {
             self.read_log(file, session, extent, &mut process, until)
                 .and_then(|()| read_sites(file, session, extent, &mut process))
-                .and_then(|()| self.read_pages(file, session, extent, &mut process))
+                .and_then(|()| {
+                    let mut told = std::mem::take(&mut self.told);
+                    let done = pages::read(self, &mut told, file, session, extent, &mut process, until);
+                    self.told = told;
+                    for range in process.unmapped.drain(..) {
+                        session.range_unmapped(process.pid, range);
+                    }
+                    done
+                })
         };
         self.processes.insert(extent, process);
         done
@@ -237,6 +297,23 @@ impl Drain {
                 .iter()
                 .map(|word| word.load(Relaxed))
                 .collect();
+            if what == log::ACCESS
+                && let &[site, thread, address, count, page] = words.as_slice()
+            {
+                process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
+            }
+            if what == log::MAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                for gone in process.unmapped.extract_if(.., |gone| gone.start < end && start < gone.end) {
+                    session.range_unmapped(process.pid, gone);
+                }
+            }
+            if what == log::UNMAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                process.unmapped.push(start..end);
+            }
             self.understand(session, process, what, &words);
             process.log_read += length as u64;
         }
@@ -263,7 +340,6 @@ impl Drain {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
             }
-            (log::UNMAPPED, &[start, end, ..]) => session.range_unmapped(process.pid, start..end),
             (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
@@ -271,16 +347,6 @@ impl Drain {
             }
             _ => {}
         }
-    }
-
-    fn read_pages(
-        &self,
-        file: &SessionFile,
-        session: &mut Session,
-        extent: Extent,
-        process: &mut Process,
-    ) -> io::Result<()> {
-        pages::read(self, file, session, extent, process)
     }
 
     /// The thread of an extent.
@@ -317,10 +383,6 @@ impl Drain {
             Some(&stay) => Some(stay),
             None => self.stay(self.processes.get(&process.parent?)?, number),
         }
-    }
-
-    fn page(&self, process: &Process, number: u32) -> Option<Page> {
-        self.known_page(process, number).map(|known| known.page)
     }
 
     fn read_thread(
@@ -387,7 +449,8 @@ impl Drain {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-        let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
+        let lookup = Known { drain: self, process, of: thread.process, thread: extent };
+        let totals = Totals::read(file, extent, classes_log2, &lookup)?;
         for (at, count) in totals.sites {
             let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
@@ -410,23 +473,93 @@ impl Drain {
             });
         }
         for (at, now) in totals.pages {
-            let Some(page) = self.page(process, at as u32) else { continue };
+            let Some(&KnownPage { page, owner, class: (home, pinned), .. }) = self.known_page(process, at as u32)
+            else {
+                continue;
+            };
             let before = thread.pages.entry(at).or_default();
             let in_flight = if last { 0 } else { IN_FLIGHT_OF_PAGE };
             let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
-            if (reads, writes) != (0, 0) {
-                session.count_page(process.id, thread.id, bin, page, reads, writes);
+            if (reads, writes) == (0, 0) {
+                continue;
+            }
+            session.count_page(process.id, thread.id, bin, page, reads, writes);
+            let number = at as u32;
+            let is_shared = !matches!(owner, Owner::One(_));
+            self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
+            match owner {
+                Owner::One(object) => {
+                    let (process, thread, node) = (process.id, thread.id, thread.node);
+                    session.count_object(&CountedObject {
+                        process,
+                        thread,
+                        bin,
+                        node,
+                        site: None,
+                        object,
+                        home,
+                        pinned,
+                        reads,
+                        writes,
+                        samples: 0,
+                    });
+                }
+                Owner::Nobody | Owner::Several => {
+                    let waiting = thread.shared.entry(number).or_default();
+                    *waiting = (session.now_ns(), waiting.1 + reads, waiting.2 + writes);
+                }
             }
         }
         Ok(())
     }
 
+    /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
+    /// of stands for itself.
+    pub fn divide(&mut self, session: &mut Session) {
+        for number in 0..self.threads.len() {
+            let waiting = std::mem::take(&mut self.threads[number].1.shared);
+            let (of, id, node) = {
+                let thread = &self.threads[number].1;
+                (thread.process, thread.id, thread.node)
+            };
+            for (page, (time_ns, reads, writes)) in waiting {
+                let Some(process) = self.processes.get(&of) else { continue };
+                let Some(&KnownPage { class: (home, pinned), .. }) = self.known_page(process, page) else { continue };
+                let (process, site) = (process.id, None);
+                let mix = self.processes.get_mut(&of).and_then(|process| process.mixes.get_mut(&page));
+                let parts = mix.map(|mix| mix.divide(reads, writes)).unwrap_or_default();
+                let bin = session.bin_of(time_ns);
+                let all = CountedObject {
+                    process,
+                    thread: id,
+                    bin,
+                    node,
+                    site,
+                    object: ObjectId(0),
+                    home,
+                    pinned,
+                    reads,
+                    writes,
+                    samples: 0,
+                };
+                for part in &parts {
+                    let (object, reads, writes, samples) = (part.object, part.reads, part.writes, part.samples);
+                    session.count_object(&CountedObject { object, reads, writes, samples, ..all });
+                }
+                if parts.is_empty() {
+                    let object = session.objects_that_share(process);
+                    session.count_object(&CountedObject { object, ..all });
+                }
+            }
+        }
+    }
+
     /// Takes in the last of a process whose program was replaced.
-    fn finish(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+    fn finish(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, until: u64) -> io::Result<()> {
         if let Some(process) = self.processes.get_mut(&extent) {
             process.last = true;
         }
-        self.read_process(file, session, extent, u64::MAX)?;
+        self.read_process(file, session, extent, until)?;
         let now = session.now_ns();
         let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
@@ -462,7 +595,7 @@ impl Drain {
         if !gone && word & 0xff == end::EXIT && is_running(pid) {
             return;
         }
-        let _ = self.finish(file, session, extent);
+        let _ = self.finish(file, session, extent, u64::MAX);
         let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
         session.process_ends(pid, time_ns, end);
     }
@@ -471,13 +604,20 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
-        self.look(file, session)?;
+    pub fn first_ended(
+        &mut self,
+        file: &SessionFile,
+        heap: Option<&mut Heap>,
+        session: &mut Session,
+        pid: i32,
+        end: String,
+    ) -> io::Result<()> {
+        self.look_until(file, heap, session, true)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
         for extent in last {
-            self.finish(file, session, extent)?;
+            self.finish(file, session, extent, u64::MAX)?;
             let now = session.now_ns();
             session.process_ends(pid, now, Some(end.clone()));
         }
@@ -486,6 +626,7 @@ impl Drain {
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
             self.count_thread(file, session, number, bin, true)?;
         }
+        self.divide(session);
         Ok(())
     }
 
@@ -514,6 +655,8 @@ impl Drain {
 struct Known<'a> {
     drain: &'a Drain,
     process: &'a Process,
+    of: Extent,
+    thread: Extent,
 }
 
 impl Lookup for Known<'_> {
@@ -524,9 +667,18 @@ impl Lookup for Known<'_> {
     fn stay(&self, number: u32) -> Option<Stay> {
         self.drain.stay(self.process, number)
     }
+
+    fn is_on(&self, address: u64, offset: u64) {
+        self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
+    }
 }
 
 impl Thread {
+    /// Index of the node that it was bound to.
+    pub(super) fn node(&self) -> Option<u8> {
+        self.node
+    }
+
     fn nobody() -> Self {
         Thread {
             process: Extent::NONE,
@@ -536,6 +688,7 @@ impl Thread {
             node: None,
             sites: FxHashMap::default(),
             pages: FxHashMap::default(),
+            shared: FxHashMap::default(),
             ended: true,
         }
     }

@@ -15,6 +15,8 @@ pub trait Lookup {
     fn row(&self, number: u32) -> Option<Row>;
     /// A stay.
     fn stay(&self, number: u32) -> Option<Stay>;
+    /// A stay is on the page that begins at `address`; its record is at `offset` of the thread's extent.
+    fn is_on(&self, address: u64, offset: u64);
 }
 
 /// The sites that a row stands for.
@@ -122,6 +124,10 @@ impl Totals {
                     continue;
                 }
                 let Some(stay) = known.stay(number as u32) else { continue };
+                let address = record.page.load(Acquire);
+                if address != 0 {
+                    known.is_on(address, exact::thread::STAYS + number * size as u64);
+                }
                 let counter = u64::from(stay.passes).checked_sub(before).and_then(|at| passes.get(at as usize));
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, stay.row);

@@ -218,6 +218,13 @@ impl LiveProcess {
             .map(|(_, module, image, bias)| (*module, &**image, *bias))
     }
 
+    /// Whether any of a range belongs to the data of a module.
+    pub fn has_data_in(&self, addresses: Range<u64>) -> bool {
+        self.data
+            .iter()
+            .any(|(range, ..)| range.addresses.start < addresses.end && addresses.start < range.addresses.end)
+    }
+
     /// Whether an instruction is the interposer's.
     pub fn is_own_code(&self, address: u64) -> bool {
         self.own_code.contains(&address)
