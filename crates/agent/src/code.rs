@@ -6,11 +6,11 @@
 
 use crate::area::Layout;
 use crate::call;
+use crate::interposer;
 use crate::maps::Maps;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact;
 use numalens_isa::Kind;
@@ -75,8 +75,6 @@ pub struct World {
     pub heap_end: u64,
     /// New mappings are to be locked in memory.
     pub lock_new: bool,
-    /// The preloaded library that watches the heap: its code and data are not the program's, and its data is not in `maps`.
-    pub interposer: Range<u64>,
     arenas: Vec<Arena>,
     /// Every site as the translator described it: a fault needs it.
     sites: Vec<Site>,
@@ -93,7 +91,6 @@ impl World {
             layout,
             heap_end: 0,
             lock_new: false,
-            interposer: 0..0,
             arenas: Vec::new(),
             sites: Vec::new(),
             readable: 0,
@@ -189,7 +186,7 @@ impl Env for World {
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {
-        !self.interposer.contains(&ip)
+        !interposer::contains(ip)
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {

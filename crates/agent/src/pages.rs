@@ -21,7 +21,7 @@ mod home;
 mod stack;
 
 use crate::call;
-use crate::code::World;
+use crate::interposer;
 use crate::lock::Lock;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::{give_up, runtime};
@@ -428,14 +428,13 @@ impl Shadow {
     }
 
     /// Notes the pages that are there though no access was seen: at the end of a program.
-    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, world: &World) {
-        let ours = |mapping: &&Mapping| world.interposer.contains(&mapping.start);
-        let mappings = world.maps.iter().filter(|mapping| mapping.end <= sys::USER_END && !ours(mapping));
+    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &crate::maps::Maps) {
         let mut pages = Vec::new();
         {
             let mut used = self.used.lock();
             let Some(scan) = ask::Scan::open() else { return };
-            for mapping in mappings {
+            let ours = |mapping: &Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
+            for mapping in mappings.iter().filter(|mapping| ours(mapping)) {
                 let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
                 scan.each(mapping.start..mapping.end, |page, huge| {
                     // Parts of huge pages that were seen at their first touch.

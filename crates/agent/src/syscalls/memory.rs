@@ -3,6 +3,7 @@
 use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
+use crate::interposer;
 use crate::maps::{self, Backing, Huge, Mapping};
 use crate::pages::is_virtual;
 use crate::runtime::{Code, Runtime};
@@ -108,21 +109,14 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             let shared = backing == Backing::Shared && !anonymous;
             let mapping = Mapping { shared, backing, ..Mapping::anonymous(result, end, third as u32) };
             let name = if anonymous { Vec::new() } else { file_name(descriptor) };
-            // The preloaded library's way to the collector: no memory of the program's.
-            if name.starts_with(CHANNEL) {
+            if flags & raw::MAP_FIXED == 0 {
+                interposer::mapped(result..end, &name);
+            }
+            if interposer::contains(result) && !mapping.executable() {
                 maps.remove(result..end);
                 return;
             }
-            let world = &mut code.world;
-            if name.starts_with(INTERPOSER) && flags & raw::MAP_FIXED == 0 {
-                // The first mapping is as long as all of it.
-                world.interposer = result..end;
-            }
-            if world.interposer.contains(&result) && !mapping.executable() {
-                world.maps.remove(result..end);
-                return;
-            }
-            world.maps.insert(mapping);
+            maps.insert(mapping);
             log_mapping(memory, &mapping, offset, &name);
         }
         raw::__NR_munmap => {
@@ -214,10 +208,6 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.process().log(log::UNMAPPED, &[range.start, range.end], &[]);
     runtime.shadow.clear(runtime.process(), range);
 }
-
-/// How the kernel names the preloaded library and its channel.
-const INTERPOSER: &[u8] = b"/memfd:numalens-interpose";
-const CHANNEL: &[u8] = b"/memfd:numalens-channel";
 
 /// The name by which the kernel knows the file of a descriptor.
 fn file_name(descriptor: u64) -> Vec<u8> {

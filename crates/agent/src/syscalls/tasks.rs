@@ -207,7 +207,7 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
 fn reconcile(thread: &Thread) {
     let runtime = runtime();
     let code = runtime.code.lock();
-    runtime.shadow.reconcile(runtime.process(), thread, &code.world);
+    runtime.shadow.reconcile(runtime.process(), thread, &code.world.maps);
 }
 
 const STARTING: i32 = 0;

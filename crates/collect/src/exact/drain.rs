@@ -21,6 +21,9 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// The agents' clock may step back by so much when it is set.
+const CLOCK_JUMPS_NS: u64 = 100_000;
+
 /// All processes and threads of a recording.
 #[derive(Default)]
 pub struct Drain {
@@ -95,18 +98,22 @@ impl Drain {
         self.look_until(file, heap, session, false)
     }
 
+    /// Has a few accesses told, of pages that the latest look found in use.
+    pub fn watch(&mut self, file: &SessionFile) {
+        self.watch.get_mut().draw(file, &self.processes);
+    }
+
     /// `last`: all that was said is read, whenever it happened.
     fn look_until(
         &mut self,
         file: &SessionFile,
-        heap: Option<&mut Heap>,
+        mut heap: Option<&mut Heap>,
         session: &mut Session,
         last: bool,
     ) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
-        let horizon = if last { u64::MAX } else { clock::agents_now(file.header()) };
-        if let Some(heap) = heap {
-            heap.read(&mut self.told, horizon);
+        if let Some(heap) = heap.as_deref_mut() {
+            heap.read(&mut self.told);
         }
         self.find_new(file, session)?;
         // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
@@ -115,6 +122,11 @@ impl Drain {
             let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
+        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
+        let horizon = if last { u64::MAX } else { clock::agents_now(file.header()) + CLOCK_JUMPS_NS };
+        if let Some(heap) = heap {
+            heap.read(&mut self.told);
+        }
         let extents: Vec<Extent> = {
             let mut all: Vec<_> = self.processes.keys().copied().collect();
             all.sort_unstable();
@@ -135,7 +147,7 @@ impl Drain {
         for &extent in &extents {
             self.end_process(file, session, extent);
         }
-        self.watch.get_mut().draw(file, &self.processes);
+        self.watch.get_mut().looked();
         session.keep_within_limits();
         Ok(())
     }

@@ -21,10 +21,13 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The counters are looked at this often at most; less often when a look is dear.
+/// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
 const FASTEST_LOOK: Duration = Duration::from_millis(50);
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
 const LOOK_SHARE: u32 = 20;
+/// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
+const WATCHES: u32 = 2000;
 /// How often the end of the command is looked for.
 const NAP: Duration = Duration::from_millis(2);
 /// The profile on disk is brought up to date this often at most.
@@ -169,7 +172,8 @@ struct Recorder {
 impl Recorder {
     /// Looks until the command has ended.
     fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
-        let mut last_look = Instant::now();
+        let began = Instant::now();
+        let (mut last_look, mut last_watch) = (began, began);
         let mut last_checkpoint = Instant::now();
         let mut last_reread = Instant::now();
         let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
@@ -180,7 +184,12 @@ impl Recorder {
                 return Some(status);
             }
             std::thread::sleep(NAP);
-            if last_look.elapsed() > FASTEST_LOOK.max(look_cost * LOOK_SHARE) {
+            if last_watch.elapsed() >= began.elapsed() / WATCHES {
+                self.drain.watch(&self.file);
+                last_watch = Instant::now();
+            }
+            let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, FASTEST_LOOK);
+            if last_look.elapsed() > fastest.max(look_cost * LOOK_SHARE) {
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock {
                     clock.set(self.file.header());

@@ -18,11 +18,9 @@ const LARGE: u64 = 4096;
 const LARGE_BURST: u32 = 1 << 16;
 const LARGE_PER_SECOND: u32 = 20_000;
 
-/// The channel, and what waits.
+/// The channel.
 pub struct Heap {
     channel: HeapChannel,
-    /// Read, and not older than what has been read of the agents.
-    later: HeapNotes,
     lost: u64,
 }
 
@@ -49,7 +47,7 @@ impl Heap {
             ..HeapOptions::default()
         };
         let channel = HeapChannel::create(&options)?;
-        Ok(Heap { channel, later: HeapNotes::default(), lost: 0 })
+        Ok(Heap { channel, lost: 0 })
     }
 
     /// Variables to set for the program.
@@ -68,12 +66,11 @@ impl Heap {
         in_force.store(next, Release);
     }
 
-    /// Reads what was told until `horizon`, after what waited from before in `told`.
-    pub fn read(&mut self, told: &mut Told, horizon: u64) {
-        let mut fresh = std::mem::take(&mut self.later);
+    /// Reads what was told by now.
+    pub fn read(&mut self, told: &mut Told) {
+        let mut fresh = HeapNotes::default();
         let summary = self.channel.drain(&mut |event| fresh.push(event));
         self.lost += summary.lost;
-        fresh.hold_back_after(horizon, &mut self.later);
         told.take_in(fresh);
     }
 

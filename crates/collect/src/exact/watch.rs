@@ -3,8 +3,8 @@
 //! Counters know pages. What lies within a page is estimated from a few accesses to it, at random times:
 //!
 //! ```text
-//!   a look finds how much each page was used  -->  some are drawn, by their use
-//!   a drawn page loses its class              -->  its next accesses come to the agent, which tells them and gives the class back
+//!   a look finds how much each page was used  -->  now and then one is drawn, by its use
+//!   a drawn page loses its class              -->  its next access comes to the agent, which tells it and gives the class back
 //! ```
 //! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their stays are ended as well; until they are, the agent
 //! tells nothing, or code that stays would be told less often than other code. A page's samples say how *its* accesses are divided, which
@@ -15,43 +15,54 @@ use super::file::SessionFile;
 use super::pages::doubt;
 use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
 use numalens_profile::ids::{ObjectId, Page};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// Pages drawn at each look: of those that several objects share, and of all.
-const SHARED_PAGES: usize = 8;
-const ANY_PAGES: usize = 4;
-/// Accesses told of each.
-const ACCESSES: u32 = 4;
+/// Accesses told each time.
+const ACCESSES: u32 = 1;
 
-/// What is seen of pages during one look.
+/// What decides which pages are looked into.
 #[derive(Default)]
 pub struct Watch {
-    /// How much each page was used: its process, its number, and the use of all before and of this one.
-    shared: Vec<(Extent, u32, u64)>,
-    any: Vec<(Extent, u32, u64)>,
-    /// Which stays are on a page: process, page; the thread and the offset of its record.
-    stays: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
+    /// What the latest look has found.
+    found: Found,
+    /// What the one that is under way finds.
+    finds: Found,
     random: u64,
 }
 
+#[derive(Default)]
+struct Found {
+    /// How much pages that several objects share were used: their process, their number, and the use of all before and of this one.
+    shared: Vec<(Extent, u32, u64)>,
+    /// The same of all pages.
+    any: Vec<(Extent, u32, u64)>,
+    /// Which stays are on a page: process, page; the thread and the offset of its record.
+    stays: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
+}
+
 impl Watch {
-    /// A page of a process was used so many times since the last look.
+    /// A page of a process was used so many times since the look before.
     pub fn used(&mut self, process: Extent, number: u32, count: u64, is_shared: bool) {
         let add = |list: &mut Vec<(Extent, u32, u64)>| {
             let before = list.last().map_or(0, |&(_, _, sum)| sum);
             list.push((process, number, before.saturating_add(count)));
         };
-        add(&mut self.any);
+        add(&mut self.finds.any);
         if is_shared {
-            add(&mut self.shared);
+            add(&mut self.finds.shared);
         }
     }
 
     /// A thread stays on a page; its record is at this offset of its extent.
     pub fn stays(&mut self, process: Extent, page: u64, thread: Extent, offset: u64) {
-        self.stays.entry((process, page)).or_default().push((thread, offset));
+        self.finds.stays.entry((process, page)).or_default().push((thread, offset));
+    }
+
+    /// The look is over.
+    pub fn looked(&mut self) {
+        self.found = std::mem::take(&mut self.finds);
     }
 
     /// The next random number (SplitMix64).
@@ -62,24 +73,17 @@ impl Watch {
         x ^ (x >> 31)
     }
 
-    /// Draws pages by their use, forgets the look, and has the agents tell of them.
+    /// Draws a page that several objects share and another one, by their use, and has the agents tell an access to each.
     pub fn draw(&mut self, file: &SessionFile, processes: &FxHashMap<Extent, Process>) {
-        let (shared, any) = (std::mem::take(&mut self.shared), std::mem::take(&mut self.any));
-        let mut drawn: FxHashSet<(Extent, u32)> = FxHashSet::default();
-        for (list, wanted) in [(shared, SHARED_PAGES), (any, ANY_PAGES)] {
+        for random in [self.next(), self.next()].into_iter().zip([&self.found.shared, &self.found.any]) {
+            let (random, list) = random;
             let Some(&(_, _, all)) = list.last() else { continue };
-            for _ in 0..wanted {
-                let at = self.next() % all.max(1);
-                let (process, number, _) = list[list.partition_point(|&(_, _, sum)| sum <= at).min(list.len() - 1)];
-                drawn.insert((process, number));
-            }
-        }
-        let stays = std::mem::take(&mut self.stays);
-        for (extent, number) in drawn {
+            let at = random % all.max(1);
+            let (extent, number, _) = list[list.partition_point(|&(_, _, sum)| sum <= at).min(list.len() - 1)];
             let Some(process) = processes.get(&extent).filter(|process| !process.last) else { continue };
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
-            let _ = ask(file, extent, process, number, page, stays.get(&(extent, page.address())));
+            let _ = ask(file, extent, process, number, page, self.found.stays.get(&(extent, page.address())));
         }
     }
 }

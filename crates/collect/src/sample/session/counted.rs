@@ -108,6 +108,7 @@ impl Session {
         let Some(process) = self.live.get_mut(&pid) else { return };
         process.exec();
         let row = &mut self.processes[process.id.0 as usize];
+        row.heap_observed = false;
         if let Some(command) = command {
             row.command = command;
         }

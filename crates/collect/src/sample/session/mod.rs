@@ -243,7 +243,8 @@ impl Session {
             start_ns: time_ns,
             end_ns: None,
             end: "running".to_owned(),
-            heap_observed: false,
+            // What a forked child's parent had loaded, it has.
+            heap_observed: parent.and_then(|id| self.processes.get(id.0 as usize)).is_some_and(|row| row.heap_observed),
         });
         let process = match parent.and_then(|_| self.parent_of(id)) {
             Some(parent) => parent.fork(id, pid),

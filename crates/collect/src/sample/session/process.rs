@@ -129,20 +129,22 @@ impl LiveProcess {
     /// Adds a mapping to all that follow the memory map.
     pub fn map(&mut self, images: &mut Images, mut vma: Vma) {
         let named = !vma.path.as_os_str().is_empty() && !vma.path.as_os_str().as_encoded_bytes().starts_with(b"//anon");
-        if vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]" {
+        // The interposer is no module of the program's.
+        let ours = vma.path.as_os_str().as_encoded_bytes().starts_with(INTERPOSER);
+        if !ours && (vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]") {
             self.attach_image(images, &mut vma);
         }
-        if vma.permissions.execute && vma.image.is_none() {
+        if vma.permissions.execute && vma.image.is_none() && !ours {
             vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid), ""));
         }
         if vma.permissions.execute {
             self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);
             self.forget_code();
-            if vma.path.as_os_str().as_encoded_bytes().starts_with(INTERPOSER) {
+            if ours {
                 self.own_code = vma.start..vma.end;
             }
         }
-        if named {
+        if named && !ours {
             self.new_mappings.push(vma.clone());
         }
         self.vmas.insert(vma);
