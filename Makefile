@@ -8,7 +8,7 @@ help:
 	@echo 'make build   build numalens: $(NUMALENS)'
 	@echo 'make demo    record a program with a planted fault and show what numalens says of it'
 	@echo 'make test    everything that is checked: rules, format, lints, tests, the NUMA lab'
-	@echo 'make corpus  some forty programs under the exact engine: the same output, the same status'
+	@echo 'make corpus  some sixty programs under the exact engine: the same output, the same status; installs what it runs'
 	@echo 'make bench   what recording costs: whole programs with and without it, into bench/runs/'
 	@echo 'make lab     only the NUMA lab: Linux on emulated machines of several nodes'
 
@@ -27,7 +27,8 @@ demo: build targets
 test: setup
 	@./scripts/test.sh
 
-corpus: setup
+corpus:
+	@./setup.sh --corpus
 	NUMALENS_CORPUS=all cargo test --release --workspace --test corpus -- --nocapture
 
 bench: build

@@ -2,6 +2,7 @@
 # Installs what building and testing need and says what it does; quick when nothing is missing.
 #   ./setup.sh            install
 #   ./setup.sh --check    only say what is missing; status 1 when something is
+#   ./setup.sh --corpus   install the programs of `make corpus` as well
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -9,10 +10,12 @@ rust_wanted=1.90
 agent_target=x86_64-unknown-none
 
 check_only=false
+corpus=false
 case "${1:-}" in
     '') ;;
     --check) check_only=true ;;
-    *) echo "usage: ./setup.sh [--check]" >&2; exit 2 ;;
+    --corpus) corpus=true ;;
+    *) echo "usage: ./setup.sh [--check | --corpus]" >&2; exit 2 ;;
 esac
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -28,6 +31,19 @@ packages=(
 )
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless)
+
+# Programs that `make corpus` records, and nothing else needs: some 700 MB. Servers are installed for their programs; they are neither
+# started nor enabled.
+servers=(nginx postgresql redis-server)
+if $corpus; then
+    python=$(basename "$(readlink -f /usr/bin/python3 || echo python3.11)")
+    packages+=(
+        bc bzip2 cmake ffmpeg g++ gawk gdb git imagemagick lua5.4 openssl patch perl sqlite3 strace stress-ng zstd
+        libopenblas0-pthread "lib$python-testsuite" python3-numpy
+        "${servers[@]}" apache2-utils
+    )
+    package_of[node]=nodejs
+fi
 
 missing_packages() {
     local installed command
@@ -55,9 +71,28 @@ install_packages() {
         command -v sudo >/dev/null || fail "not root and no sudo; run as root: apt-get install ${missing[*]}"
         as_root=(sudo)
     fi
+    $corpus && keep_servers_down
     "${as_root[@]}" apt-get -q update || fail "apt-get update failed: is there a network? Then run again"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends "${missing[@]}" \
         || fail "apt-get could not install ${missing[*]}; its message above says why"
+    $corpus || return 0
+    # Those that this has brought, not those that were there.
+    if command -v systemctl >/dev/null; then
+        for package in "${servers[@]}"; do
+            printf '%s\n' "${missing[@]}" | grep -qxF "$package" || continue
+            "${as_root[@]}" systemctl disable -q "$package" || say "$package could not be disabled"
+        done
+    fi
+}
+
+# Packages of servers start them when they are installed, unless a policy says no. One that is there already stays.
+keep_servers_down() {
+    local policy=/usr/sbin/policy-rc.d
+    [ -e $policy ] && return
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+    "${as_root[@]}" chmod +x $policy
+    # shellcheck disable=SC2064
+    trap "${as_root[*]} rm -f $policy" EXIT
 }
 
 # A new enough Rust is not in Debian 12, so this only checks and says what to do.

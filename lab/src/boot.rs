@@ -18,8 +18,11 @@ const BOOT: Duration = Duration::from_secs(180);
 /// What a case may take beyond its own limit, which the guest enforces: packing its results.
 const GRACE: Duration = Duration::from_secs(60);
 const DISK_BYTES: u64 = 2 << 30;
-/// All that emulation can do: the exact engine needs BMI2. Without five levels of page tables.
-const CPU: &str = "max,-la57";
+/// The processor for an engine. An x86-64 with SSE4 and no AVX, what it lacks, emulation would do slowly; but the exact engine needs
+/// BMI2, which comes with all that emulation can do. (Without five levels of page tables.)
+pub fn processor(engine: &str) -> &'static str {
+    if engine == "exact" { "max,-la57" } else { "Nehalem" }
+}
 
 /// How one case ended in the guest.
 pub struct Ran {
@@ -41,6 +44,7 @@ pub struct Boot {
 /// the console goes to `directory/console.log`.
 pub fn run(
     machine: &Machine,
+    processor: &str,
     kernel: &Path,
     initramfs: &Path,
     cases: &[(String, u64)],
@@ -59,7 +63,7 @@ pub fn run(
                 "-accel",
                 "tcg,thread=multi",
                 "-cpu",
-                CPU,
+                processor,
             ])
             .args(machine.qemu_options())
             .arg("-kernel")
@@ -188,9 +192,9 @@ fn unpack(disk: &Path, offset: u64, bytes: u64, directory: &Path) -> Result<()> 
     tar::Archive::new(file.take(bytes)).unpack(directory).into_diagnostic()
 }
 
-/// Where the last run's results of a machine lie.
-pub fn directory(build: &Path, machine: &Machine) -> Result<PathBuf> {
-    let directory = build.join("runs").join(machine.name);
+/// Where the results of the last run that has this name lie.
+pub fn directory(build: &Path, name: &str) -> Result<PathBuf> {
+    let directory = build.join("runs").join(name);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).into_diagnostic()?;
     Ok(directory)

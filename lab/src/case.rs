@@ -15,6 +15,9 @@ struct Description {
     /// Seconds that it may take in the guest.
     limit: u64,
     check: String,
+    /// Run with the exact engine as well.
+    #[serde(default)]
+    exact: bool,
     #[serde(default)]
     recording: Option<Recording>,
 }
@@ -39,6 +42,10 @@ pub struct Recording {
     /// Tags of the lines whose class shares are compared.
     #[serde(default)]
     pub compare: Vec<String>,
+    /// Tags of the lines that make the first touches. With the exact engine the accesses of such a line are spread over homes and
+    /// classes as the pages are that it has touched, to the last one.
+    #[serde(default)]
+    pub placing: Vec<String>,
 }
 
 pub struct Case {
@@ -48,6 +55,7 @@ pub struct Case {
     pub limit: u64,
     /// Name of the comparison, in checks::CHECKS.
     pub check: String,
+    pub exact: bool,
     pub recording: Option<Recording>,
     pub directory: PathBuf,
     /// What the guest runs.
@@ -82,6 +90,7 @@ fn read(directory: PathBuf, engine: &str) -> Result<Case> {
         machines: machines.collect::<Result<_>>()?,
         limit: description.limit,
         check: description.check,
+        exact: description.exact,
         recording: description.recording,
         directory,
         script,

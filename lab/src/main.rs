@@ -46,9 +46,9 @@ struct RunArgs {
     /// The numalens to put to the test; built when not given.
     #[arg(long)]
     numalens: Option<PathBuf>,
-    /// The engine that records.
-    #[arg(long, value_name = "ENGINE", default_value = "sample", value_parser = ["sample", "exact"])]
-    engine: String,
+    /// The engine that records; without it all cases are run with `sample`, and some with `exact` as well.
+    #[arg(long, value_name = "ENGINE", value_parser = ["sample", "exact"])]
+    engine: Option<String>,
     /// A kernel image, instead of Debian's; needs NUMA, perf events, NVMe and the serial console built in.
     #[arg(long)]
     kernel: Option<PathBuf>,
@@ -82,7 +82,8 @@ fn list() -> Result<ExitCode> {
     }
     for case in case::all(&root().join("lab/cases"), "sample")? {
         let machines: Vec<_> = case.machines.iter().map(|machine| machine.name).collect();
-        println!("case    {:24} {} ({})", case.name, case.about, machines.join(", "));
+        let engines = if case.exact { "; both engines" } else { "" };
+        println!("case    {:24} {} ({}{engines})", case.name, case.about, machines.join(", "));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -97,11 +98,22 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         eprintln!("lab: waiting for another run to end");
         lock.lock().into_diagnostic()?;
     }
-    let mut cases = case::all(&root.join("lab/cases"), &args.engine)?;
-    if let Some(unknown) = args.cases.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
-        bail!("no case is called {unknown}; `list` shows them");
+    let engines: &[&str] = match args.engine.as_deref() {
+        Some("exact") => &["exact"],
+        Some(_) => &["sample"],
+        None => &["sample", "exact"],
+    };
+    let mut by_engine = Vec::new();
+    for engine in engines {
+        let mut cases = case::all(&root.join("lab/cases"), engine)?;
+        if let Some(unknown) = args.cases.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
+            bail!("no case is called {unknown}; `list` shows them");
+        }
+        let asked_for = *engine == "sample" || args.engine.is_some();
+        cases.retain(|case| args.cases.is_empty() || args.cases.contains(&case.name));
+        cases.retain(|case| asked_for || case.exact);
+        by_engine.push((*engine, cases));
     }
-    cases.retain(|case| args.cases.is_empty() || args.cases.contains(&case.name));
     if let Some(name) = &args.machine
         && Machine::find(name).is_none()
     {
@@ -114,17 +126,19 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     let kernel = args.kernel.map_or_else(|| kernel::image(&build), Ok)?;
     let places = Places { root, build, numalens };
     command("make", &["-s", "-C", "targets"], &places.root)?;
-    build_probes(&places, &cases)?;
+    build_probes(&places, by_engine.iter().flat_map(|(_, cases)| cases))?;
 
     let (mut passed, mut failed) = (0, 0);
-    for machine in MACHINES.iter().filter(|machine| args.machine.as_ref().is_none_or(|name| name == machine.name)) {
-        let cases: Vec<&Case> =
-            cases.iter().filter(|case| case.machines.iter().any(|on| on.name == machine.name)).collect();
-        if cases.is_empty() {
-            continue;
-        }
-        for doubts in run_machine(machine, &cases, &kernel, &places)? {
-            *(if doubts.is_empty() { &mut passed } else { &mut failed }) += 1;
+    for (engine, cases) in &by_engine {
+        for machine in MACHINES.iter().filter(|machine| args.machine.as_ref().is_none_or(|name| name == machine.name)) {
+            let cases: Vec<&Case> =
+                cases.iter().filter(|case| case.machines.iter().any(|on| on.name == machine.name)).collect();
+            if cases.is_empty() {
+                continue;
+            }
+            for doubts in run_machine(machine, engine, &cases, &kernel, &places)? {
+                *(if doubts.is_empty() { &mut passed } else { &mut failed }) += 1;
+            }
         }
     }
     println!("{passed} passed, {failed} failed");
@@ -134,24 +148,32 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Boots one machine for all its cases; what is wrong with each, empty when it passed.
-fn run_machine(machine: &Machine, cases: &[&Case], kernel: &Path, places: &Places) -> Result<Vec<Vec<String>>> {
-    let directory = boot::directory(&places.build, machine)?;
+/// Boots one machine for all its cases with one engine; what is wrong with each, empty when it passed.
+fn run_machine(
+    machine: &Machine,
+    engine: &str,
+    cases: &[&Case],
+    kernel: &Path,
+    places: &Places,
+) -> Result<Vec<Vec<String>>> {
+    let name = if engine == "exact" { format!("{}-exact", machine.name) } else { machine.name.to_owned() };
+    let directory = boot::directory(&places.build, &name)?;
+    let processor = boot::processor(engine);
     let image = directory.join("initramfs.cpio");
     guest_files(machine, cases, places)?.write(&image).wrap_err("the guest's file system")?;
     let limits: Vec<_> = cases.iter().map(|case| (case.name.clone(), case.limit)).collect();
     let started = Instant::now();
-    let mut guest = boot::run(machine, kernel, &image, &limits, &directory)?;
+    let mut guest = boot::run(machine, processor, kernel, &image, &limits, &directory)?;
     if guest.up.is_none() {
         // An emulated machine on a crowded host may miss its own timer interrupts while it calibrates clocks. No case has
         // run, so nothing that is tested is hidden by another try; what it did is told.
-        println!("{}: {}; booting it again", machine.name, guest.failure.as_deref().unwrap_or("did not boot"));
-        guest = boot::run(machine, kernel, &image, &limits, &directory)?;
+        println!("{name}: {}; booting it again", guest.failure.as_deref().unwrap_or("did not boot"));
+        guest = boot::run(machine, processor, kernel, &image, &limits, &directory)?;
     }
     fs::remove_file(&image).into_diagnostic()?;
     match guest.up {
-        Some(seconds) => println!("{}: up after {seconds:.1} s", machine.name),
-        None => println!("{}: did not boot", machine.name),
+        Some(seconds) => println!("{name}: up after {seconds:.1} s"),
+        None => println!("{name}: did not boot"),
     }
     let mut outcomes = Vec::new();
     for case in cases {
@@ -160,13 +182,13 @@ fn run_machine(machine: &Machine, cases: &[&Case], kernel: &Path, places: &Place
             Some(ran) => (checks::check(case, machine, &directory.join(&case.name), ran, places), ran.seconds),
         };
         let verdict = if doubts.is_empty() { "passed" } else { "FAILED" };
-        println!("{verdict} {}/{} ({seconds:.1} s)", machine.name, case.name);
+        println!("{verdict} {name}/{} ({seconds:.1} s)", case.name);
         for doubt in doubts.iter().take(20) {
             println!("    {doubt}");
         }
         outcomes.push(doubts);
     }
-    println!("{}: {:.1} s in all; files in {}", machine.name, started.elapsed().as_secs_f64(), directory.display());
+    println!("{name}: {:.1} s in all; files in {}", started.elapsed().as_secs_f64(), directory.display());
     Ok(outcomes)
 }
 
@@ -227,7 +249,7 @@ fn build_numalens(root: &Path) -> Result<PathBuf> {
 }
 
 /// The probes of all cases, which include the targets' header.
-fn build_probes(places: &Places, cases: &[Case]) -> Result<()> {
+fn build_probes<'a>(places: &Places, cases: impl Iterator<Item = &'a Case>) -> Result<()> {
     let directory = places.build.join("probes");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).into_diagnostic()?;

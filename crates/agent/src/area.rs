@@ -71,13 +71,16 @@ pub struct Layout {
     pub classes_log2: u8,
     /// Most sites.
     pub sites: u32,
+    /// The extent that holds the pattern of empty lookup tables: that of the process into which the agent came. Its forked children use
+    /// it on.
+    pub pattern: Extent,
 }
 
 impl Layout {
     /// The layout for so many classes.
-    pub fn new(classes_log2: u8) -> Self {
+    pub fn new(classes_log2: u8, pattern: Extent) -> Self {
         let row = 8u64 << classes_log2;
-        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32 }
+        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32, pattern }
     }
 
     fn site_bytes(&self) -> u64 {
@@ -119,14 +122,14 @@ impl Layout {
 pub struct Area(pub u64);
 
 impl Area {
-    /// Reserves an area and fills it for the extents of a thread and its process.
+    /// Reserves an area and fills it for the extent of a thread.
     ///
     /// # Errors
     /// The kernel's: no address space or memory.
-    pub fn new(layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<Self, Errno> {
+    pub fn new(layout: &Layout, session: &Session, thread: Extent) -> Result<Self, Errno> {
         let base = sys::map_private(layout.bytes(), raw::PROT_NONE)?;
         let area = Area(base);
-        if let Err(error) = area.fill(layout, session, process, thread) {
+        if let Err(error) = area.fill(layout, session, thread) {
             sys::unmap(base, layout.bytes());
             return Err(error);
         }
@@ -137,7 +140,7 @@ impl Area {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn fill(self, layout: &Layout, session: &Session, process: Extent, thread: Extent) -> Result<(), Errno> {
+    pub fn fill(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
         for (offset, bytes) in
@@ -148,7 +151,7 @@ impl Area {
                 call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
             }
         }
-        let pattern = process.offset() + exact::process::LOOKUP;
+        let pattern = layout.pattern.offset() + exact::process::LOOKUP;
         // SAFETY: as above.
         unsafe { call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, pattern) }?;
         self.map_counters(layout, session, thread)?;

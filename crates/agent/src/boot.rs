@@ -75,7 +75,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     }
     let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
-    let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8);
+    let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8, process);
     let header = session.header();
     let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));
     let miss = entry::lookup_miss as *const () as u64;
@@ -85,7 +85,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
     let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
-    let area = Area::new(&layout, &session, process, extent)
+    let area = Area::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;

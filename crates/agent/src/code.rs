@@ -5,9 +5,9 @@
 //! they lie as high as they can.
 
 use crate::area::Layout;
-use crate::call;
 use crate::interposer;
 use crate::maps::Maps;
+use crate::operand::Operand;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
@@ -76,8 +76,8 @@ pub struct World {
     /// New mappings are to be locked in memory.
     pub lock_new: bool,
     arenas: Vec<Arena>,
-    /// Every site as the translator described it: a fault needs it.
-    sites: Vec<Site>,
+    /// The operands of all sites: a fault needs them.
+    sites: Vec<Operand>,
     /// The page found readable last.
     readable: u64,
 }
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// What is known of a site.
-    pub fn site(&self, site: u32) -> Option<Site> {
+    pub fn site(&self, site: u32) -> Option<Operand> {
         self.sites.get(site as usize).copied()
     }
 
@@ -204,7 +204,7 @@ impl Env for World {
         };
         record.flags.store(kind | if site.stack { exact::site::STACK } else { 0 }, Relaxed);
         record.log.store(self.process.header().log_bytes.load(Relaxed) as u32, Relaxed);
-        self.sites.push(*site);
+        self.sites.push(Operand::new(site));
         SiteId(number)
     }
 
@@ -253,15 +253,4 @@ impl Env for World {
                 options(nostack, preserves_flags));
         }
     }
-}
-
-/// The address of a plain operand, from the registers before its instruction; none where it does not follow from those.
-pub fn effective_address(site: &Site, registers: &[u64; 16]) -> Option<u64> {
-    let mut segment = 0u64;
-    if site.address.fs {
-        const ARCH_GET_FS: u32 = 0x1003;
-        // SAFETY: a word for the answer.
-        unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut segment) }.ok()?;
-    }
-    site.effective_address(registers, segment)
 }

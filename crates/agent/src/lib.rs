@@ -26,6 +26,7 @@ pub mod inject;
 pub mod interposer;
 pub mod lock;
 pub mod maps;
+pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;

@@ -10,19 +10,19 @@
 //!                      else                         the kernel placed it, unseen
 //! ```
 //! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be asked
-//! afterwards: the first access is counted with the home that the kernel's policy would give, the entry stays *open*, and the next
-//! access asks. If the answer differs, the collector moves that one access ([`PageRecord::first_class`]).
+//! afterwards: the first access is counted as *undecided*, the entry stays *open*, and the next access asks. See `decide.rs`.
 //!
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
 //! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`].
 
 mod ask;
+mod decide;
 mod home;
+mod reconcile;
 mod stack;
 mod toucher;
 
 use crate::call;
-use crate::interposer;
 use crate::lock::Lock;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::{give_up, runtime};
@@ -35,7 +35,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
 pub use home::is_virtual;
-use home::{class_of, predicted};
+use home::{class_of, predicted, undecided};
 use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -172,6 +172,8 @@ impl Shadow {
         if known.slot != 0 && !writes && still_waits(memory, known) {
             return Some(counted_as(memory, known));
         }
+        // What is taken back was counted in a page that is known.
+        let takes_back = (run.count as i64) < 0;
         let terrain = runtime().code.lock().world.maps.find(run.address).copied();
         let needed = if writes { raw::PROT_WRITE } else { raw::PROT_READ };
         if terrain.is_some_and(|mapping| mapping.protection & needed == 0) {
@@ -186,12 +188,18 @@ impl Shadow {
             return Some(known);
         }
         let mut copies = false;
+        if known.slot == 0 && takes_back {
+            return None;
+        }
         if known.slot != 0 {
+            if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
+                return Some(PageEntry { class: undecided(memory), ..known });
+            }
             if memory.page(known.slot / 2).open.load(Relaxed) == open::SETTLED && toucher.is_watched(memory, run, known)
             {
                 return Some(counted_as(memory, known));
             }
-            match self.ask_again(memory, page, known, writes) {
+            match self.ask_again(memory, toucher.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
                 Again::Copied => copies = true,
                 Again::Gone => {}
@@ -210,13 +218,32 @@ impl Shadow {
     }
 
     /// Looks again at a page that was known and is open.
-    fn ask_again(&self, memory: &ProcessMemory, page: u64, known: PageEntry, writes: bool) -> Again {
+    fn ask_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
+        let (page, writes) = (run.address >> PAGE_BITS, run.kind != Kind::Read);
         let record = memory.page(known.slot / 2);
         let waits = record.open.load(Relaxed);
+        if decide::is_open(memory, record) {
+            if let Some(entry) = decide::counted_along(memory, thread, run, known) {
+                return Again::Known(entry);
+            }
+            match ask::presence(page) {
+                Some(home) => decide::decide(memory, record, home),
+                None if waits == open::PLACED || !writes => {
+                    if let Some(entry) = decide::counted_early(memory, thread, run, known) {
+                        return Again::Known(entry);
+                    }
+                }
+                None => {}
+            }
+            if waits == open::PLACED {
+                return Again::Known(self.settle(record, page, known, record.class.load(Relaxed)));
+            }
+        }
         match waits {
             open::ZERO if !writes && ask::presence(page).is_none() => return Again::Known(counted_as(memory, known)),
             open::ZERO => return if writes { Again::Copied } else { Again::Gone },
             open::SHARED if writes => return Again::Copied,
+            open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
             open::SHARED => return Again::Known(self.settle(record, page, known, record.class.load(Relaxed))),
             _ => {}
         }
@@ -235,7 +262,7 @@ impl Shadow {
         let (was, pinned) = exact::class_meaning(word).unwrap_or((None, false));
         // What was moved on purpose lies where somebody wanted it.
         let now = class_of(memory, home, pinned || waits == open::MOVED && home != was);
-        if waits != open::PLACED && now != class {
+        if now != class {
             memory.log(log::REHOMED, &[u64::from(known.slot / 2), u64::from(now)], &[]);
         }
         Again::Known(self.settle(record, page, known, now))
@@ -287,6 +314,7 @@ impl Shadow {
             (touch::ZERO, _) => class_of(memory, None, pinned),
             (touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
             (touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
+            (touch::FIRST, Some(home)) if run.done && !is_virtual() => class_of(memory, Some(home), pinned),
             _ => class_of(memory, predicted(page, thread.node), pinned),
         };
         let waits = match how {
@@ -300,9 +328,11 @@ impl Shadow {
                     open::SETTLED
                 }
             }
-            touch::FIRST if !is_virtual() => open::PLACED,
+            touch::FIRST if !is_virtual() && !run.done => open::PLACED,
             _ => open::SETTLED,
         };
+        let is_undecided = how == touch::FIRST && !is_virtual() && !run.done;
+        let counted = if is_undecided { undecided(memory) } else { class };
         if how == touch::FIRST && whole {
             chunk.leader = number;
         }
@@ -311,7 +341,7 @@ impl Shadow {
         record.site.store(run.site.0, Relaxed);
         record.thread.store(thread.extent.0, Relaxed);
         record.class.store(class, Relaxed);
-        record.first_class.store(class, Relaxed);
+        record.first_class.store(counted, Relaxed);
         let offset = (run.address as u32 & 0xfff) << fault::OFFSET_SHIFT;
         record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 } | offset, Relaxed);
         record.origin.store(if how == touch::HUGE { leader } else { 0 }, Relaxed);
@@ -321,21 +351,25 @@ impl Shadow {
         }
         let slot = number * 2;
         self.store(page, PageEntry { class: if waits == open::SETTLED { class } else { 0 }, slot });
-        Some((PageEntry { class, slot }, record))
+        Some((PageEntry { class: counted, slot }, record))
     }
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
-        let mut gone = false;
+        let (mut gone, mut huge) = (false, false);
         let now = sys::now_ns();
         self.each(range.clone(), |shadow, page, entry| {
             gone = true;
+            huge |= memory.page(entry.slot / 2).fault.load(Relaxed) & fault::MAY_BE_HUGE != 0;
             memory.page(entry.slot / 2).end_ns.store(now, Relaxed);
             shadow.store(page, PageEntry::default());
             true
         });
         if gone {
-            self.forget(range);
+            self.forget(range.clone());
+        }
+        if huge {
+            memory.log(log::GONE, &[range.start, range.end], &[]);
         }
     }
 
@@ -401,6 +435,10 @@ impl Shadow {
     /// Before a fork: the pages that the child will share with its parent until it writes them.
     pub fn shared_by_fork(&self, memory: &ProcessMemory, mappings: &crate::maps::Maps) -> Vec<Inherited> {
         let mut pages = Vec::new();
+        if !is_virtual() {
+            // SAFETY: held by this thread.
+            self.decide_in(memory, unsafe { self.used.held() }, 0..sys::USER_END);
+        }
         for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
             self.each_held(mapping.start..mapping.end, |page, entry| {
                 let record = memory.page(entry.slot / 2);
@@ -426,44 +464,6 @@ impl Shadow {
             record.open.store(inherited.open, Relaxed);
             record.how.store(touch::INHERITED, Release);
             self.store(inherited.page, PageEntry { class: 0, slot: number * 2 });
-        }
-    }
-
-    /// Notes the pages that are there though no access was seen: at the end of a program.
-    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &crate::maps::Maps) {
-        let mut pages = Vec::new();
-        {
-            let mut used = self.used.lock();
-            let Some(scan) = ask::Scan::open() else { return };
-            let ours = |mapping: &Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
-            for mapping in mappings.iter().filter(|mapping| ours(mapping)) {
-                let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
-                scan.each(mapping.start..mapping.end, |page, huge| {
-                    // Parts of huge pages that were seen at their first touch.
-                    if self.load(page).slot == 0 && !(huge && chunk_of(page) != 0) {
-                        pages.push((page, mapping.bound));
-                    }
-                });
-            }
-            for &(page, _) in &pages {
-                used.entry(page / CHUNK).or_default().used += 1;
-            }
-        }
-        let homes = ask::presences(&pages);
-        let now = sys::now_ns();
-        let _used = self.used.lock();
-        for (&(page, bound), home) in pages.iter().zip(homes) {
-            let pinned = thread.node >= 0 || bound;
-            let Some(home) = home else { continue };
-            let home = if is_virtual() { predicted(page, thread.node) } else { home };
-            let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
-            let class = class_of(memory, Some(home), pinned);
-            record.page.store(page, Relaxed);
-            record.begin_ns.store(now, Relaxed);
-            record.class.store(class, Relaxed);
-            record.first_class.store(class, Relaxed);
-            record.how.store(touch::UNSEEN, Release);
-            self.store(page, PageEntry { class, slot: number * 2 });
         }
     }
 
@@ -542,6 +542,7 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.open.load(Relaxed) {
+        _ if decide::is_open(memory, record) => false,
         open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),
         open::SHARED => record.waited.fetch_add(1, Relaxed) < PATIENCE,
         _ => false,

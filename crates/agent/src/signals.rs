@@ -739,8 +739,8 @@ fn abandon(thread: &Thread, context: &Context, ahead: &[Ahead], checked: u16) {
     let registers = core::array::from_fn(|number| context.register(number));
     let run = |site: SiteId| {
         let known = runtime.code.lock().world.site(site.0)?;
-        let address = crate::code::effective_address(&known, &registers)?;
-        Some(Run { site, kind: known.kind, address, count: 1, done: false })
+        let address = known.effective_address(&registers)?;
+        Some(Run { site, kind: known.kind(), address, count: 1, done: false })
     };
     let mut toucher = Toucher::new(thread, true);
     // SAFETY: the area of this thread, which is stopped.
@@ -756,8 +756,8 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     }
     for site in sites {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
-        let Some(address) = crate::code::effective_address(&known, &registers) else { continue };
-        let run = Run { site: SiteId(site), kind: known.kind, address, count: 1u64.wrapping_neg(), done: false };
+        let Some(address) = known.effective_address(&registers) else { continue };
+        let run = Run { site: SiteId(site), kind: known.kind(), address, count: 1u64.wrapping_neg(), done: false };
         if let Some(entry) = Toucher::new(thread, true).entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };

@@ -9,7 +9,7 @@ struct Entry {
     name: &'static str,
     /// The commands that it needs.
     needs: &'static [&'static str],
-    /// For `sh -c`, in an empty directory. It must print the same each time.
+    /// For `sh -c`, in an empty directory. It must print the same each time. Long ones are files in `corpus/`.
     script: &'static str,
     quick: bool,
 }
@@ -104,11 +104,6 @@ const CORPUS: &[Entry] = &[
         "python3 -c 'import subprocess, sys; print([subprocess.run([sys.executable, \"-c\", \"print(%d)\" % i], capture_output=True).stdout for i in range(3)])'",
     ),
     long(
-        "python-regressions",
-        &["python3"],
-        "python3 -m test -q test_bisect test_heapq test_struct test_signal test_re test_json test_threading_local >/dev/null 2>&1; echo $?",
-    ),
-    long(
         "gcc",
         &["gcc"],
         "printf '#include <stdio.h>\\nint main(void) { puts(\"hi\"); return 5; }' > a.c; gcc -O2 -g a.c -o a && ./a; echo $?",
@@ -158,21 +153,73 @@ const CORPUS: &[Entry] = &[
     long("cmake", &["cmake"], "cmake -E echo hello; cmake -E md5sum /dev/null"),
     long("imagemagick", &["convert"], "convert -size 64x64 gradient:red-blue -resize 32x32 -depth 8 rgb:- | md5sum"),
     long("ffmpeg", &["ffmpeg"], "ffmpeg -v error -f lavfi -i testsrc=d=1:s=64x48:r=5 -f rawvideo - | md5sum"),
+    long("redis", &["redis-server", "redis-benchmark"], include_str!("corpus/redis.sh")),
+    long("nginx", &["nginx", "ab"], include_str!("corpus/nginx.sh")),
+    long("postgres", &["postgres", "pgbench"], include_str!("corpus/postgres.sh")),
+    long("numpy", &["python3"], include_str!("corpus/numpy.sh")),
+    long("cpython", &["python3"], include_str!("corpus/cpython.sh")),
+    long("stress-ng", &["stress-ng"], include_str!("corpus/stress.sh")),
+    long("a-thousand", &["python3"], include_str!("corpus/many.sh")),
+    long("make-jobs", &["make", "gcc", "objdump"], include_str!("corpus/make.sh")),
+    long("git-history", &["git"], include_str!("corpus/git.sh")),
+    long("sqlite-file", &["sqlite3"], include_str!("corpus/sqlite.sh")),
     long(
-        "redis",
-        &["redis-server", "redis-cli"],
-        "redis-server --port 0 --unixsocket $PWD/s --save '' --daemonize no >/dev/null & until redis-cli -s $PWD/s ping 2>/dev/null; do sleep 0.2; done; redis-cli -s $PWD/s set a 5; redis-cli -s $PWD/s incr a; redis-cli -s $PWD/s shutdown nosave; wait",
+        "gawk",
+        &["gawk"],
+        "seq 1 30000 | gawk '{ a[$1 % 97] += $1 } END { n = asort(a); for (i = 1; i <= n; i += 16) printf \"%d \", a[i]; print strftime(\"%Y\", 0, 1) }'",
     ),
-    long("stress", &["stress-ng"], "stress-ng --cpu 2 --cpu-ops 50 --vm 1 --vm-bytes 8m --vm-ops 20 -q; echo $?"),
+    long(
+        "lua",
+        &["lua5.4"],
+        "lua5.4 -e 'local t = {} for i = 1, 50000 do t[#t + 1] = tostring(i * 7919 % 50021) end table.sort(t) print(t[1], t[777], #table.concat(t), pcall(error, \"x\")) local c = coroutine.wrap(function() for i = 1, 3 do coroutine.yield(i) end end) print(c(), c(), c())'",
+    ),
+    long(
+        "openssl-keys",
+        &["openssl"],
+        "openssl genrsa -out k 2048 2>/dev/null && echo hello > m && openssl dgst -sha256 -sign k -out s m && openssl rsa -in k -pubout -out p 2>/dev/null && openssl dgst -sha256 -verify p -signature s m; openssl req -x509 -key k -subj /CN=n -days 1 -out c && openssl verify -CAfile c c; openssl prime 1000003",
+    ),
+    long(
+        "diff-patch",
+        &["diff", "patch"],
+        "seq 1 3000 > a; sed 's/7/seven/' a > b; diff -u a b > d; echo $?; cp a c; patch -s c d; cmp b c; echo $?; wc -l < d",
+    ),
+    long(
+        "binutils",
+        &["gcc", "objdump", "readelf"],
+        "echo 'int main(void) { return 42; }' > a.c; gcc -g -O1 -static a.c -o a; ./a; echo $?; readelf -h a | grep Machine; nm a | grep -c ' T '; objdump -d a | grep -c call; strip a; ./a; echo $?; size a | wc -l; strings -n 12 a | sort | md5sum",
+    ),
+    long(
+        "ffmpeg-encode",
+        &["ffmpeg"],
+        "ffmpeg -v error -threads 2 -f lavfi -i testsrc=d=2:s=160x120:r=10 -c:v mpeg4 -f avi -fflags +bitexact -flags:v +bitexact a.avi; ffmpeg -v error -i a.avi -vf scale=80:60 -f framemd5 - | tail -n 3",
+    ),
+    long(
+        "node-jit",
+        &["node"],
+        "node -e 'function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2) } const a = Array.from({ length: 1e5 }, (_, i) => i * 7919 % 100003).sort((x, y) => x - y); console.log(f(24), a[777], new Set(a.map(x => x % 10)).size, JSON.stringify(JSON.parse(JSON.stringify(a))).length, crypto.createHash(\"sha256\").update(a.join()).digest(\"hex\"))'",
+    ),
+    long(
+        "perl-fork",
+        &["perl"],
+        "perl -e '$| = 1; for my $i (1 .. 20) { my $p = fork // die; if (!$p) { exit $i } waitpid $p, 0; $s += $? >> 8 } print \"$s\\n\"; local $SIG{ALRM} = sub { die \"late\\n\" }; eval { alarm 1; 1 while 1 }; print $@; my %h; $h{$_ % 1009} .= chr(65 + $_ % 26) for 1 .. 50000; print length join \"\", map { $h{$_} } sort keys %h'",
+    ),
+    long(
+        "cpp-exceptions",
+        &["g++"],
+        "printf '#include <thread>\\n#include <vector>\\n#include <atomic>\\n#include <stdexcept>\\n#include <cstdio>\\nstd::atomic<int> n; void f(int d) { if (!d) throw std::runtime_error(\"x\"); f(d - 1); } int main() { std::vector<std::thread> t; for (int i = 0; i < 8; i++) t.emplace_back([] { for (int i = 0; i < 500; i++) try { f(i %% 20); } catch (std::exception&) { n++; } }); for (auto& x : t) x.join(); std::printf(\"%%d\", n.load()); }' > a.cc; g++ -O2 -pthread a.cc -o a && ./a",
+    ),
 ];
 
 fn all() -> bool {
     std::env::var("NUMALENS_CORPUS").is_ok_and(|what| what == "all")
 }
 
+/// Whether a command is on the PATH, or where Debian keeps those that it leaves out of it.
 fn installed(command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
+    let postgres = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let further = postgres.map(|version| version.path().join("bin")).chain(["/usr/sbin".into()]);
+    std::env::split_paths(&path).chain(further).any(|folder| folder.join(command).is_file())
 }
 
 fn run(mut command: Command, folder: &Path) -> Output {

@@ -273,6 +273,16 @@ fn many_threads_and_many_execs_are_followed() {
 }
 
 #[test]
+fn code_may_change_while_many_threads_execute_it() {
+    same_as_native("jit.c", &["-O1", "-pthread"], &[]);
+}
+
+#[test]
+fn forked_children_have_threads_of_their_own() {
+    same_as_native("fork_threads.c", &["-O1", "-pthread"], &[]);
+}
+
+#[test]
 fn alignment_checks_are_for_the_programs_own_accesses() {
     same_as_native("alignment.c", &["-O1"], &[]);
 }

@@ -253,8 +253,8 @@ pub mod policy {
     pub const RANDOM: u32 = 2;
 }
 
-/// Most classes: a home, or none, times placed by a pinned or an unpinned thread.
-pub const MOST_CLASSES: usize = 2 * MOST_NODES;
+/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`UNDECIDED`]; and 0, which is none.
+pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 2;
 
 /// The header of a process's extent.
 #[repr(C)]
@@ -366,11 +366,12 @@ pub struct PageRecord {
     pub how: AtomicU32,
     /// The class in which it is counted now; [`ProcessHeader::classes`] says what that means.
     pub class: AtomicU32,
-    /// The class in which the access of the first touch was counted.
+    /// The class that the page had when it was placed; [`UNDECIDED`] until somebody has asked the kernel.
     pub first_class: AtomicU32,
     /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
-    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`].
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
+    /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`UNDECIDED`] with its own.
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out; 0: `class` is final for now.
     pub open: AtomicU32,
@@ -492,10 +493,19 @@ pub mod log {
     pub const REHOMED: u32 = 5;
     /// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
     pub const STACK: u32 = 6;
+    /// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,
+    /// the thread's extent.
+    pub const EARLY: u32 = 7;
+    /// start, end of memory whose contents were given up while huge pages were in it.
+    pub const GONE: u32 = 8;
     /// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
     /// number.
-    pub const ACCESS: u32 = 7;
+    pub const ACCESS: u32 = 9;
 }
+
+/// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.
+/// The page's record says where that was, once it is known.
+pub const UNDECIDED: u32 = 1 << 31 | 1 << 9;
 
 /// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned
 /// thread or not.
@@ -503,10 +513,10 @@ pub fn class_word(home: Option<u8>, pinned: bool) -> u32 {
     1 << 31 | u32::from(pinned) << 8 | u32::from(home.unwrap_or(NO_NODE))
 }
 
-/// The meaning of a word made by [`class_word`]; none for a class that is not in use.
+/// The meaning of a word made by [`class_word`]; none for any other.
 pub fn class_meaning(word: u32) -> Option<(Option<u8>, bool)> {
     let home = word as u8;
-    (word >> 31 != 0).then_some(((home != NO_NODE).then_some(home), word >> 8 & 1 != 0))
+    (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 8 & 1 != 0))
 }
 
 /// Where the page `page` goes under a policy of [`policy`]; the same arithmetic as the collector's policies have.

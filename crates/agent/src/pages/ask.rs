@@ -10,11 +10,14 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether a page is there, and if so the index of its node; `Some(None)`: on a node that the machine in force does not have.
-/// The shared zero page is none.
+/// The shared zero page is none. Where the kernel does not answer (a container may forbid the question), no home is known.
 pub fn presence(page: u64) -> Option<Option<u8>> {
     let mut status = -1i32;
-    ask(&[page << PAGE_BITS], core::slice::from_mut(&mut status));
-    node(status)
+    if ask(&[page << PAGE_BITS], core::slice::from_mut(&mut status)) {
+        node(status)
+    } else {
+        is_there(page).then_some(None)
+    }
 }
 
 /// [`presence`] of many pages.
@@ -24,15 +27,18 @@ pub fn presences(pages: &[(u64, bool)]) -> Vec<Option<Option<u8>>> {
     for some in pages.chunks(AT_ONCE) {
         let addresses: Vec<u64> = some.iter().map(|&(page, _)| page << PAGE_BITS).collect();
         let mut status = vec![-1i32; addresses.len()];
-        ask(&addresses, &mut status);
-        homes.extend(status.into_iter().map(node));
+        if ask(&addresses, &mut status) {
+            homes.extend(status.into_iter().map(node));
+        } else {
+            homes.extend(some.iter().map(|&(page, _)| is_there(page).then_some(None)));
+        }
     }
     homes
 }
 
-fn ask(addresses: &[u64], status: &mut [i32]) {
+fn ask(addresses: &[u64], status: &mut [i32]) -> bool {
     // SAFETY: as many words for the answers as there are addresses; without target nodes nothing is moved.
-    let _ = unsafe { call!(__NR_move_pages, 0, addresses.len(), addresses.as_ptr(), 0, status.as_mut_ptr(), 0) };
+    unsafe { call!(__NR_move_pages, 0, addresses.len(), addresses.as_ptr(), 0, status.as_mut_ptr(), 0) }.is_ok()
 }
 
 fn node(status: i32) -> Option<Option<u8>> {
@@ -50,14 +56,24 @@ fn open_page_map() -> Option<u64> {
 /// Whether the page that is there belongs to a file (or is shared), and is no private copy.
 pub fn is_files(page: u64) -> bool {
     const FILE_OR_SHARED: u64 = 1 << 61;
-    let Some(map) = open_page_map() else { return true };
+    page_word(page).is_none_or(|word| word & FILE_OR_SHARED != 0)
+}
+
+/// Whether there is a page (or the zero page), by the page tables.
+fn is_there(page: u64) -> bool {
+    page_word(page).is_some_and(|word| word & THERE != 0)
+}
+
+/// What the kernel's table of pages says of one.
+fn page_word(page: u64) -> Option<u64> {
+    let map = open_page_map()?;
     let mut word = 0u64;
     // SAFETY: a word for the answer; a descriptor of our own.
     unsafe {
         let _ = call!(__NR_pread64, map, &raw mut word, 8, page * 8);
         let _ = call!(__NR_close, map);
     }
-    word & FILE_OR_SHARED != 0
+    Some(word)
 }
 
 /// The page tables of this process. Linux 6.7 describes them in runs; older kernels with a word for each page.
@@ -75,6 +91,8 @@ struct Region {
     categories: u64,
 }
 
+/// In a word of the table: present.
+const THERE: u64 = 1 << 63;
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const PRESENT: u64 = 1 << 3;
 const ZERO: u64 = 1 << 5;
@@ -116,7 +134,6 @@ impl Scan {
     }
 
     fn each_in_words(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
-        const THERE: u64 = 1 << 63;
         if range.end - range.start > LARGEST_IN_WORDS {
             return;
         }

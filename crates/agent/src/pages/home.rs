@@ -34,7 +34,15 @@ pub fn predicted(page: u64, node: i32) -> Option<u8> {
 
 /// The number of a class; called with the table locked.
 pub fn class_of(memory: &ProcessMemory, home: Option<u8>, pinned: bool) -> u32 {
-    let word = exact::class_word(home, pinned);
+    class_with(memory, exact::class_word(home, pinned))
+}
+
+/// The number of [`exact::UNDECIDED`]; called with the table locked.
+pub fn undecided(memory: &ProcessMemory) -> u32 {
+    class_with(memory, exact::UNDECIDED)
+}
+
+fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
     let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
     for (number, class) in known.iter().enumerate().skip(1) {

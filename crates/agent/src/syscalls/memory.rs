@@ -40,6 +40,20 @@ pub fn execute(runtime: &Runtime, number: u32, arguments: [u64; 6]) -> u64 {
     if number == raw::__NR_mmap && code.world.lock_new {
         arguments[3] |= u64::from(raw::MAP_LOCKED);
     }
+    // What goes or moves is asked for while it is there.
+    match number {
+        raw::__NR_mmap if !replaces => {}
+        raw::__NR_mprotect | raw::__NR_pkey_mprotect => {}
+        raw::__NR_brk if address == 0 || address >= code.world.heap_end => {}
+        raw::__NR_brk => runtime.shadow.decide(runtime.process(), address..code.world.heap_end.next_multiple_of(PAGE)),
+        raw::__NR_move_pages | raw::__NR_migrate_pages => runtime.shadow.decide(runtime.process(), 0..sys::USER_END),
+        raw::__NR_shmdt => {
+            if let Some(mapping) = code.world.maps.find(address) {
+                runtime.shadow.decide(runtime.process(), mapping.start..mapping.end);
+            }
+        }
+        _ => runtime.shadow.decide(runtime.process(), range.clone()),
+    }
     // SAFETY: the program's own call with the program's own arguments.
     let result = unsafe { sys::for_program(number, arguments) };
     if sys::check(result).is_ok() {

@@ -39,8 +39,8 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let Some(extent) = runtime.session.new_thread(process) else { return no_memory };
     let reused = take_retired();
     let area = match reused {
-        Some(area) => area.fill(&runtime.layout, &runtime.session, process, extent).map(|()| area),
-        None => Area::new(&runtime.layout, &runtime.session, process, extent),
+        Some(area) => area.fill(&runtime.layout, &runtime.session, extent).map(|()| area),
+        None => Area::new(&runtime.layout, &runtime.session, extent),
     };
     let Ok(area) = area else {
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
@@ -76,6 +76,10 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         sys::unmap(area.0, runtime.layout.bytes());
+    } else if flags as u32 & raw::CLONE_VFORK != 0 && !is_thread {
+        // It has its own memory by now, or is gone.
+        runtime.threads.lock().retain(|(_, other)| *other != area);
+        runtime.retired.lock().push((result as u32, area));
     }
     Verdict::Done(result)
 }
@@ -87,7 +91,10 @@ fn take_retired() -> Option<Area> {
         // SAFETY: signal 0 asks whether the thread exists.
         unsafe { call!(__NR_tgkill, sys::process_id(), tid, 0) }.is_err()
     })?;
-    Some(retired.swap_remove(gone).1)
+    let area = retired.swap_remove(gone).1;
+    // SAFETY: leaked by `Thread::new` when the area was made for a thread, which is gone.
+    drop(unsafe { Box::from_raw(area.get(own::THREAD) as *mut Thread) });
+    Some(area)
 }
 
 /// The first that a new thread does, on its own stack of the agent, all signals blocked. Returns where to go on.

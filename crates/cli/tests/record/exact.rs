@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use numalens_profile::Profile;
-use numalens_profile::tables::{Frame, PlacedPages, Process, Thread};
+use numalens_profile::tables::{Frame, Mapping, PlacedPages, Process, Thread};
 use numalens_profile::words::{Fault, Placed};
 use std::path::Path;
 
@@ -112,6 +112,20 @@ fn pages_that_the_kernel_filled_are_placed_unseen() {
         let run = touch(engine, kind);
         let unseen = run.sum(|row| row.placed == Placed::Unseen);
         assert_eq!((run.placed(), unseen), (700, 700), "{engine}, {kind}: {:?}", run.rows);
+    }
+}
+
+#[test]
+fn memory_of_the_recording_itself_is_not_the_programs() {
+    need_recording!();
+    let run = touch("sample", "write");
+    let ours = run.profile.rows::<Mapping>().unwrap();
+    let ours: Vec<_> = ours.iter().filter(|mapping| mapping.name.starts_with("/memfd:numalens-")).collect();
+    assert!(ours.iter().any(|mapping| mapping.name.contains("channel")), "{ours:?}");
+    for row in run.profile.rows::<PlacedPages>().unwrap() {
+        let (from, to) = (row.page.address(), row.page.address() + (row.count << 12));
+        let inside = ours.iter().find(|mapping| mapping.start < to && from < mapping.end);
+        assert!(inside.is_none(), "{row:?} in {inside:?}");
     }
 }
 

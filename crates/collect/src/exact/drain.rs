@@ -5,23 +5,26 @@
 //! of its parent below the numbers that it inherited.
 
 mod ends;
-mod sites;
+mod known;
 
 use super::clock;
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
-use super::totals::{Lookup, Row, Stay, Totals};
+use super::sites::read_sites;
+use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
+use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
-use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, SiteRecord, end, kind, log, site};
+use known::Known;
+use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
-use sites::{Known, read_sites};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -47,13 +50,13 @@ pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) id: ProcessId,
     parent: Option<Extent>,
-    pub(super) header: Shared,
-    inherited_sites: u32,
+    pub(super) header: Arc<Shared>,
+    pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
     /// Sites seen so far, from the first of its own.
-    sites: Vec<Row>,
+    pub(super) sites: Vec<Row>,
     /// Stays by their numbers.
-    stays: FxHashMap<u32, Stay>,
+    pub(super) stays: FxHashMap<u32, Stay>,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
     /// Those that have not gone, of its own.
@@ -62,8 +65,12 @@ pub(super) struct Process {
     pub(super) told_accesses: Vec<ToldAccess>,
     /// What they say of pages that several objects share, by the page's number.
     pub(super) mixes: FxHashMap<u32, Mix>,
+    /// Memory that its log says has gone, until that is told in order with pages that came.
+    pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
     /// What was unmapped since the last look: forgotten when all that happened before has been read.
     unmapped: Vec<std::ops::Range<u64>>,
+    /// Accesses that placed pages of a real machine.
+    pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     log_read: u64,
@@ -209,7 +216,7 @@ impl Drain {
                 id
             }
         };
-        let header = file.extent(extent, 0, size_of::<ProcessHeader>())?;
+        let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
         let words = &header.words::<ProcessHeader>(0, 1)[0];
         let (inherited_sites, inherited_pages) =
             (words.inherited_sites.load(Relaxed), words.inherited_pages.load(Relaxed));
@@ -228,7 +235,9 @@ impl Drain {
                 live_pages: BTreeMap::new(),
                 told_accesses: Vec::new(),
                 mixes: FxHashMap::default(),
+                gone: Vec::new(),
                 unmapped: Vec::new(),
+                undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
                 last: false,
@@ -270,11 +279,13 @@ impl Drain {
         let done = if process.ended {
             Ok(())
         } else {
+            // Before the log: what that says later to have gone has gone after these came.
+            let pages = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire);
             self.read_log(file, session, extent, &mut process, until)
                 .and_then(|()| read_sites(file, session, extent, &mut process))
                 .and_then(|()| {
                     let mut told = std::mem::take(&mut self.told);
-                    let done = pages::read(self, &mut told, file, session, extent, &mut process, until);
+                    let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until);
                     self.told = told;
                     for range in process.unmapped.drain(..) {
                         session.range_unmapped(process.pid, range);
@@ -330,7 +341,7 @@ impl Drain {
             {
                 process.unmapped.push(start..end);
             }
-            self.understand(session, process, what, &words);
+            self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
         }
         Ok(())
@@ -346,7 +357,7 @@ impl Drain {
         }
     }
 
-    fn understand(&mut self, session: &mut Session, process: &Process, what: u32, words: &[u64]) {
+    fn understand(&mut self, session: &mut Session, process: &mut Process, what: u32, time: u64, words: &[u64]) {
         let text = |from: usize| {
             let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
             let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
@@ -356,7 +367,14 @@ impl Drain {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
             }
+            // Parts of huge pages have no records of their own.
+            (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
+                process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
+            }
             (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
+            (log::EARLY, &[number, site, thread, ..]) => {
+                process.undecided.early(number as u32, site as u32, Extent(thread as u32));
+            }
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
                 self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
@@ -464,7 +482,7 @@ impl Drain {
     ) -> io::Result<()> {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
-        let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
+        let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
         for (at, count) in totals.sites {
@@ -472,21 +490,38 @@ impl Drain {
             if more == 0 {
                 continue;
             }
-            let Some((site, flags)) = self.site(process, (at >> classes_log2) as u32) else { continue };
-            let class = (at & ((1 << classes_log2) - 1)) as usize;
-            let meaning = classes.get(class).and_then(|class| exact::class_meaning(class.load(Relaxed)));
-            let (home, pinned) = meaning.unwrap_or((None, false));
-            session.count_site(&CountedSite {
-                process: process.id,
-                thread: thread.id,
-                bin,
-                node: thread.node,
-                site,
-                home,
-                pinned,
-                reads: if flags & site::READ != 0 { more } else { 0 },
-                writes: if flags & site::WRITE != 0 { more } else { 0 },
-            });
+            let number = (at >> classes_log2) as u32;
+            let Some((site, flags)) = self.site(process, number) else { continue };
+            let mut tell = |home, pinned, more| {
+                session.count_site(&CountedSite {
+                    process: process.id,
+                    thread: thread.id,
+                    bin,
+                    node: thread.node,
+                    site,
+                    home,
+                    pinned,
+                    reads: if flags & site::READ != 0 { more } else { 0 },
+                    writes: if flags & site::WRITE != 0 { more } else { 0 },
+                });
+            };
+            let class = (at & ((1 << classes_log2) - 1)) as u32;
+            if !is_undecided(header, class) {
+                let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
+                tell(home, pinned, more);
+                continue;
+            }
+            // As many as are known of; the others wait.
+            let told = thread.sites[&at] - more;
+            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
+            let known = &known[..known.len().min(more as usize)];
+            known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
+            let waiting = more - known.len() as u64;
+            if last && waiting > 0 {
+                tell(None, false, waiting);
+            } else if waiting > 0 {
+                *thread.sites.entry(at).or_default() -= waiting;
+            }
         }
         for (at, now) in totals.pages {
             let Some(&KnownPage { page, owner, class: (home, pinned), .. }) = self.known_page(process, at as u32)
@@ -549,20 +584,6 @@ impl Thread {
             ended: true,
         }
     }
-}
-
-/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
-/// block. They are told with the next look that finds more.
-const IN_FLIGHT_OF_SITE: u64 = 1;
-const IN_FLIGHT_OF_PAGE: u64 = 512;
-
-/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
-/// has not grown, until it has.
-fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
-    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
-    let more = now.saturating_sub(*before);
-    *before += more;
-    more
 }
 
 /// Whether a process's program was replaced by another.

@@ -278,10 +278,11 @@ fn huge_pages() -> u32 {
     }
 }
 
-/// As many classes as homes, times two where pages may be placed by pinned and by unpinned threads, and one for none.
+/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads; one that is none, and on
+/// a real machine [`exact::UNDECIDED`].
 fn classes_log2(orders: &Orders<'_>) -> u32 {
     let nodes = orders.machine.nodes.len();
-    let classes = if orders.machine.is_virtual { nodes + 1 } else { 2 * nodes + 1 };
+    let classes = if orders.machine.is_virtual { nodes + 2 } else { 2 * nodes + 4 };
     classes.next_power_of_two().ilog2().max(3)
 }
 

@@ -20,5 +20,7 @@ mod file;
 mod heap;
 mod image;
 mod pages;
+mod sites;
 mod totals;
+mod undecided;
 mod watch;

@@ -1,7 +1,7 @@
 //! Pages as the agents found them: what the records say becomes rows of the profile.
 //!
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
-//! of a look are asked for in one call, and the access that placed a page is moved to the class that it turns out to have.
+//! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
 
 use super::drain::{Drain, Process};
 use super::file::SessionFile;
@@ -13,8 +13,8 @@ use numalens_profile::ids::{Page, StackId};
 use numalens_profile::words::{Access, Fault};
 use rustc_hash::FxHashMap;
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A page incarnation that has been read.
 pub struct KnownPage {
@@ -28,21 +28,27 @@ pub struct KnownPage {
     pub class: (Option<u8>, bool),
     /// When it began, since the start of the recording.
     begin_ns: u64,
+    /// All of a huge page was placed with it.
+    huge: bool,
 }
 
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     End(u32),
+    /// A range has gone: an index.
+    Gone(usize),
     Begin(u32),
     /// An access was told: an index.
     Access(usize),
 }
 
-/// Reads what is new in a process's records until `until` (on the clock of the records), in order with what the preloaded library tells.
+/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
+/// what the preloaded library tells.
 ///
 /// # Errors
 /// The session file cannot be mapped.
+#[expect(clippy::too_many_arguments, reason = "both tellers, and the reader's state")]
 pub fn read(
     drain: &Drain,
     told: &mut Told,
@@ -50,10 +56,11 @@ pub fn read(
     session: &mut Session,
     extent: Extent,
     process: &mut Process,
+    given: u32,
     until: u64,
 ) -> io::Result<()> {
     let own = process.inherited_pages.max(1);
-    let given = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire).min(exact::MOST_PAGES);
+    let given = given.min(exact::MOST_PAGES);
     if given <= own {
         heap_events(told, session, process, until, until);
         return Ok(());
@@ -64,8 +71,9 @@ pub fn read(
     let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
     let records = map.words::<PageRecord>(skipped, (given - own) as usize);
     let mut changes: Vec<(u64, Change)> = Vec::new();
-    let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-    let class = |record: &PageRecord| meaning(classes, record.class.load(Relaxed));
+    let header = process.header.clone();
+    let header = &header.words::<ProcessHeader>(0, 1)[0];
+    let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
     for (number, (record, known)) in (0..).zip(records.iter().zip(&mut process.pages)) {
         if !known.ended {
             known.class = class(record);
@@ -90,13 +98,21 @@ pub fn read(
     };
     let complete = if process.last { None } else { new.iter().position(|record| !is_complete(record)) };
     let complete = complete.unwrap_or(new.len());
-    let homes = ask(process.pid, &new[..complete]);
+    let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
+    if !session.is_virtual() {
+        for (number, record) in (own + known as u32..).zip(&new[..complete]) {
+            if record.how.load(Relaxed) == touch::FIRST {
+                process.undecided.placed(number, record);
+            }
+        }
+    }
+    let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
     for (number, record) in (known as u32..).zip(&new[..complete]) {
         let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
         // Killed while it was being filled.
         let filled = record.how.load(Relaxed) != touch::NONE;
         let (owner, class) = (Owner::Nobody, class(record));
-        process.pages.push(KnownPage { page, ended: !filled, touch: None, owner, class, begin_ns: 0 });
+        process.pages.push(KnownPage { page, ended: !filled, touch: None, owner, class, begin_ns: 0, huge: false });
         if filled {
             changes.push((begin, Change::Begin(number)));
             let end = record.end_ns.load(Relaxed);
@@ -107,12 +123,18 @@ pub fn read(
     }
     let accesses = std::mem::take(&mut process.told_accesses);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Change::Access(index))));
+    let gone = std::mem::take(&mut process.gone);
+    changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Change::Gone(index))));
     changes.sort_unstable();
     for (time, change) in changes {
         heap_events(told, session, process, time, until);
         match change {
             Change::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
+            }
+            Change::Gone(index) => {
+                let time_ns = session.advance(time);
+                session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
             }
             Change::Access(index) => look_at(drain, session, process, &accesses[index]),
             Change::End(number) => {
@@ -126,6 +148,15 @@ pub fn read(
         }
     }
     heap_events(told, session, process, until, until);
+    let mut undecided = std::mem::take(&mut process.undecided);
+    undecided.look(
+        header,
+        by_number,
+        |page| homes.get(&page).copied(),
+        process.last,
+        |page, home| session.page_found(process.pid, page, home),
+    );
+    process.undecided = undecided;
     Ok(())
 }
 
@@ -183,17 +214,22 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
     }
 }
 
-/// Where the pages are of which the agent does not know yet, by the kernel's word.
-fn ask(pid: i32, records: &[PageRecord]) -> FxHashMap<Page, PageHome> {
-    let is_open = |record: &&PageRecord| record.how.load(Relaxed) == touch::FIRST && record.open.load(Relaxed) != 0;
-    let mut pages: Vec<Page> = records.iter().filter(is_open).map(|record| Page(record.page.load(Relaxed))).collect();
-    pages.sort_unstable();
-    pages.dedup();
+/// Where pages are, by the kernel's word: indices of nodes.
+fn ask(session: &Session, pid: i32, pages: Vec<Page>) -> FxHashMap<Page, u8> {
     let mut homes = Vec::new();
-    match query_homes(pid, &pages, &mut homes) {
-        Ok(()) => pages.into_iter().zip(homes).collect(),
-        Err(_) => FxHashMap::default(),
+    if pages.is_empty() || query_homes(pid, &pages, &mut homes).is_err() {
+        return FxHashMap::default();
     }
+    let index = |(page, home)| match home {
+        PageHome::Node(node) => session.node_index(node).map(|index| (page, index)),
+        _ => None,
+    };
+    pages.into_iter().zip(homes).filter_map(index).collect()
+}
+
+/// Home and whether a pinned thread placed it, of a class of a process.
+pub fn meaning(header: &ProcessHeader, class: u32) -> Option<(Option<u8>, bool)> {
+    header.classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)))
 }
 
 #[expect(clippy::too_many_arguments, reason = "a record, and all that it refers to")]
@@ -205,14 +241,24 @@ fn take_in(
     process: &mut Process,
     number: u32,
     record: &PageRecord,
-    homes: &FxHashMap<Page, PageHome>,
+    homes: &FxHashMap<Page, u8>,
 ) {
     let page = Page(record.page.load(Relaxed));
     let how = record.how.load(Relaxed);
-    let class = process.pages[number as usize].class;
-    let (mut home, pinned) = class;
-    let (mut by, mut inferred) = (PlacedBy::Unseen, false);
-    let origin = drain.known_page(process, record.origin.load(Relaxed)).and_then(|known| known.touch);
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let now = meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
+    // Undecided: as the policy has it, or as the kernel says.
+    let first = meaning(header, record.first_class.load(Acquire));
+    let asked = if first.is_none() { homes.get(&page).copied() } else { None };
+    let (home, pinned) = first.unwrap_or((asked.or(now.0), now.1));
+    let inferred = first.is_none() && asked.is_none();
+    let end = record.end_ns.load(Relaxed);
+    let mut by = PlacedBy::Unseen;
+    let origin_number = record.origin.load(Relaxed);
+    let (origin, with_origin) = match drain.known_page(process, origin_number) {
+        Some(known) if how != touch::FIRST => (known.touch, known.huge),
+        _ => (None, false),
+    };
     match how {
         touch::FIRST | touch::ZERO => {
             let bits = record.fault.load(Relaxed);
@@ -226,30 +272,41 @@ fn take_in(
             let site = drain.site(process, record.site.load(Relaxed)).map(|(site, _)| site);
             if let (Some(thread), Some(site)) = (thread, site) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
-                let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST;
+                let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
                 by = PlacedBy::Access { thread, site, stack, fault: kind, may_be_huge };
-            }
-            if how == touch::FIRST && !session.is_virtual() && record.open.load(Relaxed) != 0 {
-                match homes.get(&page) {
-                    Some(PageHome::Node(node)) => home = session.node_index(*node).or(home),
-                    _ => inferred = true,
-                }
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),
-        touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
+        touch::HUGE if end == 0 => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
+        touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Piece),
         _ => {}
     }
     let time_ns = session.advance(record.begin_ns.load(Relaxed));
     let address = page.address() + u64::from(record.fault.load(Relaxed) >> fault::OFFSET_SHIFT);
     let object = session.object_placed(process.pid, address, time_ns);
-    let touch = match how {
+    let placed = match how {
         // The parent's page, with the parent's touch.
-        touch::INHERITED => origin,
+        touch::INHERITED => origin.map(|touch| (touch, false)),
+        // It came with a huge page, which is in the profile.
+        touch::HUGE if end != 0 && with_origin => origin.map(|touch| (touch, false)),
         _ => session.page_placed(process.pid, &PlacedPage { page, time_ns, by, home, inferred, pinned, object }),
     };
+    let (touch, huge) = placed.map_or((None, false), |(touch, huge)| (Some(touch), huge));
+    if let (true, Some(leader)) =
+        (huge && how == touch::HUGE, origin_number.checked_sub(process.inherited_pages.max(1)))
+        && let Some(leader) = process.pages.get_mut(leader as usize)
+    {
+        leader.huge = true;
+    }
+    // Moved before it was looked at.
+    if let ((Some(was), _), (Some(home), on_purpose)) = (first.unwrap_or(now), now)
+        && was != home
+    {
+        session.page_rehomed(process.pid, page, home, on_purpose);
+    }
     let owner = session.owner_of(process.pid, page, time_ns);
-    process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns };
+    let class = if first.is_none() { (home, pinned) } else { now };
+    process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge };
     process.live_pages.insert(page, number);
 }
 
@@ -291,16 +348,10 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
     Some(([words[0], words[1], words[2], words[3]], bytes))
 }
 
-/// What a class of a process means: a home, and whether placed by a pinned thread.
-fn meaning(classes: &[AtomicU32], class: u32) -> (Option<u8>, bool) {
-    let word = classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)));
-    word.unwrap_or((None, false))
-}
-
 /// The agent found the page `number` elsewhere than it was.
 pub fn rehomed(drain: &Drain, session: &mut Session, process: &Process, number: u32, class: u32) {
-    let classes = &process.header.words::<ProcessHeader>(0, 1)[0].classes;
-    let meaning = classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)));
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+    let meaning = meaning(header, class);
     if let (Some((Some(home), pinned)), Some(known)) = (meaning, drain.known_page(process, number)) {
         session.page_rehomed(process.pid, known.page, home, pinned);
     }

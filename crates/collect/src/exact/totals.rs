@@ -171,3 +171,18 @@ fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
     let (entry, since) = before;
     (entry as u32 != 0 && (since, entry) == after).then(|| (entry, passes.wrapping_sub(since)))
 }
+
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
+/// block. They are told with the next look that finds more.
+pub const IN_FLIGHT_OF_SITE: u64 = 1;
+/// The same of a page.
+pub const IN_FLIGHT_OF_PAGE: u64 = 512;
+
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
+/// has not grown, until it has.
+pub fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
+    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
+    let more = now.saturating_sub(*before);
+    *before += more;
+    more
+}

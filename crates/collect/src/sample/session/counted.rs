@@ -1,7 +1,7 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
-use super::pages::Touch;
 pub use super::pages::TouchId;
+use super::pages::{CHUNK, Touch};
 use super::process::Caller;
 use super::threads::Bound;
 use super::{LiveProcess, Session};
@@ -56,6 +56,8 @@ pub enum PlacedBy {
     Moved(Option<TouchId>),
     /// It is part of the huge page that another access placed.
     Part(TouchId),
+    /// It was such a part, of one that is gone.
+    Piece(TouchId),
 }
 
 /// A thread that has begun, or goes on in another place.
@@ -77,7 +79,7 @@ impl Session {
     /// Time on the clock of the records, since the start; later calls use bins up to it.
     pub fn advance(&mut self, time: u64) -> u64 {
         let time_ns = self.since_start(time);
-        self.now_ns = self.now_ns.max(time_ns);
+        self.come_to(time_ns);
         time_ns
     }
 
@@ -216,18 +218,25 @@ impl Session {
         self.facts.add_site_counts(process, thread, bin, node, site, home, class, counts);
     }
 
-    /// A page was placed. Returns the touch that it has from now on.
-    pub fn page_placed(&mut self, pid: i32, placed: &PlacedPage) -> Option<TouchId> {
+    /// A page was placed. Returns the touch that it has from now on, and whether that is the touch of a whole huge page.
+    pub fn page_placed(&mut self, pid: i32, placed: &PlacedPage) -> Option<(TouchId, bool)> {
         let bin = self.bin(placed.time_ns);
         let PlacedPage { page, home, inferred, .. } = *placed;
         let id = self.live.get(&pid)?.id;
-        self.replaced(pid, page, bin);
+        let process = self.live.get(&pid)?;
+        let is_huge = match placed.by {
+            PlacedBy::Access { may_be_huge, .. } => may_be_huge && process.pages.is_huge_now(process.pid, page),
+            PlacedBy::Part(_) => !process.pages.get(page).is_some_and(|state| state.huge),
+            _ => false,
+        };
+        let first = if is_huge { Page(page.0 / CHUNK * CHUNK) } else { page };
+        self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }), bin);
         let touch = match placed.by {
             PlacedBy::Access { thread, site, stack, fault, .. } => {
                 Touch::first(id, thread, site, stack, bin, placed.pinned, fault, placed.object)
             }
             PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, ..self.touches.get(touch) },
-            PlacedBy::Part(touch) => self.touches.get(touch),
+            PlacedBy::Part(touch) | PlacedBy::Piece(touch) => self.touches.get(touch),
             PlacedBy::Moved(None) | PlacedBy::Unseen => {
                 Touch { object: placed.object, ..Touch::unseen(id, bin, placed.pinned) }
             }
@@ -236,25 +245,24 @@ impl Session {
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
         let process = self.live.get_mut(&pid)?;
         match placed.by {
-            PlacedBy::Access { may_be_huge: true, .. } if process.pages.is_huge_now(process.pid, page) => {
-                process.pages.place_huge(page, touch, home, inferred);
-            }
-            PlacedBy::Part(_) if process.pages.get(page).is_some_and(|state| state.huge) => {}
-            PlacedBy::Part(_) => process.pages.place_huge(page, touch, home, inferred),
+            _ if is_huge => process.pages.place_huge(page, touch, home, inferred),
+            PlacedBy::Part(_) => {}
             _ => process.pages.place(page, touch, home, inferred),
         }
-        Some(touch)
+        Some((touch, is_huge || matches!(placed.by, PlacedBy::Part(_))))
     }
 
-    /// A page is replaced by another one at the same address: its period ends, unless it was the zero page or its parent's.
-    fn replaced(&mut self, pid: i32, page: Page, bin: Bin) {
+    /// Pages are replaced by others at the same addresses: their periods end, unless they were the zero page or the parent's.
+    fn replaced(&mut self, pid: i32, pages: std::ops::Range<Page>, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
-        let Some(state) = process.pages.get(page).filter(|state| !state.huge) else { return };
-        let id = process.id;
-        let gone = process.pages.forget(page, Page(page.0 + 1));
-        if self.touches.get(state.touch).fault != Fault::ZeroPage {
-            self.close_runs(id, &gone, Some(bin));
+        let alone = pages.end.0 - pages.start.0 == 1;
+        if alone && process.pages.get(pages.start).is_none_or(|state| state.huge) {
+            return;
         }
+        let id = process.id;
+        let mut gone = process.pages.forget(pages.start, pages.end);
+        gone.retain(|run| self.touches.get(run.state.touch).fault != Fault::ZeroPage);
+        self.close_runs(id, &gone, Some(bin));
     }
 
     /// A page lives elsewhere now: `home` is the index of its node.
@@ -266,6 +274,15 @@ impl Session {
         self.found_at(pid, page, state, home, bin);
         if let Some(process) = self.live.get_mut(&pid) {
             process.moved_on_purpose = before;
+        }
+    }
+
+    /// The kernel says where a page is whose home was inferred.
+    pub fn page_found(&mut self, pid: i32, page: Page, home: u8) {
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        if process.pages.get(page).is_some_and(|state| state.inferred) {
+            process.pages.set_home(page, Some(home), false);
+            self.tally.inferred_homes = self.tally.inferred_homes.saturating_sub(1);
         }
     }
 

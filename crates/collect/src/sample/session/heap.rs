@@ -232,7 +232,7 @@ impl Session {
     /// Takes in one event of the interposer.
     pub fn handle_heap(&mut self, notes: &HeapNotes, note: &HeapNote) {
         let time_ns = self.since_start(note.time);
-        self.now_ns = self.now_ns.max(time_ns);
+        self.come_to(time_ns);
         let pid = note.pid;
         if !self.live.contains_key(&pid) {
             // Its fork has not been seen yet, or it is not ours: the channel's memory is the target's to write.

@@ -190,6 +190,12 @@ impl Session {
         }
     }
 
+    /// The recording has come to `time_ns`.
+    fn come_to(&mut self, time_ns: u64) {
+        self.now_ns = self.now_ns.max(time_ns);
+        self.images.now_ns = self.now_ns;
+    }
+
     /// Nanoseconds since the start of the recording.
     fn since_start(&self, time: u64) -> u64 {
         time.saturating_sub(self.start_ns)
@@ -332,7 +338,7 @@ impl Session {
     /// Takes in one record.
     pub fn handle(&mut self, batch: &Batch, record: &Record) {
         let time_ns = self.since_start(record.time);
-        self.now_ns = self.now_ns.max(time_ns);
+        self.come_to(time_ns);
         let (pid, tid) = (record.pid as i32, record.tid as i32);
         if let Payload::Lost { count } = record.payload {
             self.tally.lost += count;

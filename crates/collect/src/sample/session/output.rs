@@ -173,21 +173,7 @@ impl Session {
         }
         let period = self.options.period;
         let pages = self.page_rows();
-        let mut mappings = Vec::new();
-        for process in self.live.values_mut() {
-            for vma in process.new_mappings.drain(..) {
-                mappings.push(tables::Mapping {
-                    process: process.id,
-                    time_ns: self.now_ns,
-                    start: vma.start,
-                    end: vma.end,
-                    offset: vma.offset,
-                    perms: permissions(vma.permissions),
-                    module: vma.image.as_ref().map(|(module, ..)| *module),
-                    name: vma.path.to_string_lossy().into_owned(),
-                });
-            }
-        }
+        let mappings = std::mem::take(&mut self.images.new_mappings);
         let writer = &mut self.output.writer;
         writer.append(mappings)?;
         writer.replace(tables::MachineNode::of(&self.options.machine))?;
@@ -270,16 +256,4 @@ impl Session {
     pub fn live_pids(&self) -> Vec<i32> {
         self.live.keys().copied().collect()
     }
-}
-
-fn permissions(permissions: crate::homes::Permissions) -> String {
-    let flag = |on: bool, letter: char| if on { letter } else { '-' };
-    [
-        flag(permissions.read, 'r'),
-        flag(permissions.write, 'w'),
-        flag(permissions.execute, 'x'),
-        if permissions.shared { 's' } else { 'p' },
-    ]
-    .into_iter()
-    .collect()
 }

@@ -11,7 +11,8 @@ use crate::sample::code_bytes::CodeBytes;
 use crate::unwind::{AddressSpace, Module, ModuleCache, combine};
 use numalens_isa as isa;
 use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};
-use numalens_profile::tables::PERF_MAP;
+use numalens_profile::tables::{self, PERF_MAP};
+use rangemap::RangeSet;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// How the kernel names the interposer's file.
 const INTERPOSER: &[u8] = b"/memfd:numalens-interpose";
+/// How the names of all files begin that a recording maps into the program.
+const OUR_FILES: &[u8] = b"/memfd:numalens-";
 /// Frames of a call stack at most.
 const MOST_FRAMES: usize = 128;
 /// Remembered stacks, instructions and plans before they are forgotten.
@@ -45,12 +48,12 @@ pub struct LiveProcess {
     fault_kinds: FxHashMap<u64, Option<isa::Kind>>,
     /// Code of the interposer: not the program's.
     own_code: Range<u64>,
+    /// Pages of the interposer and of what it shares with the collector: not the program's.
+    own_memory: RangeSet<u64>,
     /// /proc/PID/maps was read since the last address that it did not explain.
     pub maps_fresh: bool,
     /// Its memory is gone.
     pub ended: bool,
-    /// Mappings worth a row in the profile.
-    pub new_mappings: Vec<Vma>,
     /// Where the slow walk over all pages for migrations goes on.
     pub reread_from: Page,
     /// Somebody moved pages on purpose since that walk began: what is found elsewhere counts as placed by a pinned thread.
@@ -74,6 +77,26 @@ pub struct Images {
     pub modules: ModuleCache,
     pub bytes: CodeBytes,
     pub code: Code,
+    /// How far the recording has come.
+    pub now_ns: u64,
+    /// Rows that the profile does not have yet.
+    pub new_mappings: Vec<tables::Mapping>,
+}
+
+fn mapping_row(process: ProcessId, vma: &Vma, time_ns: u64) -> tables::Mapping {
+    let flag = |on: bool, letter: char| if on { letter } else { '-' };
+    let Permissions { read, write, execute, shared } = vma.permissions;
+    let perms = [flag(read, 'r'), flag(write, 'w'), flag(execute, 'x'), if shared { 's' } else { 'p' }];
+    tables::Mapping {
+        process,
+        time_ns,
+        start: vma.start,
+        end: vma.end,
+        offset: vma.offset,
+        perms: perms.into_iter().collect(),
+        module: vma.image.as_ref().map(|(module, ..)| *module),
+        name: vma.path.to_string_lossy().into_owned(),
+    }
 }
 
 impl LiveProcess {
@@ -91,9 +114,9 @@ impl LiveProcess {
             plans: FxHashMap::default(),
             fault_kinds: FxHashMap::default(),
             own_code: 0..0,
+            own_memory: RangeSet::new(),
             maps_fresh: false,
             ended: false,
-            new_mappings: Vec::new(),
             reread_from: Page(0),
             moved_on_purpose: false,
             reconciled_ns: 0,
@@ -112,6 +135,7 @@ impl LiveProcess {
             bindings: self.bindings.clone(),
             data: self.data.clone(),
             own_code: self.own_code.clone(),
+            own_memory: self.own_memory.clone(),
             ..LiveProcess::new(id, pid)
         }
     }
@@ -144,8 +168,12 @@ impl LiveProcess {
                 self.own_code = vma.start..vma.end;
             }
         }
+        // The loader maps the whole span of a library first, with the data that no file stands behind.
+        if vma.path.as_os_str().as_encoded_bytes().starts_with(OUR_FILES) {
+            self.own_memory.insert(Page::of(vma.start).0..Page::of(vma.end - 1).0 + 1);
+        }
         if named && !ours {
-            self.new_mappings.push(vma.clone());
+            images.new_mappings.push(mapping_row(self.id, &vma, images.now_ns));
         }
         self.vmas.insert(vma);
     }
@@ -225,6 +253,11 @@ impl LiveProcess {
         self.data
             .iter()
             .any(|(range, ..)| range.addresses.start < addresses.end && addresses.start < range.addresses.end)
+    }
+
+    /// Whether a page is the recording's own.
+    pub fn is_own_memory(&self, page: Page) -> bool {
+        self.own_memory.contains(&page.0)
     }
 
     /// Whether an instruction is the interposer's.

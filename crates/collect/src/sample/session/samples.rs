@@ -24,7 +24,9 @@ impl Session {
         let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
         let registers = isa::Registers { gpr, ip: sampled.ip, fs_base: None, gs_base: None };
         let Some(live) = self.live.get_mut(&pid) else { return };
-        if live.is_own_code(sampled.ip) {
+        // The loader relocates the interposer's data like any library's.
+        let of_own_memory = sampled.kind == EventKind::Fault && live.is_own_memory(Page::of(sampled.address));
+        if live.is_own_code(sampled.ip) || of_own_memory {
             self.tally.own += 1;
             return;
         }

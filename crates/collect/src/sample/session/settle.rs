@@ -316,8 +316,8 @@ impl Session {
     pub fn reconcile(&mut self, pid: i32) {
         let Some(process) = self.live.get(&pid).filter(|process| !process.ended) else { return };
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
-        let pages = &process.pages;
-        let Ok(runs) = unseen_pages(pid, &mappings, |page| pages.get(page).is_some()) else { return };
+        let seen = |page| process.pages.get(page).is_some() || process.is_own_memory(page);
+        let Ok(runs) = unseen_pages(pid, &mappings, seen) else { return };
         // A process that runs on has placed some of them since the rings were read, and its faults are still to come.
         let now = self.since_start(monotonic_ns());
         let id = process.id;

@@ -1,36 +1,18 @@
-//! Sites as agents found them, and what the numbers in threads' tables refer to.
+//! Sites as the agents registered them.
 
-use super::*;
+use super::drain::Process;
+use super::file::SessionFile;
+use super::totals::{Row, Stay};
+use crate::sample::session::Session;
+use numalens_event::exact::{self, Extent, ProcessHeader, SiteRecord};
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// What a thread's tables refer to.
-pub(super) struct Known<'a> {
-    pub drain: &'a Drain,
-    pub process: &'a Process,
-    pub of: Extent,
-    pub thread: Extent,
-}
-
-impl Lookup for Known<'_> {
-    fn row(&self, number: u32) -> Option<Row> {
-        self.drain.row(self.process, number)
-    }
-
-    fn stay(&self, number: u32) -> Option<Stay> {
-        self.drain.stay(self.process, number)
-    }
-
-    fn is_on(&self, address: u64, offset: u64) {
-        self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
-    }
-}
-
-/// Reads the sites that are new.
-pub(super) fn read_sites(
-    file: &SessionFile,
-    session: &mut Session,
-    extent: Extent,
-    process: &mut Process,
-) -> io::Result<()> {
+/// Reads the sites of a process that are new.
+///
+/// # Errors
+/// The session file cannot be mapped.
+pub fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process: &mut Process) -> io::Result<()> {
     let header = &process.header.words::<ProcessHeader>(0, 1)[0];
     let first = process.inherited_sites + process.sites.len() as u32;
     let given = header.sites.load(Acquire).min(exact::MOST_SITES);
