@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define NUMALENS_MAGIC UINT64_C(0x736e656c616d756e)
-#define NUMALENS_VERSION 1
+#define NUMALENS_VERSION 2
 #define NUMALENS_HEADER_BYTES 4096
 #define NUMALENS_ACKNOWLEDGEMENTS 64
 #define NUMALENS_NOTE_WORDS 8
@@ -16,6 +16,8 @@
 #define NUMALENS_PAYLOAD_BYTES ((NUMALENS_WIDE_WORDS - NUMALENS_PAYLOAD_WORD) * 8)
 #define NUMALENS_ATTEMPTS 64
 #define NUMALENS_FLAG_ASK 1
+
+struct numalens_clock { uint64_t ticks, ns, ns_per_tick; };
 
 struct numalens_header {
     uint64_t magic;
@@ -40,6 +42,9 @@ struct numalens_header {
     uint64_t late;
     uint64_t reserved_line[2];
     uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
+    uint32_t clock_in_force;
+    uint32_t reserved_half;
+    struct numalens_clock clock[2];
 };
 
 struct numalens_control {

@@ -91,6 +91,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     area.enter().map_err(because("GS cannot be set"))?;
     let node = placement::begin(&session, extent);
     let thread = Thread::new(area, extent, node, Arc::new(Actions::new()));
+    session.entry(extent).stack.store(start.stack, Relaxed);
     session.entry(extent).id.store(thread.tid, Release);
     runtime::runtime().threads.lock().push((thread.tid, area));
     crate::signals::begin_thread(thread);

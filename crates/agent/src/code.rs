@@ -5,6 +5,7 @@
 //! they lie as high as they can.
 
 use crate::area::Layout;
+use crate::interposer;
 use crate::maps::Maps;
 use crate::operand::Operand;
 use crate::shared::ProcessMemory;
@@ -182,6 +183,10 @@ impl Env for World {
 
     fn may_change(&mut self, start: u64, end: u64) -> bool {
         self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change())
+    }
+
+    fn is_counted(&mut self, ip: u64) -> bool {
+        !interposer::contains(ip)
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {

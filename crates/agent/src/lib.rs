@@ -23,6 +23,7 @@ pub mod code;
 pub mod entry;
 pub mod heap;
 pub mod inject;
+pub mod interposer;
 pub mod lock;
 pub mod maps;
 pub mod operand;

@@ -20,6 +20,7 @@ mod decide;
 mod home;
 mod reconcile;
 mod stack;
+mod toucher;
 
 use crate::call;
 use crate::lock::Lock;
@@ -38,8 +39,9 @@ use home::{class_of, predicted, undecided};
 use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
-use numalens_translator::count::{Pages, Run};
+use numalens_translator::count::Run;
 use rustc_hash::FxBuildHasher;
+pub use toucher::Toucher;
 
 const PAGE_BITS: u32 = 12;
 /// Page numbers of the address space.
@@ -156,10 +158,14 @@ impl Shadow {
     }
 
     /// The entry of a page that the thread is about to access, new or known.
-    fn touch(&self, memory: &ProcessMemory, toucher: &Toucher<'_>, run: &Run) -> Option<PageEntry> {
+    fn touch(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
         let known = self.load(page);
         if known.class != 0 {
+            // Another member of a group of which one was told.
+            if toucher.told == page {
+                toucher.tell(memory, run, known);
+            }
             return Some(known);
         }
         let writes = run.kind != Kind::Read;
@@ -188,6 +194,10 @@ impl Shadow {
         if known.slot != 0 {
             if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
                 return Some(PageEntry { class: undecided(memory), ..known });
+            }
+            if memory.page(known.slot / 2).open.load(Relaxed) == open::SETTLED && toucher.is_watched(memory, run, known)
+            {
+                return Some(counted_as(memory, known));
             }
             match self.ask_again(memory, toucher.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
@@ -260,6 +270,7 @@ impl Shadow {
 
     fn settle(&self, record: &PageRecord, page: u64, known: PageEntry, class: u32) -> PageEntry {
         record.class.store(class, Relaxed);
+        record.waited.store(0, Relaxed);
         record.open.store(open::SETTLED, Relaxed);
         let entry = PageEntry { class, ..known };
         self.store(page, entry);
@@ -331,7 +342,8 @@ impl Shadow {
         record.thread.store(thread.extent.0, Relaxed);
         record.class.store(class, Relaxed);
         record.first_class.store(counted, Relaxed);
-        record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 }, Relaxed);
+        let offset = (run.address as u32 & 0xfff) << fault::OFFSET_SHIFT;
+        record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 } | offset, Relaxed);
         record.origin.store(if how == touch::HUGE { leader } else { 0 }, Relaxed);
         record.open.store(waits, Relaxed);
         if how != touch::FIRST {
@@ -553,23 +565,4 @@ fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
     let start = page / CHUNK * CHUNK;
     let within = start << PAGE_BITS >= terrain.start && (start + CHUNK) << PAGE_BITS <= terrain.end;
     advised && within && terrain.backing == Backing::Anonymous
-}
-
-/// What a thread uses to count out of line.
-pub struct Toucher<'a> {
-    /// Itself.
-    pub thread: &'a Thread,
-    /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
-    pub stopped: bool,
-}
-
-impl Pages for Toucher<'_> {
-    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
-        // What no program can map faults before it is an access.
-        if run.address >= sys::USER_END {
-            return None;
-        }
-        let runtime = runtime();
-        runtime.shadow.touch(runtime.process(), self, run)
-    }
 }

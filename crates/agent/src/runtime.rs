@@ -208,7 +208,7 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
 pub unsafe extern "C" fn on_count(area: Area) {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
-    let toucher = &mut Toucher { thread, stopped: false };
+    let toucher = &mut Toucher::new(thread, false);
     // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
     unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
 }

@@ -493,7 +493,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
                 count::finish_string(
                     area.0 as *mut u8,
                     &runtime().config,
-                    &mut Toucher { thread, stopped: true },
+                    &mut Toucher::new(thread, true),
                     rcx,
                     rsi,
                     rdi,
@@ -742,7 +742,7 @@ fn abandon(thread: &Thread, context: &Context, ahead: &[Ahead], checked: u16) {
         let address = known.effective_address(&registers)?;
         Some(Run { site, kind: known.kind(), address, count: 1, done: false })
     };
-    let mut toucher = Toucher { thread, stopped: true };
+    let mut toucher = Toucher::new(thread, true);
     // SAFETY: the area of this thread, which is stopped.
     unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, ahead, checked, run) };
 }
@@ -758,7 +758,7 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
         let Some(address) = known.effective_address(&registers) else { continue };
         let run = Run { site: SiteId(site), kind: known.kind(), address, count: 1u64.wrapping_neg(), done: false };
-        if let Some(entry) = (Toucher { thread, stopped: true }).entry(&run) {
+        if let Some(entry) = Toucher::new(thread, true).entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
         }

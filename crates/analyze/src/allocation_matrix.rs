@@ -81,7 +81,12 @@ fn homes(study: &Study, allocation: &Allocation, rows: &[&PlacedPages], longest:
     let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = rows[first..]
         .iter()
         .take_while(|row| row.page.address() < end)
-        .filter(|row| row.bin_to.is_none_or(|to| to > born) && died.is_none_or(|died| row.bin_from <= died))
+        .filter(|row| {
+            // What came and went within a bin has an empty range: then only the object says whose it was.
+            let within = row.bin_from == born && row.bin_to == Some(born);
+            row.bin_to.is_none_or(|to| to > born) || within && row.object.is_some() && row.object == allocation.object
+        })
+        .filter(|row| died.is_none_or(|died| row.bin_from <= died))
         .map(|row| {
             (
                 row.page.address().max(start),

@@ -66,6 +66,8 @@ impl LineFacts {
 pub struct Contended {
     pub lines: u64,
     pub samples: u64,
+    /// Samples of all its lines.
+    pub all: u64,
     /// Samples of lines in which no two threads use the same word: false sharing.
     pub apart: u64,
     pub threads: usize,
@@ -83,9 +85,16 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
         lines.entry((key.process, key.line)).or_default().push((key, found));
     }
     let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
+    let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
+    let subject_of = |process: ProcessId, line: u64| {
+        let run = study.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX))?;
+        Some(study.subjects.subject_of(run))
+    };
     for ((process, line), mut users) in lines {
         users.sort_by_key(|(key, _)| (key.thread, key.site));
         let samples: u64 = users.iter().map(|(_, found)| found.samples).sum();
+        let Some(id) = subject_of(process, line) else { continue };
+        *all.entry(id).or_default() += samples;
         let mut nodes: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
         let mut words: BTreeMap<ThreadId, u8> = BTreeMap::new();
         for (key, found) in &users {
@@ -101,8 +110,7 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
         if samples < ENOUGH || nodes.len() < 2 || !written {
             continue;
         }
-        let Some(run) = study.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX)) else { continue };
-        let subject = subjects.entry(study.subjects.subject_of(run)).or_default();
+        let subject = subjects.entry(id).or_default();
         let all: u32 = words.values().map(|mask| mask.count_ones()).sum();
         let union = words.values().fold(0u8, |union, mask| union | mask).count_ones();
         subject.lines += 1;
@@ -110,6 +118,9 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
         subject.apart += if all == union { samples } else { 0 };
         subject.threads = subject.threads.max(words.len());
         users.iter().for_each(|(key, found)| *subject.sites.entry(key.site).or_default() += found.samples);
+    }
+    for (id, subject) in &mut subjects {
+        subject.all = all.get(id).copied().unwrap_or(0);
     }
     subjects
 }

@@ -14,6 +14,10 @@ pub struct Tally {
     pub writes: u64,
     /// 0: exact counts.
     pub samples: u64,
+    /// Those of the accesses that samples stand behind; the others are exact.
+    pub estimated: u64,
+    /// Sum of the squares of what samples stand for: how unequal they are.
+    pub squares: u128,
 }
 
 impl Tally {
@@ -28,6 +32,8 @@ impl AddAssign for Tally {
         self.reads += other.reads;
         self.writes += other.writes;
         self.samples += other.samples;
+        self.estimated += other.estimated;
+        self.squares += other.squares;
     }
 }
 
@@ -38,6 +44,8 @@ pub struct Counts {
     pub reads: u64,
     pub writes: u64,
     pub samples: u64,
+    pub estimated: u64,
+    squares: u128,
 }
 
 impl Counts {
@@ -47,6 +55,8 @@ impl Counts {
         self.reads += tally.reads;
         self.writes += tally.writes;
         self.samples += tally.samples;
+        self.estimated += tally.estimated;
+        self.squares += tally.squares;
     }
 
     /// Reads and writes.
@@ -56,7 +66,37 @@ impl Counts {
 
     /// Reads and writes as a figure: with its interval when it comes from samples.
     pub fn total(&self) -> Value {
-        estimate(self.accesses(), self.samples)
+        let exact = self.accesses().saturating_sub(self.estimated) as f64;
+        let interval = intervals::count(self.estimated as f64, self.effective());
+        interval.map_or(Value::Count(self.accesses()), |(low, high)| {
+            Value::Estimate(self.accesses(), (exact + low, exact + high))
+        })
+    }
+
+    /// Equal samples that tell as much as these: fewer where some stand for much more than others. All, where nothing is exact.
+    fn effective(&self) -> u64 {
+        let estimated = u128::from(self.estimated);
+        if self.samples == 0 || self.estimated == self.accesses() || self.squares == 0 {
+            return self.samples;
+        }
+        u64::try_from((estimated * estimated / self.squares).max(1)).unwrap_or(u64::MAX).min(self.samples)
+    }
+
+    /// The share of `part` in these. Of what is exact nothing is uncertain; what is estimated is a share of what is estimated of all.
+    pub fn share_of(&self, part: &Counts) -> Value {
+        let all = self.accesses();
+        if all == 0 {
+            return Value::Absent;
+        }
+        let percent = part.accesses() as f64 * 100.0 / all as f64;
+        if part.samples == 0 && self.estimated < all {
+            return Value::Percent(percent, None);
+        }
+        let estimated = self.estimated.max(1) as f64;
+        let exact = part.accesses().saturating_sub(part.estimated) as f64;
+        let of_all = |share: f64| (share / 100.0 * estimated + exact) * 100.0 / all as f64;
+        let interval = intervals::share(part.estimated as f64 * 100.0 / estimated, self.effective());
+        Value::Percent(percent, interval.map(|(low, high)| (of_all(low).min(percent), of_all(high).max(percent))))
     }
 
     /// Accesses of one class.
@@ -81,7 +121,16 @@ impl Counts {
 
     /// `part` of these accesses in percent, with its interval when they come from samples.
     pub fn percent(&self, part: u64) -> Value {
-        percent(part, self.accesses(), self.samples)
+        let all = self.accesses();
+        if all == 0 {
+            return Value::Absent;
+        }
+        let percent = part as f64 * 100.0 / all as f64;
+        // Of what is exact nothing is uncertain.
+        let estimated = self.estimated as f64 / all as f64;
+        let interval = intervals::share(percent, self.effective());
+        let scaled = |(low, high)| (percent - (percent - low) * estimated, percent + (high - percent) * estimated);
+        Value::Percent(percent, interval.map(scaled))
     }
 
     /// The order in which tables show parts of this whole: most remote traffic first, then most traffic. Where next to
@@ -100,6 +149,8 @@ impl AddAssign for Counts {
         self.reads += other.reads;
         self.writes += other.writes;
         self.samples += other.samples;
+        self.estimated += other.estimated;
+        self.squares += other.squares;
     }
 }
 
@@ -156,7 +207,7 @@ pub fn columns(noun: &'static str) -> Vec<Column> {
 pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
     let mut values = vec![
         part.total(),
-        percent(part.accesses(), total.accesses(), total.samples),
+        total.share_of(part),
         part.percent(part.remote()),
         part.percent(part.unpinned()),
         Value::Count(part.reads),
@@ -184,10 +235,39 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_estimated_is_uncertain() {
+        let exact = Tally { reads: 900, ..Tally::default() };
+        let estimated = Tally { reads: 100, samples: 10, estimated: 100, squares: 1000, ..Tally::default() };
+        let [mut part, mut other, mut all] = [Counts::default(); 3];
+        part.add(Class::Local, exact);
+        other.add(Class::Local, estimated);
+        all.add(Class::Local, exact);
+        all.add(Class::Local, estimated);
+        assert_eq!(part.total(), Value::Count(900));
+        assert_eq!(all.share_of(&part), Value::Percent(90.0, None));
+        let Value::Percent(share, Some((low, high))) = all.share_of(&other) else {
+            panic!("an estimate has an interval")
+        };
+        assert!(
+            (share - 10.0).abs() < 1e-9 && (7.0..10.0).contains(&low) && (high - 10.0).abs() < 1e-9,
+            "{low} {high}"
+        );
+        let Value::Estimate(1000, (low, high)) = all.total() else { panic!("an estimate has an interval") };
+        assert!((940.0..960.0).contains(&low) && (1070.0..1100.0).contains(&high), "{low} {high}");
+        // Samples that stand for much beside others that stand for little tell less.
+        let uneven = Tally { squares: 9000, ..estimated };
+        let mut wide = Counts::default();
+        wide.add(Class::Local, exact);
+        wide.add(Class::Local, uneven);
+        let Value::Estimate(_, (lower, _)) = wide.total() else { panic!("an estimate has an interval") };
+        assert!(lower < low);
+    }
+
+    #[test]
     fn classes_sum_to_accesses() {
         let mut counts = Counts::default();
         for (i, class) in Class::ALL.iter().enumerate() {
-            counts.add(*class, Tally { reads: i as u64, writes: 2, samples: 1 });
+            counts.add(*class, Tally { reads: i as u64, writes: 2, samples: 1, ..Tally::default() });
         }
         assert_eq!(counts.of(Class::ALL), counts.accesses());
         assert_eq!(counts.accesses(), 28 + 16);

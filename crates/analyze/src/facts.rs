@@ -26,11 +26,10 @@ impl Weight {
             Weight::One => 1,
             Weight::Period => period.max(1),
         };
-        Tally {
-            reads: reads.saturating_mul(weight),
-            writes: writes.saturating_mul(weight),
-            samples: u64::from(samples),
-        }
+        let (reads, writes) = (reads.saturating_mul(weight), writes.saturating_mul(weight));
+        let estimated = if samples == 0 { 0 } else { reads.saturating_add(writes) };
+        let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples.max(1));
+        Tally { reads, writes, samples: u64::from(samples), estimated, squares }
     }
 }
 

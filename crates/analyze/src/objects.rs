@@ -183,6 +183,13 @@ fn doubts(study: &Study, total: &Counts) -> Vec<String> {
         let more = if without_heap.len() > 5 { format!(" and {} more", without_heap.len() - 5) } else { String::new() };
         doubts.push(format!("heap calls of process {names}{more} were not observed: its heap is one object"));
     }
+    if total.samples > 0 && !study.about.sampled() {
+        doubts.push(format!(
+            "figures with an interval are estimated: of the accesses, {} went to pages that several objects share, and {} of those were \
+             looked at; all others are exact",
+            total.estimated, total.samples
+        ));
+    }
     let all = study.total().accesses();
     if total.accesses() < all {
         doubts.push(format!(

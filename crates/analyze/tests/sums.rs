@@ -37,7 +37,7 @@ fn of_object(fact: &SiteAccess) -> ObjectAccess {
         bin,
         thread,
         node,
-        site,
+        site: Some(site),
         object: ObjectId(site.0),
         home,
         class,

@@ -186,6 +186,8 @@ pub struct DirectoryEntry {
     /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned. Of a process that has
     /// called exec: the index of the thread that did, which goes on in the next program.
     pub node: AtomicI32,
+    /// Of a thread: its stack pointer when it began, which says where its stack is.
+    pub stack: AtomicU64,
 }
 
 /// How a process came to an end, where the agent saw it.
@@ -366,18 +368,22 @@ pub struct PageRecord {
     pub class: AtomicU32,
     /// The class that the page had when it was placed; [`UNDECIDED`] until somebody has asked the kernel.
     pub first_class: AtomicU32,
-    /// One of [`fault`].
+    /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`UNDECIDED`] with its own.
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out; 0: `class` is final for now.
     pub open: AtomicU32,
-    /// The agent's: accesses since then.
+    /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
+    /// ([`log::ACCESS`]); [`HOLD`]: not yet.
     pub waited: AtomicU32,
     /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
     pub stack: AtomicU32,
 }
+
+/// In [`PageRecord::waited`]: accesses are to be told, but threads that stay on the page must be made to look again first.
+pub const HOLD: u32 = 1 << 31;
 
 /// How a page came into being.
 pub mod touch {
@@ -407,8 +413,12 @@ pub mod fault {
     pub const COPY_ON_WRITE: u32 = 2;
     /// A page of a file or of shared memory.
     pub const FILE: u32 = 3;
+    /// The bits of these.
+    pub const KIND: u32 = 0xff;
     /// Set besides one of these: it may have placed a whole huge page.
     pub const MAY_BE_HUGE: u32 = 1 << 8;
+    /// Above this bit stands where in the page the access began, in bytes.
+    pub const OFFSET_SHIFT: u32 = 16;
 }
 
 /// Accesses of one thread to one page.
@@ -488,6 +498,9 @@ pub mod log {
     pub const EARLY: u32 = 7;
     /// start, end of memory whose contents were given up while huge pages were in it.
     pub const GONE: u32 = 8;
+    /// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
+    /// number.
+    pub const ACCESS: u32 = 9;
 }
 
 /// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.

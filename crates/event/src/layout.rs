@@ -2,12 +2,13 @@
 //! `crates/interpose/numalens_event.h`: the two sides are built together but may meet across a version
 //! when a recording is started by one build and a child inherits the library of another.
 
+use crate::exact::ClockAnchor;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 /// First word of the channel: "numalens" in ASCII, little endian.
 pub const MAGIC: u64 = 0x736e_656c_616d_756e;
 /// Version of layout and records. A writer that finds another one stays silent.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes from the start of the channel to the ring controls.
 pub const HEADER_BYTES: usize = 4096;
 /// Places for acknowledgements; ticket `t` is answered in place `t % ACKNOWLEDGEMENTS`.
@@ -71,6 +72,13 @@ pub struct Header {
     pub reserved_line: [AtomicU64; 2],
     /// Futex words: the last answered ticket of each place.
     pub acknowledged: [AtomicU32; ACKNOWLEDGEMENTS],
+    /// Which of `clock` is in force.
+    pub clock_in_force: AtomicU32,
+    /// Fills the word.
+    pub reserved_half: AtomicU32,
+    /// The agents' clock, where an exact recording has one: then times are read from it, in order with what the agents say, and
+    /// without a call. Zeros: `clock_gettime`.
+    pub clock: [ClockAnchor; 2],
 }
 
 /// What the writers of one ring share; one cache line.

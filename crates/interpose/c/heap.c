@@ -132,11 +132,20 @@ static int chosen(size_t n, uint64_t *mean) {
     return 1;
 }
 
-static void note(enum numalens_call call, void *address, size_t n, void *const *frame) {
+/* The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any
+ * other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2. */
+static uint64_t own_mapping(const void *p) {
+    if (((uint64_t)p & 4095) != 16) return 0;
+    uint64_t size = ((const uint64_t *)p)[-1];
+    return (size & 4095) == 2 ? size - 2 : 0;
+}
+
+/* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for it. */
+static void note(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
     uint64_t mean;
     if (!address || !chosen(n, &mean)) return;
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = numalens_now(),
-        .operands = {(uint64_t)address, n}, .mean = mean, .frame = frame};
+        .operands = {(uint64_t)address, n, before, own_mapping(address)}, .mean = mean, .frame = frame};
     if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
     if (!numalens_track(address)) {
         __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
@@ -150,8 +159,9 @@ static void note(enum numalens_call call, void *address, size_t n, void *const *
 #define SLOW static __attribute__((noinline))
 
 SLOW void *slow_malloc(size_t n) {
+    uint64_t before = numalens_before();
     void *p = real_malloc(n);
-    note(NUMALENS_CALL_MALLOC, p, n, FRAME);
+    note(NUMALENS_CALL_MALLOC, p, n, before, FRAME);
     return p;
 }
 EXPORT void *malloc(size_t n) {
@@ -159,8 +169,9 @@ EXPORT void *malloc(size_t n) {
 }
 
 SLOW void *slow_calloc(size_t n, size_t m) {
+    uint64_t before = numalens_before();
     void *p = real_calloc(n, m);
-    note(NUMALENS_CALL_CALLOC, p, n * m, FRAME);
+    note(NUMALENS_CALL_CALLOC, p, n * m, before, FRAME);
     return p;
 }
 EXPORT void *calloc(size_t n, size_t m) {
@@ -178,19 +189,11 @@ EXPORT void free(void *p) {
     else real_free(p);
 }
 
-/* The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any
- * other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2. */
-static uint64_t own_mapping(const void *p) {
-    if (((uint64_t)p & 4095) != 16) return 0;
-    uint64_t size = ((const uint64_t *)p)[-1];
-    return (size & 4095) == 2 ? size - 2 : 0;
-}
-
 /* Forgets the old block before the real call (afterwards somebody else may have its address), and remembers it again
  * when that fails. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
     int was_tracked = p && numalens_maybe_tracked(p) && numalens_untrack(p);
-    uint64_t before = was_tracked ? numalens_now() : 0, old = was_tracked ? own_mapping(p) : 0;
+    uint64_t begun = numalens_before(), before = was_tracked ? numalens_now() : 0, old = was_tracked ? own_mapping(p) : 0;
     void *moved = real_realloc(p, n);
     if (was_tracked) {
         if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
@@ -198,7 +201,7 @@ static void *move(void *p, size_t n, void *const *frame) {
         uint64_t new = old && moved ? own_mapping(moved) : 0;
         if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);
     }
-    if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, frame);
+    if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, begun, frame);
     return moved;
 }
 SLOW void *slow_realloc(void *p, size_t n) { return move(p, n, FRAME); }
@@ -217,8 +220,9 @@ EXPORT __attribute__((noinline)) void *reallocarray(void *p, size_t n, size_t m)
 /* musl's memalign calls aligned_alloc by its name, and so the one here: only the outermost call is told. */
 #define ALIGNED(call, address, n) \
     numalens_self.nested++; \
+    uint64_t before = numalens_before(); \
     __typeof__(call) result = (call); \
-    if (!--numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, FRAME); \
+    if (!--numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, before, FRAME); \
     return result
 
 EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {

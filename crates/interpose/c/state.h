@@ -39,6 +39,7 @@ HIDDEN int numalens_connect(void);              /* is there a collector that lis
 HIDDEN uint32_t numalens_pid(void);             /* of the process that owns this memory; detects a fork */
 HIDDEN uint32_t numalens_tid(void);
 HIDDEN uint64_t numalens_now(void);
+HIDDEN uint64_t numalens_before(void);          /* the same where it costs nothing; else 0 */
 HIDDEN void numalens_fork_child(void);
 HIDDEN int numalens_is_vfork_child(void);       /* borrowing the parent's memory */
 HIDDEN int numalens_tell(enum numalens_kind kind, uint64_t time, uint64_t a, uint64_t b, uint64_t c, uint64_t d);

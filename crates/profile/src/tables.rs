@@ -142,13 +142,14 @@ table! {
         period: u64,
     }
 
-    /// Fact: accesses of one thread from one site to one object.
+    /// Fact: accesses of one thread from one site to one object. In exact recordings rows without `samples` are exact, from counts of whole pages,
+    /// which do not know the site; those with samples are the counts of pages that several objects share, told apart by that many sampled accesses.
     ObjectAccess = "object_accesses" {
         process: ProcessId,
         bin: Bin,
         thread: ThreadId,
         node: Option<NodeId>,
-        site: SiteId,
+        site: Option<SiteId>,
         object: ObjectId,
         home: Option<NodeId>,
         class: Class,

@@ -139,6 +139,12 @@ pub trait Env {
     /// then compares its bytes whenever it is entered.
     fn may_change(&mut self, start: u64, end: u64) -> bool;
 
+    /// Whether the accesses of the block at `ip` are the program's own, and are counted.
+    fn is_counted(&mut self, ip: u64) -> bool {
+        let _ = ip;
+        true
+    }
+
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
 

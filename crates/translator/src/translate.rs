@@ -71,6 +71,8 @@ pub(crate) fn translate(
     first_exit: ExitId,
 ) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
     let Tools { liveness, plan, numbers } = tools;
+    let as_it_is = Config { count: false, ..*config };
+    let config = if env.is_counted(ip) { config } else { &as_it_is };
     let mut bytes = Vec::new();
     let mut list = decode(config, env, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;

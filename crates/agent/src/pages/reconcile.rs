@@ -2,7 +2,8 @@
 
 use super::home::{class_of, is_virtual, predicted};
 use super::{CHUNK, Shadow, ask, new_record};
-use crate::maps::Maps;
+use crate::interposer;
+use crate::maps::{Mapping, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
@@ -19,7 +20,8 @@ impl Shadow {
         {
             let mut used = self.used.lock();
             let Some(scan) = ask::Scan::open() else { return };
-            for mapping in mappings.iter().filter(|mapping| mapping.end <= sys::USER_END) {
+            let theirs = |mapping: &Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
+            for mapping in mappings.iter().filter(|mapping| theirs(mapping)) {
                 let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
                 scan.each(mapping.start..mapping.end, |page, huge| {
                     // Parts of huge pages that were seen at their first touch.

@@ -3,10 +3,12 @@
 use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
+use crate::interposer;
 use crate::maps::{self, Backing, Huge, Mapping};
 use crate::pages::is_virtual;
 use crate::runtime::{Code, Runtime};
 use crate::sys::{self, PAGE, raw};
+use alloc::vec::Vec;
 use core::ops::Range;
 use numalens_event::exact::log;
 
@@ -120,10 +122,16 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             };
             let shared = backing == Backing::Shared && !anonymous;
             let mapping = Mapping { shared, backing, ..Mapping::anonymous(result, end, third as u32) };
-            maps.insert(mapping);
-            if flags & raw::MAP_ANONYMOUS == 0 {
-                log_file(runtime, &mapping, descriptor, offset);
+            let name = if anonymous { Vec::new() } else { file_name(descriptor) };
+            if flags & raw::MAP_FIXED == 0 {
+                interposer::mapped(result..end, &name);
             }
+            if interposer::contains(result) && !mapping.executable() {
+                maps.remove(result..end);
+                return;
+            }
+            maps.insert(mapping);
+            log_mapping(memory, &mapping, offset, &name);
         }
         raw::__NR_munmap => {
             gone(runtime, range.clone());
@@ -147,7 +155,11 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 maps.remove(new.end..old.end);
             }
             if let Some(like) = like {
-                maps.insert(Mapping { start: new.start, end: new.end, ..like });
+                let mapping = Mapping { start: new.start, end: new.end, ..like };
+                maps.insert(mapping);
+                if like.backing == Backing::Anonymous {
+                    log_mapping(memory, &mapping, 0, b"");
+                }
             }
         }
         raw::__NR_brk => {
@@ -211,8 +223,8 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.shadow.clear(runtime.process(), range);
 }
 
-/// Tells the collector of a mapped file, by the name that the kernel knows for its descriptor.
-fn log_file(runtime: &Runtime, mapping: &Mapping, descriptor: u64, offset: u64) {
+/// The name by which the kernel knows the file of a descriptor.
+fn file_name(descriptor: u64) -> Vec<u8> {
     const MOST: usize = 4096;
     let mut path = [0u8; 32];
     let prefix = b"/proc/self/fd/";
@@ -234,5 +246,6 @@ fn log_file(runtime: &Runtime, mapping: &Mapping, descriptor: u64, offset: u64) 
     let mut name = alloc::vec![0u8; MOST];
     // SAFETY: a NUL-terminated path and a buffer, both our own.
     let length = unsafe { call!(__NR_readlinkat, raw::AT_FDCWD, path.as_ptr(), name.as_mut_ptr(), MOST) }.unwrap_or(0);
-    log_mapping(runtime.process(), mapping, offset, &name[..length as usize]);
+    name.truncate(length as usize);
+    name
 }

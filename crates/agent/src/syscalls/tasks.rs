@@ -108,6 +108,7 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     let entry = runtime().session.entry(thread.extent);
     thread.node = placement::begin(&runtime().session, thread.extent);
     entry.start_ns.store(sys::now_ns(), Relaxed);
+    entry.stack.store(area.register(4), Relaxed);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
     let next = area.get(own::NEXT);
@@ -168,6 +169,7 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     let extent = runtime.session.new_thread(process).ok_or(full)?;
     thread.extent = extent;
     thread.node = placement::begin(&runtime.session, extent);
+    runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
     runtime.shadow.inherit(&memory, shared);

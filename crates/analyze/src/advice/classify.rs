@@ -165,11 +165,13 @@ impl Case<'_> {
 
     /// Its sampled lines are contended; without addresses, several nodes write to fewer pages than they are.
     fn line_is_shared(&self) -> bool {
+        // Beside exact counts a few accesses are looked at, where they are drawn: those of the subject say how it divides.
+        let exact = self.usage.all.samples == 0;
         let used: u64 = self.usage.nodes.values().map(basis).sum();
         match self.contended {
-            Some(lines) => lines.samples * 2 > used,
+            Some(lines) => lines.samples * 2 > if exact { lines.all } else { used },
             None => {
-                self.usages.study.lines.0.is_empty()
+                (exact || self.usages.study.lines.0.is_empty())
                     && self.usage.writers() > 1
                     && self.subject.pages() < self.users.len() as u64
             }

@@ -4,20 +4,32 @@
 //! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
 //! of its parent below the numbers that it inherited.
 
+mod ends;
+mod known;
+
+use super::clock;
 use super::file::{SessionFile, Shared};
-use super::pages::{self, KnownPage};
+use super::heap::{Heap, Told};
+use super::pages::{self, KnownPage, ToldAccess};
 use super::sites::read_sites;
-use super::totals::{Lookup, Row, Stay, Totals};
+use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
-use crate::sample::session::{BegunThread, CountedSite, Session, command_line};
+use super::watch::{Mix, Watch};
+use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
+use known::Known;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// The agents' clock may step back by so much when it is set.
+const CLOCK_JUMPS_NS: u64 = 100_000;
 
 /// All processes and threads of a recording.
 #[derive(Default)]
@@ -28,12 +40,15 @@ pub struct Drain {
     seen: u32,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
+    /// What the preloaded library has told.
+    told: Told,
+    watch: RefCell<Watch>,
 }
 
 /// A process: one program image.
 pub(super) struct Process {
     pub(super) pid: i32,
-    id: ProcessId,
+    pub(super) id: ProcessId,
     parent: Option<Extent>,
     pub(super) header: Arc<Shared>,
     pub(super) inherited_sites: u32,
@@ -44,6 +59,16 @@ pub(super) struct Process {
     pub(super) stays: FxHashMap<u32, Stay>,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
+    /// Those that have not gone, of its own.
+    pub(super) live_pages: BTreeMap<Page, u32>,
+    /// Accesses that its log tells, until they are looked at.
+    pub(super) told_accesses: Vec<ToldAccess>,
+    /// What they say of pages that several objects share, by the page's number.
+    pub(super) mixes: FxHashMap<u32, Mix>,
+    /// Memory that its log says has gone, until that is told in order with pages that came.
+    pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
+    /// What was unmapped since the last look: forgotten when all that happened before has been read.
+    unmapped: Vec<std::ops::Range<u64>>,
     /// Accesses that placed pages of a real machine.
     pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
@@ -62,7 +87,17 @@ pub(super) struct Thread {
     node: Option<u8>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
+    /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
+    shared: FxHashMap<u32, (u64, u64, u64)>,
     ended: bool,
+}
+
+impl Process {
+    /// The page of a number, if it is one of its own that is there.
+    pub(super) fn own_page(&self, number: u32) -> Option<Page> {
+        let known = self.pages.get(number.checked_sub(self.inherited_pages.max(1))? as usize)?;
+        self.live_pages.contains_key(&known.page).then_some(known.page)
+    }
 }
 
 impl Drain {
@@ -70,8 +105,27 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+    pub fn look(&mut self, file: &SessionFile, heap: Option<&mut Heap>, session: &mut Session) -> io::Result<()> {
+        self.look_until(file, heap, session, false)
+    }
+
+    /// Has a few accesses told, of pages that the latest look found in use.
+    pub fn watch(&mut self, file: &SessionFile) {
+        self.watch.get_mut().draw(file, &self.processes);
+    }
+
+    /// `last`: all that was said is read, whenever it happened.
+    fn look_until(
+        &mut self,
+        file: &SessionFile,
+        mut heap: Option<&mut Heap>,
+        session: &mut Session,
+        last: bool,
+    ) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
+        if let Some(heap) = heap.as_deref_mut() {
+            heap.read(&mut self.told);
+        }
         self.find_new(file, session)?;
         // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
         let ends: Vec<u64> = {
@@ -79,14 +133,24 @@ impl Drain {
             let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
+        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
+        let horizon = if last { u64::MAX } else { clock::agents_now(file.header()) + CLOCK_JUMPS_NS };
+        if let Some(heap) = heap {
+            heap.read(&mut self.told);
+        }
         let extents: Vec<Extent> = {
             let mut all: Vec<_> = self.processes.keys().copied().collect();
             all.sort_unstable();
             all
         };
         for &extent in &extents {
-            self.read_process(file, session, extent, u64::MAX)?;
+            self.read_process(file, session, extent, horizon)?;
         }
+        let processes = &self.processes;
+        self.told.drop_strangers(
+            |pid| processes.values().any(|process| process.pid == pid && !process.ended),
+            horizon.saturating_sub(10_000_000_000),
+        );
         let bin = session.bin_of(now);
         for (number, &end) in ends.iter().enumerate() {
             self.read_thread(file, session, number, bin, end)?;
@@ -94,6 +158,7 @@ impl Drain {
         for &extent in &extents {
             self.end_process(file, session, extent);
         }
+        self.watch.get_mut().looked();
         session.keep_within_limits();
         Ok(())
     }
@@ -137,7 +202,7 @@ impl Drain {
             Some((parent_pid, id)) if parent_pid == pid => {
                 // All that the program before has counted belongs to it.
                 if let Some(parent) = parent {
-                    self.finish(file, session, parent)?;
+                    self.finish(file, session, parent, start)?;
                 }
                 session.process_execs(pid, command_line(pid), time_ns);
                 id
@@ -167,6 +232,11 @@ impl Drain {
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
                 pages: Vec::new(),
+                live_pages: BTreeMap::new(),
+                told_accesses: Vec::new(),
+                mixes: FxHashMap::default(),
+                gone: Vec::new(),
+                unmapped: Vec::new(),
                 undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
@@ -188,8 +258,9 @@ impl Drain {
         let time_ns = session.advance(entry.start_ns.load(Relaxed));
         let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
         let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
+        let sp = entry.stack.load(Relaxed);
         let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
-        let begun = BegunThread { process: id, pid, tid, node, place, goes_on };
+        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp };
         let id = session.thread_begins(&begun, time_ns);
         let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
         self.threads.push((extent, thread));
@@ -212,7 +283,15 @@ impl Drain {
             let pages = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire);
             self.read_log(file, session, extent, &mut process, until)
                 .and_then(|()| read_sites(file, session, extent, &mut process))
-                .and_then(|()| pages::read(self, file, session, extent, &mut process, pages))
+                .and_then(|()| {
+                    let mut told = std::mem::take(&mut self.told);
+                    let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until);
+                    self.told = told;
+                    for range in process.unmapped.drain(..) {
+                        session.range_unmapped(process.pid, range);
+                    }
+                    done
+                })
         };
         self.processes.insert(extent, process);
         done
@@ -245,6 +324,23 @@ impl Drain {
                 .iter()
                 .map(|word| word.load(Relaxed))
                 .collect();
+            if what == log::ACCESS
+                && let &[site, thread, address, count, page] = words.as_slice()
+            {
+                process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
+            }
+            if what == log::MAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                for gone in process.unmapped.extract_if(.., |gone| gone.start < end && start < gone.end) {
+                    session.range_unmapped(process.pid, gone);
+                }
+            }
+            if what == log::UNMAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                process.unmapped.push(start..end);
+            }
             self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
         }
@@ -271,13 +367,9 @@ impl Drain {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
             }
+            // Parts of huge pages have no records of their own.
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
-                if what == log::UNMAPPED {
-                    session.range_unmapped(process.pid, start..end);
-                }
-                // Parts of huge pages have no records of their own.
-                let time_ns = session.advance(time);
-                session.pages_gone(process.pid, Page(start >> 12)..Page(end.div_ceil(4096)), time_ns);
+                process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
             }
             (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
             (log::EARLY, &[number, site, thread, ..]) => {
@@ -325,10 +417,6 @@ impl Drain {
             Some(&stay) => Some(stay),
             None => self.stay(self.processes.get(&process.parent?)?, number),
         }
-    }
-
-    fn page(&self, process: &Process, number: u32) -> Option<Page> {
-        self.known_page(process, number).map(|known| known.page)
     }
 
     fn read_thread(
@@ -395,7 +483,8 @@ impl Drain {
         let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-        let totals = Totals::read(file, extent, classes_log2, &Known { drain: self, process })?;
+        let lookup = Known { drain: self, process, of: thread.process, thread: extent };
+        let totals = Totals::read(file, extent, classes_log2, &lookup)?;
         for (at, count) in totals.sites {
             let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
@@ -435,123 +524,53 @@ impl Drain {
             }
         }
         for (at, now) in totals.pages {
-            let Some(page) = self.page(process, at as u32) else { continue };
+            let Some(&KnownPage { page, owner, class: (home, pinned), .. }) = self.known_page(process, at as u32)
+            else {
+                continue;
+            };
             let before = thread.pages.entry(at).or_default();
             let in_flight = if last { 0 } else { IN_FLIGHT_OF_PAGE };
             let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
-            if (reads, writes) != (0, 0) {
-                session.count_page(process.id, thread.id, bin, page, reads, writes);
+            if (reads, writes) == (0, 0) {
+                continue;
+            }
+            session.count_page(process.id, thread.id, bin, page, reads, writes);
+            let number = at as u32;
+            let is_shared = !matches!(owner, Owner::One(_));
+            self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
+            match owner {
+                Owner::One(object) => {
+                    let (process, thread, node) = (process.id, thread.id, thread.node);
+                    session.count_object(&CountedObject {
+                        process,
+                        thread,
+                        bin,
+                        node,
+                        site: None,
+                        object,
+                        home,
+                        pinned,
+                        reads,
+                        writes,
+                        samples: 0,
+                    });
+                }
+                Owner::Nobody | Owner::Several => {
+                    let waiting = thread.shared.entry(number).or_default();
+                    *waiting = (session.now_ns(), waiting.1 + reads, waiting.2 + writes);
+                }
             }
         }
         Ok(())
-    }
-
-    /// Takes in the last of a process whose program was replaced.
-    fn finish(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
-        if let Some(process) = self.processes.get_mut(&extent) {
-            process.last = true;
-        }
-        self.read_process(file, session, extent, u64::MAX)?;
-        let now = session.now_ns();
-        let bin = session.bin_of(now);
-        for number in 0..self.threads.len() {
-            if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin, true)?;
-                let (_, thread) = &mut self.threads[number];
-                thread.ended = true;
-                (thread.sites, thread.pages) = Default::default();
-            }
-        }
-        if let Some(process) = self.processes.get_mut(&extent) {
-            process.ended = true;
-        }
-        Ok(())
-    }
-
-    /// Notes that a process is over, when it is.
-    fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) {
-        let Some(process) = self.processes.get(&extent).filter(|process| !process.ended) else { return };
-        let Some((_, entry)) = file.directory().nth(extent.0 as usize) else { return };
-        let word = entry.end.load(Acquire);
-        let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
-        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is gone.
-        if word & 0xff != end::EXIT && !gone {
-            return;
-        }
-        // Not before all threads have been looked at once more, after their last instruction.
-        let end = match word & 0xff {
-            end::EXIT => Some(format!("exited {}", word >> 8 & 0xff)),
-            _ => None,
-        };
-        let (pid, time) = (process.pid, entry.end_ns.load(Relaxed));
-        if !gone && word & 0xff == end::EXIT && is_running(pid) {
-            return;
-        }
-        let _ = self.finish(file, session, extent);
-        let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
-        session.process_ends(pid, time_ns, end);
-    }
-
-    /// The command has ended: `end` says how.
-    ///
-    /// # Errors
-    /// The session file cannot be mapped.
-    pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
-        self.look(file, session)?;
-        session.ended(pid, end.clone());
-        let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
-        let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
-        for extent in last {
-            self.finish(file, session, extent)?;
-            let now = session.now_ns();
-            session.process_ends(pid, now, Some(end.clone()));
-        }
-        // Whatever still runs is not looked at again.
-        let bin = session.bin_of(session.now_ns());
-        for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, bin, true)?;
-        }
-        Ok(())
-    }
-
-    /// Says in `meta` what was not seen.
-    pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
-        meta.unobserved.clone_from(&self.unobserved);
-        let known = self.unobserved.len() as u64;
-        let all = u64::from(file.header().unobserved.load(Relaxed));
-        if all > known {
-            meta.unobserved.push(format!("{} programs that the agent could not be put into", all - known));
-        }
-    }
-
-    /// What the agent said when it gave up, of any process.
-    pub fn failures(&self) -> Vec<String> {
-        let text = |process: &Process| {
-            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-            let bytes = header.failure.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0);
-            String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
-        };
-        self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
-    }
-}
-
-/// What a thread's tables refer to.
-struct Known<'a> {
-    drain: &'a Drain,
-    process: &'a Process,
-}
-
-impl Lookup for Known<'_> {
-    fn row(&self, number: u32) -> Option<Row> {
-        self.drain.row(self.process, number)
-    }
-
-    fn stay(&self, number: u32) -> Option<Stay> {
-        self.drain.stay(self.process, number)
     }
 }
 
 impl Thread {
+    /// Index of the node that it was bound to.
+    pub(super) fn node(&self) -> Option<u8> {
+        self.node
+    }
+
     fn nobody() -> Self {
         Thread {
             process: Extent::NONE,
@@ -561,35 +580,15 @@ impl Thread {
             node: None,
             sites: FxHashMap::default(),
             pages: FxHashMap::default(),
+            shared: FxHashMap::default(),
             ended: true,
         }
     }
 }
 
-/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
-/// block. They are told with the next look that finds more.
-const IN_FLIGHT_OF_SITE: u64 = 1;
-const IN_FLIGHT_OF_PAGE: u64 = 512;
-
-/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
-/// has not grown, until it has.
-fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
-    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
-    let more = now.saturating_sub(*before);
-    *before += more;
-    more
-}
-
 /// Whether a process's program was replaced by another.
 fn execed(file: &SessionFile, _: &Process, extent: Extent) -> bool {
     file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
-}
-
-/// Whether a process still has threads that can run.
-fn is_running(pid: i32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, Some('Z' | 'X'))
 }
 
 fn monotonic_ns() -> u64 {

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::drain::Drain;
 use super::file::{Orders, SessionFile};
+use super::heap::Heap;
 use super::image::image;
 use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
 use crate::sample::launch::{Child, Waiting};
@@ -20,10 +21,13 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The counters are looked at this often at most; less often when a look is dear.
+/// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
 const FASTEST_LOOK: Duration = Duration::from_millis(50);
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
 const LOOK_SHARE: u32 = 20;
+/// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
+const WATCHES: u32 = 2000;
 /// How often the end of the command is looked for.
 const NAP: Duration = Duration::from_millis(2);
 /// The profile on disk is brought up to date this often at most.
@@ -54,7 +58,15 @@ pub fn record(
     };
     let file = SessionFile::create(&image, &orders)?;
     let descriptor = file.inheritable()?;
-    let waiting = Waiting::start(command, &[]);
+    let heap = match Heap::create() {
+        Ok(heap) => Some(heap),
+        Err(error) => {
+            progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
+            None
+        }
+    };
+    let extra = heap.as_ref().map(Heap::environment).unwrap_or_default();
+    let waiting = Waiting::start(command, &extra);
     // SAFETY: a descriptor that `inheritable` made for the child alone.
     unsafe { libc::close(descriptor) };
     let waiting = waiting?;
@@ -80,12 +92,15 @@ pub fn record(
     lift_limit(&file, waiting.pid()).map_err(given_up)?;
     signals::catch();
     let clock = Clock::start(file.header());
+    if let Some(heap) = &heap {
+        heap.use_clock(file.header());
+    }
     let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, &plan));
     let (child, entered) = released.map_err(|error| given_up(error.into()))?;
     if let Err(error) = entered {
         return Err(given_up(cannot_enter(error)));
     }
-    let mut recorder = Recorder { file, clock, session, drain: Drain::default(), meta: options.meta.clone() };
+    let mut recorder = Recorder { file, clock, heap, session, drain: Drain::default(), meta: options.meta.clone() };
     let status = recorder.watch(&child, progress);
     recorder.finish(&child, status, partial, progress)
 }
@@ -148,6 +163,7 @@ fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
 struct Recorder {
     file: SessionFile,
     clock: Option<Clock>,
+    heap: Option<Heap>,
     session: Session,
     drain: Drain,
     meta: Meta,
@@ -156,7 +172,8 @@ struct Recorder {
 impl Recorder {
     /// Looks until the command has ended.
     fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
-        let mut last_look = Instant::now();
+        let began = Instant::now();
+        let (mut last_look, mut last_watch) = (began, began);
         let mut last_checkpoint = Instant::now();
         let mut last_reread = Instant::now();
         let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
@@ -167,12 +184,20 @@ impl Recorder {
                 return Some(status);
             }
             std::thread::sleep(NAP);
-            if last_look.elapsed() > FASTEST_LOOK.max(look_cost * LOOK_SHARE) {
+            if last_watch.elapsed() >= began.elapsed() / WATCHES {
+                self.drain.watch(&self.file);
+                last_watch = Instant::now();
+            }
+            let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, FASTEST_LOOK);
+            if last_look.elapsed() > fastest.max(look_cost * LOOK_SHARE) {
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock {
                     clock.set(self.file.header());
+                    if let Some(heap) = &self.heap {
+                        heap.use_clock(self.file.header());
+                    }
                 }
-                if let Err(error) = self.drain.look(&self.file, &mut self.session) {
+                if let Err(error) = self.drain.look(&self.file, self.heap.as_mut(), &mut self.session) {
                     progress(Progress::Limited(&format!(
                         "the counters could not be read ({error}); they will be again"
                     )));
@@ -186,6 +211,7 @@ impl Recorder {
             if last_checkpoint.elapsed() > CHECKPOINT.max(checkpoint_cost * LOOK_SHARE) {
                 let begun = Instant::now();
                 self.drain.note(&self.file, &mut self.meta);
+                self.drain.divide(&mut self.session);
                 if let Err(error) = self.session.checkpoint(&mut self.meta) {
                     progress(Progress::WriteFailed(&error));
                 }
@@ -206,9 +232,12 @@ impl Recorder {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, RecordError> {
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
-        self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
+        self.drain.first_ended(&self.file, self.heap.as_mut(), &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
         self.drain.note(&self.file, &mut self.meta);
+        if let Some(heap) = &self.heap {
+            heap.note(&mut self.meta);
+        }
         for what in &self.meta.unobserved {
             progress(Progress::Limited(&format!("not observed: {what}")));
         }

@@ -3,6 +3,8 @@
 //! ```text
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
+//!   heap     allocations, as the preloaded library tells them
+//!   watch    accesses looked at one by one, where counters of pages do not tell enough
 //!   totals   what a thread has counted
 //!   pages    what the records say of pages
 //!   drain    counters and records since the last look --> sample::session::Session
@@ -15,8 +17,10 @@ mod clock;
 mod drain;
 pub mod engine;
 mod file;
+mod heap;
 mod image;
 mod pages;
 mod sites;
 mod totals;
 mod undecided;
+mod watch;

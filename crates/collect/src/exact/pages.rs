@@ -5,11 +5,12 @@
 
 use super::drain::{Drain, Process};
 use super::file::SessionFile;
+use super::heap::Told;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{PlacedBy, PlacedPage, Session, TouchId};
-use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, touch};
+use crate::sample::session::{HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
+use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId};
-use numalens_profile::words::Fault;
+use numalens_profile::words::{Access, Fault};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -21,25 +22,47 @@ pub struct KnownPage {
     /// Its end has been read too.
     ended: bool,
     touch: Option<TouchId>,
+    /// Who has had it.
+    pub owner: Owner,
+    /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
+    pub class: (Option<u8>, bool),
+    /// When it began, since the start of the recording.
+    begin_ns: u64,
     /// All of a huge page was placed with it.
     huge: bool,
 }
 
-/// Reads what is new in a process's records, the first `given` of them.
+/// What happened to pages, in the order of time, ends first: a page that comes again has another number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    End(u32),
+    /// A range has gone: an index.
+    Gone(usize),
+    Begin(u32),
+    /// An access was told: an index.
+    Access(usize),
+}
+
+/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
+/// what the preloaded library tells.
 ///
 /// # Errors
 /// The session file cannot be mapped.
+#[expect(clippy::too_many_arguments, reason = "both tellers, and the reader's state")]
 pub fn read(
     drain: &Drain,
+    told: &mut Told,
     file: &SessionFile,
     session: &mut Session,
     extent: Extent,
     process: &mut Process,
     given: u32,
+    until: u64,
 ) -> io::Result<()> {
     let own = process.inherited_pages.max(1);
     let given = given.min(exact::MOST_PAGES);
     if given <= own {
+        heap_events(told, session, process, until, until);
         return Ok(());
     }
     let size = size_of::<PageRecord>();
@@ -47,20 +70,26 @@ pub fn read(
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
     let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
     let records = map.words::<PageRecord>(skipped, (given - own) as usize);
-    // Ends come first: a page that came again has a number above.
-    for (record, known) in records.iter().zip(&mut process.pages) {
+    let mut changes: Vec<(u64, Change)> = Vec::new();
+    let header = process.header.clone();
+    let header = &header.words::<ProcessHeader>(0, 1)[0];
+    let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
+    for (number, (record, known)) in (0..).zip(records.iter().zip(&mut process.pages)) {
+        if !known.ended {
+            known.class = class(record);
+        }
         let end = record.end_ns.load(Relaxed);
-        if end != 0 && !known.ended {
-            known.ended = true;
-            let time_ns = session.advance(end);
-            session.pages_gone(process.pid, known.page..Page(known.page.0 + 1), time_ns);
+        if end != 0 && end <= until && !known.ended {
+            changes.push((end, Change::End(number)));
         }
     }
-    let new = &records[process.pages.len()..];
+    let known = process.pages.len();
+    let new = &records[known..];
     // What refers to sites and threads that have not been read yet waits for the next look, and all behind it, as pages are known by
     // their places. After the last instruction there is nothing to wait for.
     let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
         touch::NONE => false,
+        _ if record.begin_ns.load(Relaxed) > until => false,
         touch::FIRST | touch::ZERO => {
             drain.site(process, record.site.load(Relaxed)).is_some()
                 && drain.thread(Extent(record.thread.load(Relaxed))).is_some()
@@ -69,20 +98,56 @@ pub fn read(
     };
     let complete = if process.last { None } else { new.iter().position(|record| !is_complete(record)) };
     let complete = complete.unwrap_or(new.len());
-    let header = process.header.clone();
-    let header = &header.words::<ProcessHeader>(0, 1)[0];
     let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
     if !session.is_virtual() {
-        for (number, record) in (own + process.pages.len() as u32..).zip(&new[..complete]) {
+        for (number, record) in (own + known as u32..).zip(&new[..complete]) {
             if record.how.load(Relaxed) == touch::FIRST {
                 process.undecided.placed(number, record);
             }
         }
     }
     let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
-    for record in &new[..complete] {
-        take_in(drain, file, session, extent, process, record, &homes);
+    for (number, record) in (known as u32..).zip(&new[..complete]) {
+        let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
+        // Killed while it was being filled.
+        let filled = record.how.load(Relaxed) != touch::NONE;
+        let (owner, class) = (Owner::Nobody, class(record));
+        process.pages.push(KnownPage { page, ended: !filled, touch: None, owner, class, begin_ns: 0, huge: false });
+        if filled {
+            changes.push((begin, Change::Begin(number)));
+            let end = record.end_ns.load(Relaxed);
+            if end != 0 && end <= until {
+                changes.push((end.max(begin + 1), Change::End(number)));
+            }
+        }
     }
+    let accesses = std::mem::take(&mut process.told_accesses);
+    changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Change::Access(index))));
+    let gone = std::mem::take(&mut process.gone);
+    changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Change::Gone(index))));
+    changes.sort_unstable();
+    for (time, change) in changes {
+        heap_events(told, session, process, time, until);
+        match change {
+            Change::Begin(number) => {
+                take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
+            }
+            Change::Gone(index) => {
+                let time_ns = session.advance(time);
+                session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
+            }
+            Change::Access(index) => look_at(drain, session, process, &accesses[index]),
+            Change::End(number) => {
+                let known = &mut process.pages[number as usize];
+                known.ended = true;
+                let page = known.page;
+                process.live_pages.remove(&page);
+                let time_ns = session.advance(time);
+                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
+            }
+        }
+    }
+    heap_events(told, session, process, until, until);
     let mut undecided = std::mem::take(&mut process.undecided);
     undecided.look(
         header,
@@ -93,6 +158,60 @@ pub fn read(
     );
     process.undecided = undecided;
     Ok(())
+}
+
+/// An access that an agent has told.
+pub struct ToldAccess {
+    pub time: u64,
+    /// Site, the thread's extent, address, how many from there on, the page's number: see [`log::ACCESS`].
+    pub words: [u64; 5],
+}
+
+/// Takes in an access that was told: it is a sample, and says whose part of its page was accessed.
+fn look_at(drain: &Drain, session: &mut Session, process: &mut Process, access: &ToldAccess) {
+    let [site, thread, address, count, number] = access.words;
+    let Some((site, flags)) = drain.site(process, site as u32) else { return };
+    let Some(thread) = drain.thread(Extent(thread as u32)) else { return };
+    let (thread, node) = (thread.id, thread.node());
+    let time_ns = session.advance(access.time);
+    let Some(object) = session.holder_of(process.pid, address, time_ns) else { return };
+    let own = (number as u32).checked_sub(process.inherited_pages.max(1));
+    let known = own.and_then(|own| process.pages.get(own as usize));
+    let Some((home, pinned)) = known.map(|known| known.class) else { return };
+    process.mixes.entry(number as u32).or_default().add(object, count);
+    let access = match (flags & site::READ != 0, flags & site::WRITE != 0) {
+        (true, true) => Access::ReadWrite,
+        (false, _) => Access::Write,
+        _ => Access::Read,
+    };
+    let process = process.id;
+    let told = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
+    session.access_seen(&told);
+}
+
+/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
+fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
+    /// A thread that has not been met by then had ended already.
+    const PATIENCE_NS: u64 = 2_000_000_000;
+    let over = process.last;
+    let ready = |session: &Session, note: &HeapNote| {
+        session.knows_thread(note) || over || now.saturating_sub(note.time) > PATIENCE_NS
+    };
+    while let Some(note) = told.next(process.pid, until, |note| ready(session, note)) {
+        let Some(claimed) = session.heap_told(told.stacks(), &note) else { continue };
+        let live: Vec<(Page, u32)> =
+            process.live_pages.range(claimed.pages.clone()).map(|(&page, &number)| (page, number)).collect();
+        for (page, number) in live {
+            let known = &mut process.pages[number as usize];
+            // What the allocator itself has touched of fresh memory on the way, it touched for the object.
+            let fresh = known.begin_ns >= claimed.since_ns;
+            let owner = session.owner_by_blocks(process.pid, page);
+            known.owner = if fresh { owner } else { known.owner.and(owner) };
+            if fresh && let Some(touch) = known.touch {
+                known.touch = session.touched_for(process.pid, page, touch, &claimed);
+            }
+        }
+    }
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -113,12 +232,14 @@ pub fn meaning(header: &ProcessHeader, class: u32) -> Option<(Option<u8>, bool)>
     header.classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)))
 }
 
+#[expect(clippy::too_many_arguments, reason = "a record, and all that it refers to")]
 fn take_in(
     drain: &Drain,
     file: &SessionFile,
     session: &mut Session,
     extent: Extent,
     process: &mut Process,
+    number: u32,
     record: &PageRecord,
     homes: &FxHashMap<Page, u8>,
 ) {
@@ -141,7 +262,7 @@ fn take_in(
     match how {
         touch::FIRST | touch::ZERO => {
             let bits = record.fault.load(Relaxed);
-            let kind = match bits & !fault::MAY_BE_HUGE {
+            let kind = match bits & fault::KIND {
                 _ if how == touch::ZERO => Fault::ZeroPage,
                 fault::COPY_ON_WRITE => Fault::CopyOnWrite,
                 fault::FILE => Fault::File,
@@ -156,22 +277,19 @@ fn take_in(
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),
-        // Killed while it was being filled.
-        touch::NONE => {
-            process.pages.push(KnownPage { page, ended: true, touch: None, huge: false });
-            return;
-        }
         touch::HUGE if end == 0 => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
         touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Piece),
         _ => {}
     }
     let time_ns = session.advance(record.begin_ns.load(Relaxed));
+    let address = page.address() + u64::from(record.fault.load(Relaxed) >> fault::OFFSET_SHIFT);
+    let object = session.object_placed(process.pid, address, time_ns);
     let placed = match how {
         // The parent's page, with the parent's touch.
         touch::INHERITED => origin.map(|touch| (touch, false)),
         // It came with a huge page, which is in the profile.
         touch::HUGE if end != 0 && with_origin => origin.map(|touch| (touch, false)),
-        _ => session.page_placed(process.pid, &PlacedPage { page, time_ns, by, home, inferred, pinned }),
+        _ => session.page_placed(process.pid, &PlacedPage { page, time_ns, by, home, inferred, pinned, object }),
     };
     let (touch, huge) = placed.map_or((None, false), |(touch, huge)| (Some(touch), huge));
     if let (true, Some(leader)) =
@@ -186,11 +304,10 @@ fn take_in(
     {
         session.page_rehomed(process.pid, page, home, on_purpose);
     }
-    process.pages.push(KnownPage { page, ended: end != 0, touch, huge });
-    if end != 0 {
-        let time_ns = session.advance(end);
-        session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
-    }
+    let owner = session.owner_of(process.pid, page, time_ns);
+    let class = if first.is_none() { (home, pinned) } else { now };
+    process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge };
+    process.live_pages.insert(page, number);
 }
 
 /// The call stack that a process's log holds at `reference`, as page records refer to it.

@@ -15,6 +15,8 @@ pub trait Lookup {
     fn row(&self, number: u32) -> Option<Row>;
     /// A stay.
     fn stay(&self, number: u32) -> Option<Stay>;
+    /// A stay is on the page that begins at `address`; its record is at `offset` of the thread's extent.
+    fn is_on(&self, address: u64, offset: u64);
 }
 
 /// The sites that a row stands for.
@@ -122,6 +124,10 @@ impl Totals {
                     continue;
                 }
                 let Some(stay) = known.stay(number as u32) else { continue };
+                let address = record.page.load(Acquire);
+                if address != 0 {
+                    known.is_on(address, exact::thread::STAYS + number * size as u64);
+                }
                 let counter = u64::from(stay.passes).checked_sub(before).and_then(|at| passes.get(at as usize));
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, stay.row);
@@ -164,4 +170,19 @@ fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
     let after = (record.since.load(Acquire), record.entry.load(Acquire));
     let (entry, since) = before;
     (entry as u32 != 0 && (since, entry) == after).then(|| (entry, passes.wrapping_sub(since)))
+}
+
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
+/// block. They are told with the next look that finds more.
+pub const IN_FLIGHT_OF_SITE: u64 = 1;
+/// The same of a page.
+pub const IN_FLIGHT_OF_PAGE: u64 = 512;
+
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
+/// has not grown, until it has.
+pub fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
+    let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
+    let more = now.saturating_sub(*before);
+    *before += more;
+    more
 }

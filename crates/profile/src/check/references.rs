@@ -131,7 +131,7 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
             [
                 Some(row.process.0),
                 Some(row.thread.0),
-                Some(row.site.0),
+                row.site.map(|id| id.0),
                 Some(row.object.0),
                 row.node.map(|id| id.0.into()),
                 row.home.map(|id| id.0.into()),

@@ -405,7 +405,7 @@ impl Synthetic {
             }
             match self.object_accesses.iter_mut().find(|fact| {
                 (fact.bin, fact.thread, fact.site, fact.object, fact.home, fact.class)
-                    == (bin, thread, site, object, home, class)
+                    == (bin, thread, Some(site), object, home, class)
             }) {
                 Some(fact) => {
                     (fact.reads, fact.writes, fact.samples) =
@@ -416,7 +416,7 @@ impl Synthetic {
                     bin,
                     thread,
                     node,
-                    site,
+                    site: Some(site),
                     object,
                     home,
                     class,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use numalens_event::exact::ClockAnchor;
 use numalens_event::layout::{Control, HEADER_BYTES, Header, MAGIC, RingKind, Shape, VERSION};
 use rustc_hash::FxHashMap;
 
@@ -156,6 +157,11 @@ impl HeapChannel {
             ("NUMALENS_CHANNEL".into(), format!("{}:{library}", path(&self.channel)).into()),
             ("LD_PRELOAD".into(), preload),
         ]
+    }
+
+    /// The clock of an exact recording: which one is in force, and both.
+    pub fn clock(&self) -> (&AtomicU32, &[ClockAnchor; 2]) {
+        (&self.header().clock_in_force, &self.header().clock)
     }
 
     pub(super) fn header(&self) -> &Header {

@@ -34,6 +34,10 @@ pub enum HeapEvent<'a> {
         protection: u32,
         flags: u32,
         offset: u64,
+        /// Of any other, in an exact recording: the time before the call, and the bytes of the mapping that the block has to itself, from
+        /// the page on that it begins in. Zeros: not known, none.
+        before_ns: u64,
+        own_mapping: u64,
     },
     /// A recorded heap allocation is about to be released.
     Free { time_ns: u64, pid: u32, tid: u32, address: u64 },
@@ -147,6 +151,8 @@ impl Slot {
                     protection: if is_mapping { c as u32 } else { 0 },
                     flags: if is_mapping { (c >> 32) as u32 } else { 0 },
                     offset: if is_mapping { d } else { 0 },
+                    before_ns: if is_mapping { 0 } else { c },
+                    own_mapping: if is_mapping { 0 } else { d },
                 }
             }
             Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a },

@@ -41,6 +41,8 @@ pub struct PlacedPage {
     pub inferred: bool,
     /// It counts as placed by a pinned thread.
     pub pinned: bool,
+    /// What was touched.
+    pub object: Option<ObjectId>,
 }
 
 /// How a page came into being.
@@ -69,6 +71,8 @@ pub struct BegunThread {
     pub place: Option<(CpuSet, String)>,
     /// It may be one that is known.
     pub goes_on: bool,
+    /// Its stack pointer when it began; 0: not known.
+    pub sp: u64,
 }
 
 impl Session {
@@ -106,6 +110,7 @@ impl Session {
         let Some(process) = self.live.get_mut(&pid) else { return };
         process.exec();
         let row = &mut self.processes[process.id.0 as usize];
+        row.heap_observed = false;
         if let Some(command) = command {
             row.command = command;
         }
@@ -127,7 +132,7 @@ impl Session {
     /// A thread begins on `node` (index), and on a real machine at `place`. One that goes on, after an exec or bound to another
     /// place, is the one it was.
     pub fn thread_begins(&mut self, begun: &BegunThread, time_ns: u64) -> ThreadId {
-        let &BegunThread { process, pid, tid, node, ref place, goes_on } = begun;
+        let &BegunThread { process, pid, tid, node, ref place, goes_on, sp } = begun;
         let machine = &self.options.machine;
         let node = node.and_then(|node| machine.nodes.get(usize::from(node))).map(|node| node.id);
         let bound = match place {
@@ -142,7 +147,11 @@ impl Session {
             return id;
         }
         let cause = if machine.is_virtual { "virtual machine" } else { "start" };
-        self.threads.begin(process, tid as u32, &super::comm(pid, tid), time_ns, bound, cause)
+        let id = self.threads.begin(process, tid as u32, &super::comm(pid, tid), time_ns, bound, cause);
+        if let Some(thread) = self.threads.get_mut(tid as u32) {
+            thread.sp = sp;
+        }
+        id
     }
 
     /// A thread has ended, unless another one with its tid has taken its place already.
@@ -224,13 +233,13 @@ impl Session {
         self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }), bin);
         let touch = match placed.by {
             PlacedBy::Access { thread, site, stack, fault, .. } => {
-                let object = self.live.get(&pid).and_then(|process| process.blocks.find(page.address()));
-                let object = object.map(|(_, block)| block.object);
-                Touch::first(id, thread, site, stack, bin, placed.pinned, fault, object)
+                Touch::first(id, thread, site, stack, bin, placed.pinned, fault, placed.object)
             }
             PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, ..self.touches.get(touch) },
             PlacedBy::Part(touch) | PlacedBy::Piece(touch) => self.touches.get(touch),
-            PlacedBy::Moved(None) | PlacedBy::Unseen => Touch::unseen(id, bin, placed.pinned),
+            PlacedBy::Moved(None) | PlacedBy::Unseen => {
+                Touch { object: placed.object, ..Touch::unseen(id, bin, placed.pinned) }
+            }
         };
         let touch = self.touches.intern(touch);
         self.tally.inferred_homes += u64::from(inferred && home.is_some());

@@ -36,8 +36,14 @@ struct SiteKey {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct ObjectKey {
-    site: SiteKey,
+    process: ProcessId,
+    bin: Bin,
+    thread: ThreadId,
+    node: Option<NodeId>,
+    site: Option<SiteId>,
     object: ObjectId,
+    home: Option<NodeId>,
+    class: Class,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,7 +125,7 @@ impl FactTables {
         let bin = |bin: Bin| Bin(bin.0.checked_shr(halvings).unwrap_or(0));
         self.pages.rekey(|key| PageKey { bin: bin(key.bin), ..key });
         self.sites.rekey(|key| SiteKey { bin: bin(key.bin), ..key });
-        self.objects.rekey(|key| ObjectKey { site: SiteKey { bin: bin(key.site.bin), ..key.site }, ..key });
+        self.objects.rekey(|key| ObjectKey { bin: bin(key.bin), ..key });
         self.code.rekey(|key| CodeKey { bin: bin(key.bin), ..key });
     }
 
@@ -135,7 +141,7 @@ impl FactTables {
         let key = SiteKey { process, bin, thread, node, site, home, class };
         self.pages.add(PageKey { process, bin, thread, page }, counts);
         self.sites.add(key, counts);
-        self.objects.add(ObjectKey { site: key, object }, counts);
+        self.objects.add(ObjectKey { process, bin, thread, node, site: Some(site), object, home, class }, counts);
     }
 
     /// Adds exact counts of one thread's accesses to one page.
@@ -158,6 +164,23 @@ impl FactTables {
         counts: Counts,
     ) {
         self.sites.add(SiteKey { process, bin, thread, node, site, home, class }, counts);
+    }
+
+    /// Adds counts of accesses to one object.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn add_object_counts(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<NodeId>,
+        site: Option<SiteId>,
+        object: ObjectId,
+        home: Option<NodeId>,
+        class: Class,
+        counts: Counts,
+    ) {
+        self.objects.add(ObjectKey { process, bin, thread, node, site, object, home, class }, counts);
     }
 
     /// Counts one sample of the instruction pointer.
@@ -233,13 +256,13 @@ impl FactTables {
     }
 
     pub fn object_rows(&self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> {
-        self.objects.sorted().into_iter().map(move |(ObjectKey { site: key, object }, counts)| tables::ObjectAccess {
+        self.objects.sorted().into_iter().map(move |(key, counts)| tables::ObjectAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
             node: key.node,
             site: key.site,
-            object,
+            object: key.object,
             home: key.home,
             class: key.class,
             reads: counts.reads,

@@ -10,7 +10,7 @@ use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
 use super::{Session, bound};
 use crate::sample::heap::{Call, HeapEvent};
-use numalens_profile::ids::Page;
+use numalens_profile::ids::{ObjectId, Page};
 use numalens_profile::tables;
 use numalens_profile::words;
 use numalens_topology::CpuSet;
@@ -21,18 +21,20 @@ use std::path::Path;
 const MPOL_MF_MOVE: u32 = 1 << 1;
 const MPOL_MF_MOVE_ALL: u32 = 1 << 2;
 
+const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
+
 /// An event, copied.
 #[derive(Clone, Debug)]
 pub struct HeapNote {
     /// `CLOCK_MONOTONIC`.
     pub time: u64,
-    pid: i32,
-    tid: u32,
-    what: What,
+    pub pid: i32,
+    pub tid: u32,
+    pub(super) what: What,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+pub(super) enum What {
     Alloc {
         call: Call,
         address: u64,
@@ -43,6 +45,10 @@ enum What {
         bp: u64,
         stack: Range<usize>,
         map: Option<(u32, u32, u64)>,
+        /// Before the call, where that is known.
+        before: u64,
+        /// Bytes of a mapping of its own.
+        own_mapping: u64,
     },
     Free {
         address: u64,
@@ -107,13 +113,20 @@ impl HeapNotes {
                 protection,
                 flags,
                 offset,
+                before_ns: before,
+                own_mapping,
                 ..
             } => {
                 let start = self.stacks.len();
                 self.stacks.extend_from_slice(stack);
                 let map = (call == Call::Mmap).then_some((protection, flags, offset));
                 let stack = start..self.stacks.len();
-                (time_ns, pid, tid, What::Alloc { call, address, size, weight, ip, sp, bp, stack, map })
+                (
+                    time_ns,
+                    pid,
+                    tid,
+                    What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping },
+                )
             }
             HeapEvent::Free { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Free { address }),
             HeapEvent::Munmap { time_ns, pid, tid, address, size } => {
@@ -180,6 +193,18 @@ impl HeapNotes {
         }
     }
 
+    /// Takes in the events of `fresh` and returns them, by time; their call stacks are here from now on.
+    pub fn take_in(&mut self, mut fresh: HeapNotes) -> Vec<HeapNote> {
+        let base = self.stacks.len();
+        self.stacks.append(&mut fresh.stacks);
+        for note in &mut fresh.notes {
+            if let What::Alloc { stack, .. } = &mut note.what {
+                *stack = stack.start + base..stack.end + base;
+            }
+        }
+        fresh.notes
+    }
+
     fn stack(&self, range: &Range<usize>) -> &[u8] {
         self.stacks.get(range.clone()).unwrap_or(&[])
     }
@@ -214,18 +239,13 @@ impl Session {
             return;
         }
         match &note.what {
-            What::Alloc { call: how, address, size, weight, ip, sp, bp, stack, map } => {
-                let bytes = notes.stack(stack);
+            What::Alloc { address, size, map, .. } => {
                 if let Some(map) = map {
                     self.mapped(pid, *address, *size, *map);
                 }
-                self.allocated(note, time_ns, *how, *address, *size, *weight, (*ip, *sp, *bp), bytes);
+                self.allocated(notes, note, time_ns);
             }
-            What::Free { address } => {
-                let Some(live) = self.live.get_mut(&pid) else { return };
-                let released = self.objects.release(&mut live.blocks, *address, time_ns);
-                self.log_release(note, time_ns, words::Call::Free, *address, released);
-            }
+            What::Free { address } => self.freed(note, time_ns, *address),
             What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
             What::Moved { old, old_size, new, new_size } => {
                 self.remapped(note, time_ns, *old..old.saturating_add(*old_size), *new..new.saturating_add(*new_size));
@@ -267,26 +287,25 @@ impl Session {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what an allocation is")]
-    fn allocated(
-        &mut self,
-        note: &HeapNote,
-        time_ns: u64,
-        how: Call,
-        address: u64,
-        size: u64,
-        weight: u64,
-        (ip, sp, bp): (u64, u64, u64),
-        bytes: &[u8],
-    ) {
-        let Some(thread) = self.threads.get(note.tid).map(|thread| thread.id) else { return };
-        let Some(live) = self.live.get_mut(&note.pid) else { return };
+    /// Enters the block that an event tells of; a file that was mapped is none.
+    pub(super) fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<ObjectId> {
+        let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
+        else {
+            return None;
+        };
+        if map.is_some_and(|(_, flags, _)| flags & ANONYMOUS == 0) {
+            return None;
+        }
+        let bytes = notes.stack(stack);
+        let thread = self.threads.get(note.tid).map(|thread| thread.id)?;
+        let live = self.live.get_mut(&note.pid)?;
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
         let stack = live.stack(&mut self.images, &caller, bytes, &[]);
         let site = Some(self.images.code.site(live.place(at_call)));
-        let new = NewBlock { process: live.id, thread, time_ns, address, size, weight, site, stack };
+        let whole_pages = own_mapping != 0 || map.is_some();
+        let new = NewBlock { process: live.id, thread, time_ns, address, size, weight, site, stack, whole_pages };
         let object = self.objects.allocate(&mut live.blocks, &new);
         let process = live.id;
         self.output.add_allocation(tables::Allocation {
@@ -299,6 +318,24 @@ impl Session {
             bytes: size,
             weight: weight.max(size),
         });
+        Some(object)
+    }
+
+    /// A block was freed.
+    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64) {
+        let Some(live) = self.live.get_mut(&note.pid) else { return };
+        let released = self.objects.release(&mut live.blocks, address, time_ns);
+        self.log_release(note, time_ns, words::Call::Free, address, released);
+    }
+
+    /// Blocks were unmapped.
+    pub(super) fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
+        let Some(live) = self.live.get_mut(&note.pid) else { return };
+        let whole = live.blocks.find(range.start);
+        let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
+        let released = whole.map(|(_, block)| (block.object, block.end - range.start));
+        self.objects.release_range(&mut live.blocks, range.clone(), time_ns);
+        self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
     }
 
     fn log_release(
@@ -307,7 +344,7 @@ impl Session {
         time_ns: u64,
         how: words::Call,
         address: u64,
-        released: Option<(numalens_profile::ids::ObjectId, u64)>,
+        released: Option<(ObjectId, u64)>,
     ) {
         let (Some((object, size)), Some(thread), Some(live)) =
             (released, self.threads.get(note.tid).map(|thread| thread.id), self.live.get(&note.pid))
@@ -327,7 +364,6 @@ impl Session {
     }
 
     fn mapped(&mut self, pid: i32, address: u64, size: u64, (protection, flags, offset): (u32, u32, u64)) {
-        const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
         if flags & ANONYMOUS == 0 {
             // A file's mapping comes from the kernel, with its name.
             return;
@@ -392,14 +428,11 @@ impl Session {
         let Some(live) = self.live.get_mut(&note.pid) else { return Vec::new() };
         let id = live.id;
         let end = address.saturating_add(size);
-        let whole = live.blocks.find(address).filter(|(start, block)| *start == address && block.end <= end);
-        let released = whole.map(|(_, block)| (block.object, block.end - address));
-        self.objects.release_range(&mut live.blocks, address..end, time_ns);
         live.unmap(address, end);
         live.bindings.set(address..end, None);
         let gone = live.pages.forget(Page::of(address), Page::of(end.saturating_add(4095)));
         self.close_runs(id, &gone, Some(bin));
-        self.log_release(note, time_ns, words::Call::Munmap, address, released);
+        self.blocks_unmapped(note, time_ns, address..end);
         gone
     }
 }

@@ -14,6 +14,7 @@
 
 mod bindings;
 mod counted;
+mod counted_objects;
 mod facts;
 mod heap;
 mod intern;
@@ -29,14 +30,16 @@ mod vmas;
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 pub use counted::{BegunThread, CountedSite, PlacedBy, PlacedPage, TouchId};
+pub use counted_objects::{Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
-pub use heap::HeapNotes;
+pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Found, Source};
 use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
+pub use objects::Owner;
 pub use output::{Output, OutputError};
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
@@ -251,7 +254,8 @@ impl Session {
             start_ns: time_ns,
             end_ns: None,
             end: "running".to_owned(),
-            heap_observed: false,
+            // What a forked child's parent had loaded, it has.
+            heap_observed: parent.and_then(|id| self.processes.get(id.0 as usize)).is_some_and(|row| row.heap_observed),
         });
         let process = match parent.and_then(|_| self.parent_of(id)) {
             Some(parent) => parent.fork(id, pid),

@@ -26,6 +26,7 @@ enum Key {
     SmallHeap(ProcessId),
     Anonymous(ProcessId),
     Blocks(ProcessId, Option<StackId>),
+    Shared(ProcessId),
 }
 
 /// A heap block while it lives.
@@ -35,6 +36,30 @@ pub struct Block {
     pub object: ObjectId,
     /// The object is this block alone.
     own: bool,
+    /// Nothing else lies in the pages in which it begins and ends.
+    whole_pages: bool,
+}
+
+/// Whose a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// Nobody's that is known.
+    Nobody,
+    /// All of it is one object's.
+    One(ObjectId),
+    /// Several objects lie in it, or part of it is nobody's that is known.
+    Several,
+}
+
+impl Owner {
+    /// Of a page that another object has had as well.
+    pub fn and(self, other: Owner) -> Owner {
+        match (self, other) {
+            (Owner::Nobody, owner) | (owner, Owner::Nobody) => owner,
+            (Owner::One(one), Owner::One(another)) if one == another => self,
+            _ => Owner::Several,
+        }
+    }
 }
 
 /// The live heap blocks of a process, by address.
@@ -48,6 +73,20 @@ impl Blocks {
     pub fn find(&self, address: u64) -> Option<(u64, Block)> {
         let (&start, &block) = self.by_start.range(..=address).next_back()?;
         (address < block.end).then_some((start, block))
+    }
+
+    /// Whose the page is, as far as blocks tell.
+    pub fn owner_of(&self, page: Page) -> Owner {
+        let pages = page.address()..page.address() + 4096;
+        let before = self.find(pages.start).filter(|&(start, _)| start < pages.start);
+        let mut inside = self.by_start.range(pages.clone()).map(|(&start, &block)| (start, block));
+        match (before.or_else(|| inside.next()), inside.next()) {
+            (None, _) => Owner::Nobody,
+            (Some((start, block)), None) if block.whole_pages || start <= pages.start && block.end >= pages.end => {
+                Owner::One(block.object)
+            }
+            _ => Owner::Several,
+        }
     }
 
     /// Blocks that begin in `range`.
@@ -67,6 +106,8 @@ pub struct NewBlock {
     pub weight: u64,
     pub site: Option<SiteId>,
     pub stack: Option<StackId>,
+    /// Nothing else lies in its first and last page.
+    pub whole_pages: bool,
 }
 
 /// All objects of a recording.
@@ -109,7 +150,7 @@ impl Objects {
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
         let end = new.address.saturating_add(new.size.max(1));
-        blocks.by_start.insert(new.address, Block { end, object: id, own });
+        blocks.by_start.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages });
         id
     }
 
@@ -120,6 +161,31 @@ impl Objects {
             self.rows[block.object.0 as usize].death_ns = Some(time_ns);
         }
         Some((block.object, block.end - address))
+    }
+
+    /// A block lies elsewhere now, and is the object that it was.
+    pub fn moved(&mut self, blocks: &mut Blocks, old: u64, new: Range<u64>, time_ns: u64) {
+        let Some(block) = blocks.by_start.remove(&old) else { return };
+        self.release_range(blocks, new.clone(), time_ns);
+        let row = &mut self.rows[block.object.0 as usize];
+        if block.own {
+            (row.base, row.size) = (new.start, row.size.max(new.end - new.start));
+        }
+        blocks.by_start.insert(new.start, Block { end: new.end, ..block });
+    }
+
+    /// What is in pages that several objects share, as far as they cannot be told apart.
+    pub fn shared(&mut self, process: ProcessId, time_ns: u64) -> ObjectId {
+        self.keyed(Key::Shared(process), |id| {
+            let name = "objects that share a page, not told apart".to_owned();
+            plain(process, id, ObjectKind::Unknown, name, 0, 0, time_ns)
+        })
+    }
+
+    /// Whether an object stands for what is not known more closely.
+    pub fn is_rest(&self, object: ObjectId) -> bool {
+        let row = &self.rows[object.0 as usize];
+        row.kind == ObjectKind::Heap && row.site.is_none() && row.stack.is_none()
     }
 
     /// Memory was unmapped: the blocks in it are gone.
@@ -141,7 +207,7 @@ impl Objects {
         }
     }
 
-    /// A variable of a module's data, or a stretch of one of its sections.
+    /// A variable of a module's data, or a stretch of one of its sections, with its addresses.
     pub fn global(
         &mut self,
         process: ProcessId,
@@ -150,14 +216,16 @@ impl Objects {
         bias: u64,
         address: u64,
         time_ns: u64,
-    ) -> Option<ObjectId> {
+    ) -> Option<(ObjectId, Range<u64>)> {
         let symbols = self.symbols.entry(module).or_insert_with(|| Arc::new(DataSymbols::load(image))).clone();
         let symbol = symbols.lookup(address.wrapping_sub(bias))?;
         let name =
             if symbol.named { symbol.name.to_owned() } else { format!("{} of {}", symbol.name, file_name(image)) };
-        Some(self.keyed(Key::Global(process, module, symbol.start), |id| {
-            plain(process, id, ObjectKind::Global, name, symbol.start.wrapping_add(bias), symbol.size, time_ns)
-        }))
+        let start = symbol.start.wrapping_add(bias);
+        let object = self.keyed(Key::Global(process, module, symbol.start), |id| {
+            plain(process, id, ObjectKind::Global, name, start, symbol.size, time_ns)
+        });
+        Some((object, start..start.saturating_add(symbol.size)))
     }
 
     /// The object that a mapping is, when nothing finer is known.

@@ -153,16 +153,18 @@ impl LiveProcess {
     /// Adds a mapping to all that follow the memory map.
     pub fn map(&mut self, images: &mut Images, mut vma: Vma) {
         let named = !vma.path.as_os_str().is_empty() && !vma.path.as_os_str().as_encoded_bytes().starts_with(b"//anon");
-        if vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]" {
+        // The interposer is no module of the program's.
+        let ours = vma.path.as_os_str().as_encoded_bytes().starts_with(INTERPOSER);
+        if !ours && (vma.permissions.execute || vma.is_file() || vma.path.as_os_str() == "[vdso]") {
             self.attach_image(images, &mut vma);
         }
-        if vma.permissions.execute && vma.image.is_none() {
+        if vma.permissions.execute && vma.image.is_none() && !ours {
             vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid), ""));
         }
         if vma.permissions.execute {
             self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);
             self.forget_code();
-            if vma.path.as_os_str().as_encoded_bytes().starts_with(INTERPOSER) {
+            if ours {
                 self.own_code = vma.start..vma.end;
             }
         }
@@ -170,7 +172,7 @@ impl LiveProcess {
         if vma.path.as_os_str().as_encoded_bytes().starts_with(OUR_FILES) {
             self.own_memory.insert(Page::of(vma.start).0..Page::of(vma.end - 1).0 + 1);
         }
-        if named {
+        if named && !ours {
             images.new_mappings.push(mapping_row(self.id, &vma, images.now_ns));
         }
         self.vmas.insert(vma);
@@ -244,6 +246,13 @@ impl LiveProcess {
             .iter()
             .find(|(range, ..)| range.addresses.contains(&address))
             .map(|(_, module, image, bias)| (*module, &**image, *bias))
+    }
+
+    /// Whether any of a range belongs to the data of a module.
+    pub fn has_data_in(&self, addresses: Range<u64>) -> bool {
+        self.data
+            .iter()
+            .any(|(range, ..)| range.addresses.start < addresses.end && addresses.start < range.addresses.end)
     }
 
     /// Whether a page is the recording's own.

@@ -153,14 +153,14 @@ impl Session {
     }
 
     /// The object that holds `address`; `None` when nothing is mapped there.
-    fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+    pub(super) fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
         let live = self.live.get_mut(&pid)?;
         if let Some((_, block)) = live.blocks.find(address) {
             return Some(block.object);
         }
         let process = live.id;
         if let Some((module, image, bias)) = live.data_of(address)
-            && let Some(object) = self.objects.global(process, module, image, bias, address, time_ns)
+            && let Some((object, _)) = self.objects.global(process, module, image, bias, address, time_ns)
         {
             return Some(object);
         }
@@ -174,7 +174,7 @@ impl Session {
     /// The thread whose stack a mapping is. The kernel names the first thread's; those of the others are anonymous
     /// mappings that hold one thread's stack pointer. Where several do, or it is huge, they are coroutines' or
     /// goroutines' stacks in a heap.
-    fn stack_owner(&self, process: ProcessId, vma: &Vma, pid: i32) -> Option<(ThreadId, u32)> {
+    pub(super) fn stack_owner(&self, process: ProcessId, vma: &Vma, pid: i32) -> Option<(ThreadId, u32)> {
         const LARGEST_STACK: u64 = 256 << 20;
         let first = self.threads.get(pid as u32).filter(|thread| thread.process == process);
         if vma.path.as_os_str() == "[stack]" {

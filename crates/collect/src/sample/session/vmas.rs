@@ -59,6 +59,11 @@ impl Vmas {
         self.by_start.range(..=address).next_back().map(|(_, vma)| vma).filter(|vma| address < vma.end)
     }
 
+    /// The first mapping that begins above `address`.
+    pub fn above(&self, address: u64) -> Option<&Vma> {
+        self.by_start.range(address..).next().map(|(_, vma)| vma)
+    }
+
     /// Adds a mapping; what it overlaps gives way, as mmap does it.
     pub fn insert(&mut self, vma: Vma) {
         if vma.start >= vma.end {

@@ -1,0 +1,68 @@
+//! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
+
+use super::PAGE_BITS;
+use crate::runtime::runtime;
+use crate::shared::ProcessMemory;
+use crate::sys;
+use crate::thread::Thread;
+use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::{self, log};
+use numalens_translator::PageEntry;
+use numalens_translator::count::{Pages, Run};
+
+/// What a thread uses to count out of line.
+pub struct Toucher<'a> {
+    /// Itself.
+    pub thread: &'a Thread,
+    /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
+    pub stopped: bool,
+    /// The page of which it has just told an access; 0: none.
+    pub told: u64,
+}
+
+impl<'a> Toucher<'a> {
+    /// A thread that counts, or is `stopped`.
+    pub fn new(thread: &'a Thread, stopped: bool) -> Self {
+        Toucher { thread, stopped, told: 0 }
+    }
+
+    /// Tells the collector of an access, which has made this page one to look at. Whether the page stays one.
+    pub(super) fn is_watched(&mut self, memory: &ProcessMemory, run: &Run, known: PageEntry) -> bool {
+        let wanted = &memory.page(known.slot / 2).waited;
+        match wanted.load(Relaxed) {
+            0 => false,
+            exact::HOLD => true,
+            left => {
+                self.told = run.address >> PAGE_BITS;
+                self.tell(memory, run, known);
+                // Not the collector's next wish.
+                wanted.compare_exchange(left, left - 1, Relaxed, Relaxed).is_err() || left > 1
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, memory: &ProcessMemory, run: &Run, known: PageEntry) {
+        // What is taken back is no access.
+        if !self.stopped && run.count <= i64::MAX as u64 {
+            let words = [
+                u64::from(run.site.0),
+                u64::from(self.thread.extent.0),
+                run.address,
+                run.count,
+                u64::from(known.slot / 2),
+            ];
+            memory.log(log::ACCESS, &words, &[]);
+        }
+    }
+}
+
+impl Pages for Toucher<'_> {
+    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
+        // What no program can map faults before it is an access.
+        if run.address >= sys::USER_END {
+            return None;
+        }
+        let runtime = runtime();
+        runtime.shadow.touch(runtime.process(), self, run)
+    }
+}

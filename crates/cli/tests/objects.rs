@@ -1,0 +1,154 @@
+//! Objects of exact recordings: what a program's blocks are, who made and freed them, and how often each was used, against arithmetic.
+
+use numalens_profile::Profile;
+use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_profile::tables::{Allocation, Object, ObjectAccess, SiteAccess};
+use numalens_profile::words::Call;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn numalens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_numalens"))
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/objects").join(name)
+}
+
+/// Compiles a program that stands beside this file, and records it.
+fn record(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let program = directory.join(name.split('.').next().unwrap());
+    let status = Command::new("c++").arg(source(name)).arg("-o").arg(&program).args(flags).status().unwrap();
+    assert!(status.success(), "{name} does not compile");
+    let profile = directory.join("p.numalens");
+    let output = numalens()
+        .args(["record", "--engine", "exact", "-q", "-f", "--machine", "4x2", "-o"])
+        .arg(&profile)
+        .arg("--")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let checked = numalens().arg("check").arg(&profile).output().unwrap();
+    assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
+    profile
+}
+
+/// Rows of section `objects` by the tag of the line that allocated them, or by name.
+fn objects(profile: &Path, name: &str) -> BTreeMap<String, Value> {
+    let text = std::fs::read_to_string(source(name)).unwrap();
+    let tags: Vec<Option<&str>> =
+        text.lines().map(|line| line.split_once("EXPECT ").map(|(_, tag)| tag.trim())).collect();
+    let output = numalens().arg("report").arg(profile).args(["--section", "objects", "--format", "json"]).output();
+    let report: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let mut rows = BTreeMap::new();
+    for row in report["objects"].as_array().unwrap() {
+        let file = row["site"]["file"].as_str().unwrap_or_default();
+        let line = row["site"]["line"].as_u64().unwrap_or(0) as usize;
+        let tag = if file.ends_with(name) { line.checked_sub(1).and_then(|at| tags[at]) } else { None };
+        let key = tag.map_or_else(|| row["name"].as_str().unwrap_or_default().to_owned(), str::to_owned);
+        rows.insert(key, row.clone());
+    }
+    rows
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value["value"].as_u64()).unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+#[test]
+fn blocks_are_used_as_often_as_arithmetic_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = record(directory.path(), "blocks.cc", &["-O1", "-g", "-pthread"]);
+    let rows = objects(&profile, "blocks.cc");
+    let mib = 1 << 20;
+    // Size, blocks, reads, writes. The allocator keeps a word or two beside blocks that have pages of their own, and clears some.
+    let wanted: [(&str, u64, u64, u64, u64); 11] = [
+        ("malloc", mib, 1, 0, 3 * mib),
+        ("calloc", 300_000, 1, 300_000, 0),
+        ("before", 300_000, 1, 0, 300_000),
+        ("realloc", 900_000, 1, 900_000, 0),
+        ("posix_memalign", 8 * 65_536, 8, 0, 65_536 * 36),
+        ("aligned_alloc", 40_960, 1, 0, 5 * 40_960),
+        ("new", 500_000, 1, 0, 500_000),
+        ("mmap", mib, 1, 0, mib / 2),
+        ("lent", mib, 1, 0, mib),
+        ("by-thread", 200_000, 1, 200_000, 400_000),
+        ("table", mib, 1, 0, 2 * mib),
+    ];
+    for (tag, size, count, reads, writes) in wanted {
+        let row = rows.get(tag).unwrap_or_else(|| panic!("no object {tag}: {:?}", rows.keys()));
+        assert_eq!((number(&row["size"]), number(&row["count"])), (size, count), "{tag}");
+        let found = (number(&row["reads"]), number(&row["writes"]));
+        let of_the_allocator = if tag == "table" { 0 } else { 40 };
+        assert!(
+            (reads..=reads + of_the_allocator).contains(&found.0)
+                && (writes..=writes + of_the_allocator).contains(&found.1),
+            "{tag}: {found:?} reads and writes, not {reads} and {writes}"
+        );
+    }
+}
+
+#[test]
+fn objects_of_one_page_are_told_apart_by_accesses_that_are_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = record(directory.path(), "blocks.cc", &["-O1", "-g", "-pthread"]);
+    let rows = objects(&profile, "blocks.cc");
+    let (one, two) = (&rows["small_one"], &rows["small_two"]);
+    let writes = |row: &Value| number(&row["writes"]) as f64;
+    assert!(number(&one["samples"]) > 0 && number(&two["samples"]) > 0, "{one} {two}");
+    let sum = writes(one) + writes(two);
+    assert!(
+        (sum - 1_500_000.0 * 256.0).abs() < 0.01 * sum,
+        "both together are exact but for what is beside them: {sum}"
+    );
+    assert!((0.6..0.9).contains(&(writes(one) / sum)), "three of four go to the one: {}", writes(one) / sum);
+}
+
+#[test]
+fn allocations_say_who_made_and_who_freed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = record(directory.path(), "blocks.cc", &["-O1", "-g", "-pthread"]);
+    let rows = objects(&path, "blocks.cc");
+    let profile = Profile::open(&path).unwrap();
+    let of = |tag: &str| -> Vec<(Call, ThreadId, u64)> {
+        let base =
+            rows[tag]["base"].as_str().map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap());
+        let object =
+            profile.rows::<Object>().unwrap().into_iter().find(|object| Some(object.base) == base).unwrap().object;
+        let all = profile.rows::<Allocation>().unwrap().into_iter().filter(|row| row.object == Some(object));
+        all.map(|row| (row.call, row.thread, row.bytes)).collect()
+    };
+    let (main, worker) = (ThreadId(0), ThreadId(1));
+    assert_eq!(of("malloc"), [(Call::Malloc, main, 1 << 20), (Call::Free, main, 1 << 20)]);
+    assert_eq!(of("lent"), [(Call::Malloc, main, 1 << 20), (Call::Free, worker, 1 << 20)]);
+    assert_eq!(of("by-thread"), [(Call::Malloc, worker, 200_000), (Call::Free, main, 200_000)]);
+    assert_eq!(of("calloc"), [(Call::Calloc, main, 300_000), (Call::Free, main, 300_000)]);
+    assert_eq!(of("realloc"), [(Call::Realloc, main, 900_000), (Call::Free, main, 900_000)]);
+    assert_eq!(of("aligned_alloc"), [(Call::Aligned, main, 40_960), (Call::Free, main, 40_960)]);
+    assert_eq!(of("new"), [(Call::New, main, 500_000), (Call::Free, main, 500_000)]);
+    assert_eq!(of("mmap"), [(Call::Mmap, main, 1 << 20), (Call::Munmap, main, 1 << 20)]);
+}
+
+#[test]
+fn accesses_by_object_are_all_accesses() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = record(directory.path(), "blocks.cc", &["-O1", "-g", "-pthread"]);
+    let profile = Profile::open(&path).unwrap();
+    let mut sites: BTreeMap<(ThreadId, String), (u64, u64)> = BTreeMap::new();
+    for row in profile.rows::<SiteAccess>().unwrap() {
+        let sum = sites.entry((row.thread, format!("{:?} {:?}", row.home, row.class))).or_default();
+        *sum = (sum.0 + row.reads, sum.1 + row.writes);
+    }
+    let mut objects: BTreeMap<(ThreadId, String), (u64, u64)> = BTreeMap::new();
+    let known: Vec<ObjectId> = profile.rows::<Object>().unwrap().into_iter().map(|object| object.object).collect();
+    for row in profile.rows::<ObjectAccess>().unwrap() {
+        assert!(known.contains(&row.object));
+        let sum = objects.entry((row.thread, format!("{:?} {:?}", row.home, row.class))).or_default();
+        *sum = (sum.0 + row.reads, sum.1 + row.writes);
+    }
+    assert_eq!(objects, sites);
+}

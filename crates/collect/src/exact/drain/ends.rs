@@ -1,0 +1,155 @@
+//! How recordings of processes end, and what is settled only then: counts of pages that several objects share.
+
+use super::*;
+
+impl Drain {
+    /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
+    /// of stands for itself.
+    pub fn divide(&mut self, session: &mut Session) {
+        for number in 0..self.threads.len() {
+            let waiting = std::mem::take(&mut self.threads[number].1.shared);
+            let (of, id, node) = {
+                let thread = &self.threads[number].1;
+                (thread.process, thread.id, thread.node)
+            };
+            for (page, (time_ns, reads, writes)) in waiting {
+                let Some(process) = self.processes.get(&of) else { continue };
+                let Some(&KnownPage { class: (home, pinned), .. }) = self.known_page(process, page) else { continue };
+                let (process, site) = (process.id, None);
+                let mix = self.processes.get_mut(&of).and_then(|process| process.mixes.get_mut(&page));
+                let parts = mix.map(|mix| mix.divide(reads, writes)).unwrap_or_default();
+                let bin = session.bin_of(time_ns);
+                let all = CountedObject {
+                    process,
+                    thread: id,
+                    bin,
+                    node,
+                    site,
+                    object: ObjectId(0),
+                    home,
+                    pinned,
+                    reads,
+                    writes,
+                    samples: 0,
+                };
+                for part in &parts {
+                    let (object, reads, writes, samples) = (part.object, part.reads, part.writes, part.samples);
+                    session.count_object(&CountedObject { object, reads, writes, samples, ..all });
+                }
+                if parts.is_empty() {
+                    let object = session.objects_that_share(process);
+                    session.count_object(&CountedObject { object, ..all });
+                }
+            }
+        }
+    }
+
+    /// Takes in the last of a process whose program was replaced.
+    pub(super) fn finish(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        until: u64,
+    ) -> io::Result<()> {
+        if let Some(process) = self.processes.get_mut(&extent) {
+            process.last = true;
+        }
+        self.read_process(file, session, extent, until)?;
+        let now = session.now_ns();
+        let bin = session.bin_of(now);
+        for number in 0..self.threads.len() {
+            if self.threads[number].1.process == extent && !self.threads[number].1.ended {
+                self.count_thread(file, session, number, bin, true)?;
+                let (_, thread) = &mut self.threads[number];
+                thread.ended = true;
+                (thread.sites, thread.pages) = Default::default();
+            }
+        }
+        if let Some(process) = self.processes.get_mut(&extent) {
+            process.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Notes that a process is over, when it is.
+    pub(super) fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) {
+        let Some(process) = self.processes.get(&extent).filter(|process| !process.ended) else { return };
+        let Some((_, entry)) = file.directory().nth(extent.0 as usize) else { return };
+        let word = entry.end.load(Acquire);
+        let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
+        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is gone.
+        if word & 0xff != end::EXIT && !gone {
+            return;
+        }
+        // Not before all threads have been looked at once more, after their last instruction.
+        let end = match word & 0xff {
+            end::EXIT => Some(format!("exited {}", word >> 8 & 0xff)),
+            _ => None,
+        };
+        let (pid, time) = (process.pid, entry.end_ns.load(Relaxed));
+        if !gone && word & 0xff == end::EXIT && is_running(pid) {
+            return;
+        }
+        let _ = self.finish(file, session, extent, u64::MAX);
+        let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
+        session.process_ends(pid, time_ns, end);
+    }
+
+    /// The command has ended: `end` says how.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn first_ended(
+        &mut self,
+        file: &SessionFile,
+        heap: Option<&mut Heap>,
+        session: &mut Session,
+        pid: i32,
+        end: String,
+    ) -> io::Result<()> {
+        self.look_until(file, heap, session, true)?;
+        session.ended(pid, end.clone());
+        let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
+        let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
+        for extent in last {
+            self.finish(file, session, extent, u64::MAX)?;
+            let now = session.now_ns();
+            session.process_ends(pid, now, Some(end.clone()));
+        }
+        // Whatever still runs is not looked at again.
+        let bin = session.bin_of(session.now_ns());
+        for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
+            self.count_thread(file, session, number, bin, true)?;
+        }
+        self.divide(session);
+        Ok(())
+    }
+
+    /// Says in `meta` what was not seen.
+    pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
+        meta.unobserved.clone_from(&self.unobserved);
+        let known = self.unobserved.len() as u64;
+        let all = u64::from(file.header().unobserved.load(Relaxed));
+        if all > known {
+            meta.unobserved.push(format!("{} programs that the agent could not be put into", all - known));
+        }
+    }
+
+    /// What the agent said when it gave up, of any process.
+    pub fn failures(&self) -> Vec<String> {
+        let text = |process: &Process| {
+            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+            let bytes = header.failure.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0);
+            String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+        };
+        self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// Whether a process still has threads that can run.
+fn is_running(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}

@@ -1,0 +1,117 @@
+//! What the preloaded library tells while the agents count: allocations and releases, in order with what the agents say.
+//!
+//! Both take their times from one clock, so what happened at one address is told in the order in which it happened. An event waits
+//! until all that the agents have said before it has been read, and until its thread is known.
+
+use crate::sample::heap::{HeapChannel, HeapOptions};
+use crate::sample::session::{HeapNote, HeapNotes};
+use numalens_event::exact::SessionHeader;
+use numalens_profile::Meta;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Blocks of at least so many bytes are recorded each: those that a page can lie in whole.
+const LARGE: u64 = 4096;
+/// So many of them at once, and so many more every second.
+const LARGE_BURST: u32 = 1 << 16;
+const LARGE_PER_SECOND: u32 = 20_000;
+
+/// The channel.
+pub struct Heap {
+    channel: HeapChannel,
+    lost: u64,
+}
+
+/// Events that wait for what the agents have to say first.
+#[derive(Default)]
+pub struct Told {
+    /// By process and time.
+    queues: FxHashMap<i32, VecDeque<HeapNote>>,
+    stacks: HeapNotes,
+}
+
+impl Heap {
+    /// Opens the channel.
+    ///
+    /// # Errors
+    /// Those of [`HeapChannel::create`].
+    pub fn create() -> std::io::Result<Self> {
+        // Nobody waits at the end: the agents look at pages themselves, and what was told stays in the channel.
+        let options = HeapOptions {
+            large: LARGE,
+            large_burst: LARGE_BURST,
+            large_per_second: LARGE_PER_SECOND,
+            handshake: None,
+            ..HeapOptions::default()
+        };
+        let channel = HeapChannel::create(&options)?;
+        Ok(Heap { channel, lost: 0 })
+    }
+
+    /// Variables to set for the program.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.channel.environment(std::env::var_os("LD_PRELOAD").as_deref())
+    }
+
+    /// Has the library use the agents' clock, as it is set now.
+    pub fn use_clock(&self, agents: &SessionHeader) {
+        let (in_force, clock) = self.channel.clock();
+        let next = agents.clock_in_force.load(Relaxed) & 1;
+        let (from, to) = (&agents.clock[next as usize], &clock[next as usize]);
+        to.ticks.store(from.ticks.load(Relaxed), Relaxed);
+        to.ns.store(from.ns.load(Relaxed), Relaxed);
+        to.ns_per_tick.store(from.ns_per_tick.load(Relaxed), Relaxed);
+        in_force.store(next, Release);
+    }
+
+    /// Reads what was told by now.
+    pub fn read(&mut self, told: &mut Told) {
+        let mut fresh = HeapNotes::default();
+        let summary = self.channel.drain(&mut |event| fresh.push(event));
+        self.lost += summary.lost;
+        told.take_in(fresh);
+    }
+
+    /// Says in `meta` what was lost.
+    pub fn note(&self, meta: &mut Meta) {
+        if self.lost > 0 {
+            meta.losses.insert("heap records".to_owned(), self.lost);
+        }
+    }
+}
+
+impl Told {
+    /// Adds events of one drain behind those that wait.
+    fn take_in(&mut self, fresh: HeapNotes) {
+        self.queues.retain(|_, queue| !queue.is_empty());
+        if self.queues.is_empty() {
+            self.stacks.clear();
+        }
+        for note in self.stacks.take_in(fresh) {
+            let queue = self.queues.entry(note.pid).or_default();
+            // One that comes late goes before those that wait.
+            let at = queue.iter().rposition(|other| other.time <= note.time).map_or(0, |before| before + 1);
+            queue.insert(at, note);
+        }
+    }
+
+    /// Takes out the next event of the process `pid`, if it happened until `until` and `ready` lets it pass. All behind one that may not
+    /// pass yet wait with it.
+    pub fn next(&mut self, pid: i32, until: u64, ready: impl Fn(&HeapNote) -> bool) -> Option<HeapNote> {
+        let queue = self.queues.get_mut(&pid)?;
+        let first = queue.front().filter(|note| note.time <= until)?;
+        if ready(first) { queue.pop_front() } else { None }
+    }
+
+    /// Whose call stacks the events have.
+    pub fn stacks(&self) -> &HeapNotes {
+        &self.stacks
+    }
+
+    /// Drops the events before `time` of processes that are not observed.
+    pub fn drop_strangers(&mut self, observed: impl Fn(i32) -> bool, time: u64) {
+        self.queues.retain(|&pid, queue| observed(pid) || queue.back().is_some_and(|note| note.time >= time));
+    }
+}

@@ -1,0 +1,241 @@
+//! Objects where every access is counted: whose each page is.
+//!
+//! Accesses are counted by page, so those to a page that is all one object's, from the page's beginning on, are that object's, exactly. What is
+//! known of a page only grows: whoever has it as well, even later, makes it a page of several.
+//!
+//! ```text
+//!   page begins ----> blocks there? data of a module? stack, file, code?  ---> Owner
+//!   block comes ----> pages that it lies on                               ---> Owner and its own
+//! ```
+
+use super::heap::What;
+use super::objects::Owner;
+use super::pages::{Touch, TouchId};
+use super::vmas::Vma;
+use super::{HeapNotes, Session};
+use crate::sample::session::heap::HeapNote;
+use numalens_aggregate::Counts;
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use numalens_profile::words::{Access, Class, Found};
+use numalens_topology::NodeId;
+use std::ops::Range;
+
+/// The farthest that a stack grows below what was seen of it.
+const LARGEST_STACK: u64 = 64 << 20;
+
+/// Memory that an object has taken.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    pub object: ObjectId,
+    pub pages: Range<Page>,
+    /// The thread that took it, and since when it was about to, since the start of the recording: pages that it touched meanwhile are the object's.
+    pub tid: u32,
+    pub since_ns: u64,
+}
+
+/// Counts of one thread for one object, on pages of one class.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedObject {
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    pub bin: Bin,
+    /// Index of the node that the thread was bound to.
+    pub node: Option<u8>,
+    /// Unknown where whole pages are counted.
+    pub site: Option<SiteId>,
+    pub object: ObjectId,
+    /// Index of the pages' home.
+    pub home: Option<u8>,
+    /// The pages were placed by a pinned thread.
+    pub pinned: bool,
+    pub reads: u64,
+    pub writes: u64,
+    /// Samples that the counts are estimated from; 0: they are exact.
+    pub samples: u32,
+}
+
+/// One access that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenAccess {
+    pub process: ProcessId,
+    pub time_ns: u64,
+    pub thread: ThreadId,
+    /// Index of the node that the thread was bound to.
+    pub node: Option<u8>,
+    pub site: SiteId,
+    pub address: u64,
+    pub access: Access,
+    pub object: ObjectId,
+    /// Index of the page's home.
+    pub home: Option<u8>,
+    /// The page was placed by a pinned thread.
+    pub pinned: bool,
+}
+
+impl Session {
+    /// Adds an access to the samples. Its counts are in the facts already.
+    pub fn access_seen(&mut self, seen: &SeenAccess) {
+        let machine = &self.options.machine;
+        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
+        let (node, home): (Option<NodeId>, Option<NodeId>) = (seen.node.and_then(id), seen.home.and_then(id));
+        self.output.add_sample(tables::Sample {
+            process: seen.process,
+            time_ns: seen.time_ns,
+            thread: seen.thread,
+            cpu: 0,
+            site: seen.site,
+            stack: None,
+            address: seen.address,
+            found: Found::At,
+            access: seen.access,
+            object: Some(seen.object),
+            node,
+            home,
+            class: Class::from(machine.locality(node, home, seen.pinned)),
+            latency: None,
+            source: None,
+            period: 1,
+        });
+    }
+
+    /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know. Returns what a new
+    /// object has taken.
+    pub fn heap_told(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Claimed> {
+        let time_ns = self.advance(note.time);
+        let live = self.live.get_mut(&note.pid)?;
+        match &note.what {
+            What::Alloc { address, size, before, own_mapping, .. } => {
+                let end = match own_mapping {
+                    0 => address.saturating_add(*size),
+                    bytes => (address & !4095).saturating_add(*bytes),
+                };
+                let since_ns = if *before == 0 { time_ns } else { self.since_start(*before) };
+                let object = self.allocated(notes, note, time_ns)?;
+                let pages = Page::of(*address)..Page::of(end.saturating_add(4095));
+                Some(Claimed { object, pages, tid: note.tid, since_ns })
+            }
+            What::Free { address } => {
+                self.freed(note, time_ns, *address);
+                None
+            }
+            What::Unmapped { address, size } => {
+                self.blocks_unmapped(note, time_ns, *address..address.saturating_add(*size));
+                None
+            }
+            What::Moved { old, new, new_size, .. } => {
+                self.objects.moved(&mut live.blocks, *old, *new..new.saturating_add(*new_size), time_ns);
+                None
+            }
+            What::Began => {
+                self.processes[live.id.0 as usize].heap_observed = true;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a thread is known that an event speaks of.
+    pub fn knows_thread(&self, note: &HeapNote) -> bool {
+        self.live.contains_key(&note.pid) && self.threads.get(note.tid).is_some()
+    }
+
+    /// Whose a page is now.
+    pub fn owner_of(&mut self, pid: i32, page: Page, time_ns: u64) -> Owner {
+        let Some(live) = self.live.get(&pid) else { return Owner::Nobody };
+        let by_blocks = live.blocks.owner_of(page);
+        if by_blocks != Owner::Nobody {
+            return by_blocks;
+        }
+        let (process, start) = (live.id, page.address());
+        let end = start + 4096;
+        if live.has_data_in(start..end) {
+            let global = live
+                .data_of(start)
+                .and_then(|(module, image, bias)| self.objects.global(process, module, image, bias, start, time_ns));
+            return match global {
+                Some((object, range)) if range.start <= start && end <= range.end => Owner::One(object),
+                _ => Owner::Several,
+            };
+        }
+        match self.object_of_mapping(pid, start, time_ns) {
+            Some(object) => Owner::One(object),
+            None => Owner::Nobody,
+        }
+    }
+
+    /// The same, as far as heap blocks tell.
+    pub fn owner_by_blocks(&self, pid: i32, page: Page) -> Owner {
+        self.live.get(&pid).map_or(Owner::Nobody, |live| live.blocks.owner_of(page))
+    }
+
+    /// The object that an access touched that placed a page, where it is known more closely than by its mapping.
+    pub fn object_placed(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        self.holder_of(pid, address, time_ns).filter(|&object| !self.objects.is_rest(object))
+    }
+
+    /// A page that was touched for an object that was on its way: it has that object's touch from now on.
+    pub fn touched_for(&mut self, pid: i32, page: Page, touch: TouchId, claimed: &Claimed) -> Option<TouchId> {
+        let touch = Touch { object: Some(claimed.object), ..self.touches.get(touch) };
+        let touch = self.touches.intern(touch);
+        if let Some(live) = self.live.get_mut(&pid)
+            && let Some(state) = live.pages.get(page)
+        {
+            if state.huge {
+                live.pages.place_huge(page, touch, state.home, state.inferred);
+            } else {
+                live.pages.place(page, touch, state.home, state.inferred);
+            }
+        }
+        Some(touch)
+    }
+
+    /// The object that holds an address now.
+    pub fn holder_of(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let live = self.live.get(&pid)?;
+        if let Some((_, block)) = live.blocks.find(address) {
+            return Some(block.object);
+        }
+        let process = live.id;
+        if let Some((module, image, bias)) = live.data_of(address)
+            && let Some((object, _)) = self.objects.global(process, module, image, bias, address, time_ns)
+        {
+            return Some(object);
+        }
+        self.object_of_mapping(pid, address, time_ns)
+    }
+
+    fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let live = self.live.get(&pid)?;
+        let process = live.id;
+        let vma: Vma = match live.vmas.find(address) {
+            Some(vma) => vma.clone(),
+            // A stack that has grown.
+            None => {
+                let above = live.vmas.above(address)?;
+                let is_stack = above.path.as_os_str() == "[stack]" && above.start - address < LARGEST_STACK;
+                is_stack.then(|| above.clone())?
+            }
+        };
+        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid) {
+            return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
+        }
+        Some(self.objects.of_mapping(process, &vma, time_ns))
+    }
+
+    /// What stands for the objects of pages that could not be told apart.
+    pub fn objects_that_share(&mut self, process: ProcessId) -> ObjectId {
+        self.objects.shared(process, self.now_ns)
+    }
+
+    /// Adds a thread's accesses to an object.
+    pub fn count_object(&mut self, counted: &CountedObject) {
+        let machine = &self.options.machine;
+        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
+        let (node, home): (Option<NodeId>, Option<NodeId>) = (counted.node.and_then(id), counted.home.and_then(id));
+        let class = Class::from(machine.locality(node, home, counted.pinned));
+        let &CountedObject { process, thread, bin, site, object, reads, writes, samples, .. } = counted;
+        let counts = Counts { reads, writes, samples };
+        self.facts.add_object_counts(process, thread, bin, node, site, object, home, class, counts);
+    }
+}
