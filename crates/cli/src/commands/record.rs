@@ -36,9 +36,10 @@ pub struct Args {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 
-    /// How the program is watched
-    #[arg(long, value_enum, default_value_t = Engine::Sample)]
-    engine: Engine,
+    /// How the program is watched [default: exact where this machine can; sample for --pid, --all, --duration and
+    /// --frequency]
+    #[arg(long, value_enum)]
+    engine: Option<Engine>,
 
     /// real, NxC, a preset (`numalens machine list`) or an hwloc XML file [default: real when the host has several
     /// nodes with memory, else a virtual machine of 4 nodes]
@@ -53,9 +54,9 @@ pub struct Args {
     #[arg(long, value_name = "POLICY", default_value = "first-touch")]
     policy: PagePolicy,
 
-    /// Samples per second and CPU
-    #[arg(long, value_name = "HZ", allow_negative_numbers = true, default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    frequency: u64,
+    /// Samples per second and CPU [default: 997]
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    frequency: Option<u64>,
 
     /// Watch a running process
     #[arg(short, long, value_name = "PID", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
@@ -90,6 +91,9 @@ pub struct Args {
     force: bool,
 }
 
+/// Samples per second and CPU: not in step with timers that tick every millisecond.
+const FREQUENCY: u64 = 997;
+
 /// The engines.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
@@ -97,6 +101,21 @@ enum Engine {
     Sample,
     /// Every access counted, by translating the program while it runs: several times slower
     Exact,
+}
+
+impl Args {
+    fn engine(&self) -> Engine {
+        let sampled = self.pid.is_some() || self.all || self.duration.is_some() || self.frequency.is_some();
+        match self.engine {
+            Some(engine) => engine,
+            None if sampled || !exact::engine::works_here() => Engine::Sample,
+            None => Engine::Exact,
+        }
+    }
+
+    fn frequency(&self) -> u64 {
+        self.frequency.unwrap_or(FREQUENCY)
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -121,7 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     }
     let name = |pid| output_path(&args, pid);
     let mut progress = |progress: Progress<'_>| report_progress(args.quiet, &progress);
-    let recorded = match (args.engine, &target) {
+    let recorded = match (args.engine(), &target) {
         (Engine::Exact, Target::Launch(command)) => exact::engine::record(command, options, name, &mut progress),
         _ => engine::record(&target, options, name, &mut progress),
     };
@@ -138,7 +157,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
 }
 
 fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
-    let exact = args.engine == Engine::Exact;
+    let exact = args.engine() == Engine::Exact;
     if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
         return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
     }
@@ -164,7 +183,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         placement: if machine.is_virtual { args.placement.to_string() } else { String::new() },
         policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
         start_time: rfc3339(SystemTime::now()),
-        frequency: (!exact).then_some(args.frequency as f64),
+        frequency: (!exact).then_some(args.frequency() as f64),
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .filter(|(name, _)| matters_to_placement(name))
@@ -179,10 +198,10 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         stack: args.stack,
         period: 1,
         follow: !args.no_follow,
-        counted: args.engine == Engine::Exact,
+        counted: exact,
     };
     let options =
-        RecordOptions { session, frequency: args.frequency, duration: args.duration, force: args.force, meta };
+        RecordOptions { session, frequency: args.frequency(), duration: args.duration, force: args.force, meta };
     Ok((options, target))
 }
 
@@ -212,8 +231,8 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     } else {
         format!("on this machine's {} nodes", machine.nodes.len())
     };
-    match args.engine {
-        Engine::Sample => format!("sampling at {} Hz, {what}", args.frequency),
+    match args.engine() {
+        Engine::Sample => format!("sampling at {} Hz, {what}", args.frequency()),
         Engine::Exact => format!("counting every access, {what}"),
     }
 }

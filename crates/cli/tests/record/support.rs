@@ -169,10 +169,14 @@ impl Lab {
         self.folder.path().join("run.numalens.partial")
     }
 
-    /// `numalens record -q -o PROFILE OPTIONS -- `, in the folder.
+    /// `numalens record -q -o PROFILE OPTIONS -- `, in the folder; with the sample engine unless the options say otherwise.
     pub fn recorder(&self, options: &[&str]) -> Command {
         let mut command = numalens(&["record", "-q", "-o"]);
-        command.arg(self.profile()).args(options).arg("--").current_dir(self.folder.path());
+        command.arg(self.profile());
+        if !options.contains(&"--engine") {
+            command.args(["--engine", "sample"]);
+        }
+        command.args(options).arg("--").current_dir(self.folder.path());
         command
     }
 

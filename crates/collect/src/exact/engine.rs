@@ -109,6 +109,11 @@ fn cannot_enter(error: InjectError) -> RecordError {
     RecordError::Unobservable(error.to_string())
 }
 
+/// Whether this machine can run translated code.
+pub fn works_here() -> bool {
+    check_processor().is_ok()
+}
+
 /// Translated code uses instructions of processors since 2013, and one that the kernel must allow (Linux 5.9).
 fn check_processor() -> Result<(), RecordError> {
     const FSGSBASE: libc::c_ulong = 1 << 1;
