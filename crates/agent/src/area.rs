@@ -77,14 +77,13 @@ pub struct Layout {
     pub classes_log2: u8,
     /// Most sites.
     pub sites: u32,
-    /// The extent that holds the pattern of empty lookup tables: that of the process into which the agent came. Its forked children use
-    /// it on.
-    pub pattern: Extent,
+    /// Where the pattern of empty lookup tables stands in the session file.
+    pub pattern: u64,
 }
 
 impl Layout {
     /// The layout for so many classes.
-    pub fn new(classes_log2: u8, pattern: Extent) -> Self {
+    pub fn new(classes_log2: u8, pattern: u64) -> Self {
         let row = 8u64 << classes_log2;
         Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32, pattern }
     }
@@ -162,9 +161,10 @@ impl Area {
                 call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
             }
         }
-        let pattern = layout.pattern.offset() + exact::process::LOOKUP;
         // SAFETY: as above.
-        unsafe { call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, pattern) }?;
+        unsafe {
+            call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, layout.pattern)
+        }?;
         self.map_counters(layout, session, thread)?;
         self.set(fixed::SELF, self.0);
         self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);

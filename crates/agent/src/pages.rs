@@ -551,6 +551,10 @@ fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
 
 fn new_record(memory: &ProcessMemory) -> Option<(u32, &'static PageRecord)> {
     let number = memory.header().pages.fetch_add(1, AcqRel);
+    if number == exact::MOST_PAGES {
+        let text = b"a process has touched 512 GiB, page by page: its accesses to pages that it touched after that are not counted";
+        memory.log(log::NOTE, &[], text);
+    }
     (number < exact::MOST_PAGES).then(|| (number, memory.page(number)))
 }
 

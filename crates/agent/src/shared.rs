@@ -239,19 +239,29 @@ impl ProcessMemory {
     }
 }
 
-/// Puts the pattern of an empty lookup table into the process's extent: `bytes` of the pointer `miss`.
+/// Where the pattern of an empty lookup table stands in the session file: `bytes` of the pointer `miss`. All programs share one, as long
+/// as their agents lie at the same address.
 ///
 /// # Errors
 /// The kernel's.
-pub fn write_lookup_pattern(session: &Session, process: Extent, bytes: u64, miss: u64) -> Result<(), Errno> {
-    let offset = process.offset() + exact::process::LOOKUP;
+pub fn lookup_pattern(session: &Session, process: Extent, bytes: u64, miss: u64) -> Result<u64, Errno> {
+    const BEING_WRITTEN: u64 = 1;
+    let shared = &session.header().pattern;
+    if shared.load(Acquire) == miss {
+        return Ok(exact::PATTERN_OFFSET);
+    }
+    let first = shared.compare_exchange(0, BEING_WRITTEN, AcqRel, Acquire).is_ok();
+    let offset = if first { exact::PATTERN_OFFSET } else { process.offset() + exact::process::LOOKUP };
+    let at = sys::map_shared(bytes, session.descriptor, offset)?;
     // SAFETY: a mapping of our own, filled and given back.
     unsafe {
-        let at = sys::map_shared(bytes, session.descriptor, offset)?;
         let populated = call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE);
         let _ = populated;
         core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize).fill(miss);
         sys::unmap(at, bytes);
     }
-    Ok(())
+    if first {
+        shared.store(miss, Release);
+    }
+    Ok(offset)
 }

@@ -278,6 +278,11 @@ fn code_may_change_while_many_threads_execute_it() {
 }
 
 #[test]
+fn what_is_kept_of_pages_that_are_gone_is_given_back() {
+    same_as_native("churn.c", &["-O1"], &[]);
+}
+
+#[test]
 fn forked_children_have_threads_of_their_own() {
     same_as_native("fork_threads.c", &["-O1", "-pthread"], &[]);
 }

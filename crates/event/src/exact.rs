@@ -44,6 +44,8 @@ pub const PLACEMENT_OFFSET: u64 = 1 << 14;
 pub const IMAGE_OFFSET: u64 = 1 << 20;
 /// Most bytes of the image.
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
+/// Where the pattern of an empty lookup table stands: see [`SessionHeader::pattern`].
+pub const PATTERN_OFFSET: u64 = 1 << 29;
 /// Where the directory begins.
 pub const DIRECTORY_OFFSET: u64 = 1 << 30;
 /// Bytes of an extent.
@@ -103,6 +105,9 @@ pub struct SessionHeader {
     pub vdso_syscall: AtomicU64,
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
+    /// The pointer that the pattern of an empty lookup table consists of; 0: nobody has written it yet, 1: somebody is about to. A
+    /// process whose agent lies elsewhere than the first one's has a pattern of its own ([`process::LOOKUP`]).
+    pub pattern: AtomicU64,
     /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit into
     /// less than all, so the kernel's is lifted and the agent keeps to this one.
     pub address_space: [AtomicU64; 2],

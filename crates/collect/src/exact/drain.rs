@@ -12,6 +12,7 @@ use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
 use super::sites::read_sites;
+use super::spent::{Spent, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
@@ -40,6 +41,8 @@ pub struct Drain {
     seen: u32,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
+    /// What agents found worth a note.
+    notes: Vec<String>,
     /// What the preloaded library has told.
     told: Told,
     watch: RefCell<Watch>,
@@ -69,6 +72,7 @@ pub(super) struct Process {
     pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
     /// What was unmapped since the last look: forgotten when all that happened before has been read.
     unmapped: Vec<std::ops::Range<u64>>,
+    pub(super) spent: Spent,
     /// Accesses that placed pages of a real machine.
     pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
@@ -156,6 +160,10 @@ impl Drain {
             self.read_thread(file, session, number, bin, end)?;
         }
         for &extent in &extents {
+            let threads = self.threads.iter().filter(|(_, thread)| thread.process == extent && !thread.ended);
+            if let Some(process) = self.processes.get_mut(&extent) {
+                process.spent.discard(file, extent, threads.map(|&(thread, _)| thread));
+            }
             self.end_process(file, session, extent);
         }
         self.watch.get_mut().looked();
@@ -237,6 +245,7 @@ impl Drain {
                 mixes: FxHashMap::default(),
                 gone: Vec::new(),
                 unmapped: Vec::new(),
+                spent: Spent::default(),
                 undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
@@ -375,6 +384,7 @@ impl Drain {
             (log::EARLY, &[number, site, thread, ..]) => {
                 process.undecided.early(number as u32, site as u32, Extent(thread as u32));
             }
+            (log::NOTE, _) => self.notes.push(text(0)),
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
                 self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
@@ -432,25 +442,22 @@ impl Drain {
         if thread.ended {
             return Ok(());
         }
+        // An exec may fail. When it does not, the thread is looked at for the last time with its process.
+        let ended = if execed(file, thread.process) { 0 } else { ended };
         self.count_thread(file, session, number, bin, ended != 0)?;
         let (_, thread) = &mut self.threads[number];
         if ended != 0 {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
             (thread.sites, thread.pages) = Default::default();
+            discard_thread(file, extent);
             let time_ns = session.advance(ended);
             let replaced = file.directory().nth(extent.0 as usize).map(|(_, entry)| entry.end.load(Relaxed));
-            // After an exec the thread goes on, and so it does in another place.
+            // In another place the thread goes on.
             if replaced == Some(end::REPLACED) {
                 return Ok(());
             }
-            if self
-                .processes
-                .get(&self.threads[number].1.process)
-                .is_none_or(|process| !execed(file, process, self.threads[number].1.process))
-            {
-                session.thread_ends(tid, id, time_ns);
-            }
+            session.thread_ends(tid, id, time_ns);
         }
         Ok(())
     }
@@ -524,12 +531,12 @@ impl Drain {
             }
         }
         for (at, now) in totals.pages {
-            let Some(&KnownPage { page, owner, class: (home, pinned), .. }) = self.known_page(process, at as u32)
+            let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) = self.known_page(process, at as u32)
             else {
                 continue;
             };
             let before = thread.pages.entry(at).or_default();
-            let in_flight = if last { 0 } else { IN_FLIGHT_OF_PAGE };
+            let in_flight = if last || gone { 0 } else { IN_FLIGHT_OF_PAGE };
             let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
             if (reads, writes) == (0, 0) {
                 continue;
@@ -587,7 +594,7 @@ impl Thread {
 }
 
 /// Whether a process's program was replaced by another.
-fn execed(file: &SessionFile, _: &Process, extent: Extent) -> bool {
+fn execed(file: &SessionFile, extent: Extent) -> bool {
     file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
 }
 

@@ -236,6 +236,15 @@ impl SessionFile {
         })
     }
 
+    /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on. Whole pages only. What
+    /// cannot be given back stays.
+    pub fn discard(&self, extent: Extent, part: std::ops::Range<u64>) {
+        let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (offset, bytes) = (extent.offset() + part.start, part.end - part.start);
+        // SAFETY: no memory is passed.
+        let _ = unsafe { libc::fallocate(self.file.as_raw_fd(), how, offset as i64, bytes as i64) };
+    }
+
     fn seek(&self, from: u64, whence: i32) -> Option<u64> {
         // SAFETY: no memory is passed; nobody uses the file's position.
         let found = unsafe { libc::lseek(self.file.as_raw_fd(), from as i64, whence) };

@@ -21,6 +21,7 @@ mod heap;
 mod image;
 mod pages;
 mod sites;
+mod spent;
 mod totals;
 mod undecided;
 mod watch;

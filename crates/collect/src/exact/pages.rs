@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 pub struct KnownPage {
     pub page: Page,
     /// Its end has been read too.
-    ended: bool,
+    pub ended: bool,
     touch: Option<TouchId>,
     /// Who has had it.
     pub owner: Owner,
@@ -74,12 +74,12 @@ pub fn read(
     let header = process.header.clone();
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
-    for (number, (record, known)) in (0..).zip(records.iter().zip(&mut process.pages)) {
-        if !known.ended {
-            known.class = class(record);
-        }
+    let live: Vec<u32> = process.live_pages.values().copied().collect();
+    for number in live {
+        let record = &records[number as usize];
+        process.pages[number as usize].class = class(record);
         let end = record.end_ns.load(Relaxed);
-        if end != 0 && end <= until && !known.ended {
+        if end != 0 && end <= until {
             changes.push((end, Change::End(number)));
         }
     }
@@ -142,6 +142,7 @@ pub fn read(
                 known.ended = true;
                 let page = known.page;
                 process.live_pages.remove(&page);
+                process.spent.page(own + number);
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
             }

@@ -64,10 +64,12 @@ impl Drain {
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages) = Default::default();
+                discard_thread(file, self.threads[number].0);
             }
         }
         if let Some(process) = self.processes.get_mut(&extent) {
             process.ended = true;
+            discard_process(file, extent);
         }
         Ok(())
     }
@@ -136,14 +138,15 @@ impl Drain {
         }
     }
 
-    /// What the agent said when it gave up, of any process.
+    /// What the agents found worth a note, and what they said when they gave up.
     pub fn failures(&self) -> Vec<String> {
         let text = |process: &Process| {
             let header = &process.header.words::<ProcessHeader>(0, 1)[0];
             let bytes = header.failure.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0);
             String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
         };
-        self.processes.values().map(text).filter(|text| !text.is_empty()).collect()
+        let failures = self.processes.values().map(text).filter(|text| !text.is_empty());
+        self.notes.iter().cloned().chain(failures).collect()
     }
 }
 
