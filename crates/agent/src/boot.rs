@@ -69,7 +69,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let process = process.ok_or(("the session file is full", none))?;
     let memory = ProcessMemory::map(&session, process).map_err(because("its tables cannot be mapped"))?;
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
-    let maps = read_maps(start, &memory);
+    let (maps, vdso) = read_maps(start, &memory);
     if maps.iter().next().is_none() {
         return Err(("/proc/self/maps cannot be read", none));
     }
@@ -81,7 +81,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8, pattern);
     let header = session.header();
     let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));
-    let code = Code { cache: Cache::new(config), world: World::new(maps, memory, layout) };
+    let code = Code { cache: Cache::new(config), world: World::new(maps, vdso, memory, layout) };
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
     let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
@@ -115,21 +115,25 @@ fn map_shadow() -> Result<(ShadowPlace, u64), Errno> {
     sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromArea, at))
 }
 
-/// The program's mappings at its start: all but our own.
-fn read_maps(start: &Start, memory: &ProcessMemory) -> Maps {
+/// The program's mappings at its start: all but our own. And where the kernel's code is.
+fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
     let text = maps::read();
     let mut found = Maps::default();
+    let mut vdso = 0;
     for line in maps::parse(&text) {
         let mapping = line.mapping;
         if line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start) {
             continue;
         }
         found.insert(mapping);
+        if line.name == b"[vdso]" {
+            vdso = mapping.start;
+        }
         if !line.name.is_empty() {
             log_mapping(memory, &mapping, line.offset, line.name);
         }
     }
-    found
+    (found, vdso)
 }
 
 /// Tells the collector about a mapping.

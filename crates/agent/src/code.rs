@@ -7,13 +7,13 @@
 use crate::area::Layout;
 use crate::call;
 use crate::interposer;
-use crate::maps::Maps;
+use crate::maps::{Backing, Mapping, Maps};
 use crate::operand::Operand;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact;
+use numalens_event::exact::{self, log};
 use numalens_isa::Kind;
 use numalens_translator::{Cache, Env, Room, Site, SiteId, Stay};
 
@@ -88,24 +88,30 @@ pub struct World {
     pub heap_end: u64,
     /// New mappings are to be locked in memory.
     pub lock_new: bool,
+    /// Where the kernel's code is that programs call.
+    vdso: u64,
     arenas: Vec<Arena>,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
+    /// The collector knows that there is no room for more.
+    told_full: bool,
     /// The page found readable last.
     readable: u64,
 }
 
 impl World {
-    /// A world without code.
-    pub fn new(maps: Maps, process: ProcessMemory, layout: Layout) -> Self {
+    /// A world without code; `vdso`: where the kernel's own is.
+    pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout) -> Self {
         World {
             maps,
             process,
             layout,
             heap_end: 0,
             lock_new: false,
+            vdso,
             arenas: Vec::new(),
             sites: Vec::new(),
+            told_full: false,
             readable: 0,
         }
     }
@@ -195,11 +201,22 @@ impl Env for World {
     }
 
     fn may_change(&mut self, start: u64, end: u64) -> bool {
-        self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change())
+        // What is not a file's was made by the program, which may make it anew with the help of system calls: blocks there are dropped, but
+        // not those that have looked ahead into it.
+        let made = |mapping: &Mapping| mapping.backing == Backing::Anonymous && mapping.start != self.vdso;
+        self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change() || made(mapping))
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {
-        !interposer::contains(ip)
+        // More than any block has.
+        const MARGIN: usize = 4096;
+        let full = self.sites.len() + MARGIN > self.layout.sites as usize;
+        if full && !self.told_full {
+            self.told_full = true;
+            let text = b"a process has executed more code than there is room for sites: what it executed first after that is not counted";
+            self.process.log(log::NOTE, &[], text);
+        }
+        !full && !interposer::contains(ip)
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {

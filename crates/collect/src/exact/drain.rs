@@ -531,7 +531,8 @@ impl Drain {
             }
         }
         for (at, now) in totals.pages {
-            let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) = self.known_page(process, at as u32)
+            let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) =
+                self.known_page(process, at as u32)
             else {
                 continue;
             };

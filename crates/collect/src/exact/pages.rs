@@ -141,7 +141,9 @@ pub fn read(
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
                 let page = known.page;
-                process.live_pages.remove(&page);
+                if process.live_pages.get(&page) == Some(&number) {
+                    process.live_pages.remove(&page);
+                }
                 process.spent.page(own + number);
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);

@@ -15,8 +15,10 @@ const _: () = assert!(GROUP as usize * size_of::<PageRecord>() % 4096 == 0);
 #[derive(Default)]
 pub struct Spent {
     ended: Vec<u16>,
-    /// Groups of which all pages have ended, and whose threads are still to be looked at.
+    /// Groups of which all pages have ended since the last look.
     full: Vec<u32>,
+    /// Those of the look before. A stay that was settled at that very moment was in neither place: it has been found by now.
+    due: Vec<u32>,
 }
 
 impl Spent {
@@ -32,9 +34,10 @@ impl Spent {
         }
     }
 
-    /// Gives back what is full by now of a process and its threads, which have been looked at since.
+    /// Gives back what was full at the look before this one, of a process and of its threads, which have been counted.
     pub fn discard(&mut self, file: &SessionFile, process: Extent, threads: impl Iterator<Item = Extent> + Clone) {
-        for group in self.full.drain(..) {
+        let due = std::mem::replace(&mut self.due, std::mem::take(&mut self.full));
+        for group in due {
             let part = |size: usize| {
                 let bytes = u64::from(GROUP) * size as u64;
                 u64::from(group) * bytes..(u64::from(group) + 1) * bytes
