@@ -532,7 +532,13 @@ impl<E: Env> Builder<'_, E> {
         self.describe_group(group, place, field, back)
     }
 
-    pub(crate) fn describe_group(&mut self, group: &Group, place: &Place, field: Field, back: u64) -> Result<(), Error> {
+    pub(crate) fn describe_group(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        field: Field,
+        back: u64,
+    ) -> Result<(), Error> {
         self.cold.align(8, 0xcc);
         let here = self.cold.here();
         self.resolve_cold(field, here)?;

@@ -394,8 +394,14 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
     }
 }
 
-const ONE: Options =
-    Options { low_shadow: false, may_change: false, instructions: 64, side_exits: 4, stack: true, scheme: Scheme::Stays };
+const ONE: Options = Options {
+    low_shadow: false,
+    may_change: false,
+    instructions: 64,
+    side_exits: 4,
+    stack: true,
+    scheme: Scheme::Stays,
+};
 const VARIANTS: [Options; 7] = [
     Options { low_shadow: true, ..ONE },
     ONE,

@@ -23,8 +23,9 @@ fn registers(machine: &Machine) -> Registers {
 fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
     let variants =
         [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)];
-    for ((low_shadow, may_change, instructions, side_exits), scheme) in
-        variants.into_iter().flat_map(|variant| [Scheme::Stays, Scheme::Loops, Scheme::Flat].map(|scheme| (variant, scheme)))
+    for ((low_shadow, may_change, instructions, side_exits), scheme) in variants
+        .into_iter()
+        .flat_map(|variant| [Scheme::Stays, Scheme::Loops, Scheme::Flat].map(|scheme| (variant, scheme)))
     {
         let options = Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme };
         let mut machine = Machine::new(options);

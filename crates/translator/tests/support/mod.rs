@@ -92,7 +92,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true, scheme: Scheme::Stays }
+        Options {
+            low_shadow: true,
+            may_change: false,
+            instructions: 64,
+            side_exits: 4,
+            stack: true,
+            scheme: Scheme::Stays,
+        }
     }
 }
 
