@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, log};
 use numalens_isa::Kind;
-use numalens_translator::{Cache, Env, Room, Site, SiteId, Stay};
+use numalens_translator::{Cache, Env, Group, Room, Site, SiteId};
 
 /// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
 /// one (runtimes reserve gigabytes around their code), a smaller one does.
@@ -238,18 +238,20 @@ impl Env for World {
         SiteId(number)
     }
 
-    fn new_stay(&mut self, stay: &Stay) -> SiteId {
-        let first = stay.first;
-        let row = if stay.members == 1 { first } else { SiteId(self.sites.len() as u32) };
+    fn new_group(&mut self, group: &Group) -> SiteId {
+        let first = group.first;
+        let row = if group.members == 1 { first } else { SiteId(self.sites.len() as u32) };
         if row.0 >= self.layout.sites {
             return row;
         }
         let record = self.process.site(row.0);
-        record.passes.store(stay.passes, Relaxed);
-        record.stay.store(stay.id.0 + 1, Relaxed);
+        if let Some(stay) = group.stay {
+            record.passes.store(stay.passes, Relaxed);
+            record.stay.store(stay.id.0 + 1, Relaxed);
+        }
         if row != first {
             record.address.store(u64::from(first.0), Relaxed);
-            record.members.store(stay.members, Relaxed);
+            record.members.store(group.members, Relaxed);
             let like = self.sites[first.0 as usize];
             self.sites.push(like);
         }

@@ -56,6 +56,8 @@ pub const SETTLE_SAVED: u32 = 0x2c8;
 pub const RETURN_MISS: u32 = 0x300;
 /// Constant for generated code: the bits of a return address that do not choose its entry.
 pub const RETURN_TAG: u32 = 0x308;
+/// Code pointer: must hold the address of [`crate::count_group`].
+pub const COUNT_GROUP: u32 = 0x310;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.

@@ -3,7 +3,7 @@
 //! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 
-use crate::{ExitId, SiteId, StayId};
+use crate::{ExitId, SiteId, Stay};
 use alloc::vec::Vec;
 
 /// How the state of the program can be had at an address in the cache.
@@ -54,10 +54,8 @@ pub struct Position<'a> {
 pub struct Ahead {
     /// Its site.
     pub site: SiteId,
-    /// The stay of its group.
-    pub stay: StayId,
-    /// The counter of its passes.
-    pub passes: u32,
+    /// What its group is counted by.
+    pub stay: Option<Stay>,
     /// The group's number in the block.
     pub(crate) group: u16,
     /// The stretch's number in the block.

@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Site, SiteId, Stay, StayId, area};
+use crate::{Group, Site, SiteId, StayId, area};
 
 /// How generated code finds the shadow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub struct PageEntry {
 pub enum Scheme {
     /// In the flat tables everywhere: slower, and what the others are compared with.
     Flat,
-    /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save.
+    /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
+    /// each group is looked up once and counted at once.
     Loops,
     /// By stays wherever they can be.
     Stays,
@@ -96,13 +97,14 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 9] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 10] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
             (area::RETURN_TAG, self.return_tag()),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
+            (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
             (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),
@@ -175,9 +177,9 @@ pub trait Env {
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
 
-    /// Registers a stay, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
+    /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
     /// its own among the sites, which stands for one access of each.
-    fn new_stay(&mut self, stay: &Stay) -> SiteId;
+    fn new_group(&mut self, group: &Group) -> SiteId;
 
     /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
     fn room(&mut self, ip: u64) -> Option<Room>;

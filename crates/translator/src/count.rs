@@ -303,14 +303,13 @@ pub unsafe fn abandon(
 ) {
     let area = Area(area);
     for one in ahead {
-        let (Some(record), Some(passes)) = (config.stay_record(one.stay), config.passes_counter(one.passes)) else {
-            continue;
-        };
         let Some(run) = run(one.site) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
-        let entry = area.load(record + Record::ENTRY);
+        let tables = one.stay.and_then(|stay| config.stay_record(stay.id).zip(config.passes_counter(stay.passes)));
+        let entry = tables.map_or(0, |(record, _)| area.load(record + Record::ENTRY));
         let entry = PageEntry { class: entry as u32, slot: (entry >> 32) as u32 };
-        let in_stay = entry.class != 0 && area.load(record + Record::SINCE) < area.load(passes);
+        let begun = |(record, passes)| area.load(record + Record::SINCE) < area.load(passes);
+        let in_stay = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < checked { pages.entry(&run) } else { None };
         if in_stay {
             // This pass is part of the stay, the page of a hot group was counted at the check.

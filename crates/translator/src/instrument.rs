@@ -122,7 +122,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// `register`: page number in, entry of the page out.
-    fn load_entry(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
+    pub(crate) fn load_entry(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
         let table = match self.config.shadow {
             Shadow::At(address) => address as i32,
             Shadow::FromArea => {
@@ -254,7 +254,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Ends a cold path.
-    fn return_to(&mut self, register: u8, back: u64) -> Result<(), Error> {
+    pub(crate) fn return_to(&mut self, register: u8, back: u64) -> Result<(), Error> {
         let field = crate::emit::Field(self.cold.bytes.len() - 4);
         self.resolve_cold(field, back)?;
         self.cold.store(register, Memory::area(area::COUNT_RETURN));
@@ -288,7 +288,7 @@ fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
 }
 
 /// Stores the description and arguments and begins `lea last, [rip + ..]`, whose displacement is left to be filled.
-fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u8)], last: u8) {
+pub(crate) fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u8)], last: u8) {
     for &(number, register) in arguments {
         code.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
     }

@@ -56,6 +56,7 @@
 extern crate alloc;
 
 pub mod area;
+mod at_once;
 mod block;
 mod cache;
 mod config;
@@ -78,5 +79,5 @@ pub use cache::{Cache, Landing, Leave};
 pub use config::{Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use error::Error;
 pub use ids::{BlockId, ExitId, SiteId, StayId};
-pub use site::{Address, Shape, Site, Stay};
-pub use stay::{Record, settle_stay, settle_stay_end};
+pub use site::{Address, Group, Shape, Site, Stay};
+pub use stay::{Record, count_group, settle_stay, settle_stay_end};

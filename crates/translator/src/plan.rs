@@ -14,6 +14,9 @@
 //!   jae  out
 //! ```
 //! Accesses for which there is no such place, and whatever is not a plain operand, are counted one by one.
+//!
+//! Groups that are counted *at once* ([`crate::at_once`]) stay where their first access is: their check reads the table of pages,
+//! which may fault if the access does, and must do so in its place.
 
 use crate::decode::Decoded;
 use alloc::vec::Vec;
@@ -66,6 +69,8 @@ pub(crate) struct Plan {
     pub groups: Vec<Group>,
     /// By group, and within one in the order of the program.
     pub members: Vec<Member>,
+    /// They are looked up and counted at once; else by stays.
+    pub at_once: bool,
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
@@ -82,8 +87,9 @@ impl Plan {
     }
 
     /// Finds the groups of a block.
-    pub fn make(&mut self, list: &[Decoded], accesses: &[Access]) {
+    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool) {
         self.clear();
+        self.at_once = at_once;
         let mut stretch = (0u16, 0usize);
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
@@ -130,6 +136,7 @@ impl Plan {
                 let registers = [access.address.base, access.address.index];
                 let earliest = registers.into_iter().flatten().map(|register| since[usize::from(register & 15)]);
                 let earliest = earliest.fold(begin, usize::max);
+                let earliest = if self.at_once { number } else { earliest };
                 let Some(at) = (earliest..=number).rev().find(|&at| list[at].before.flags == 0) else { return false };
                 self.groups.push(Group::new(access, at, stretch));
                 self.groups.len() - 1

@@ -20,17 +20,24 @@ pub struct Site {
     pub address: Address,
 }
 
-/// The stay of a group: sites that are counted together.
+/// A group of sites that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// How; none: looked up and counted at once.
+    pub stay: Option<Stay>,
+    /// The first of its sites.
+    pub first: crate::SiteId,
+    /// How many there are, one after the other.
+    pub members: u32,
+}
+
+/// What a group is counted by that keeps to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// Its record.
     pub id: crate::StayId,
     /// The number of the counter of passes that counts its accesses.
     pub passes: u32,
-    /// The first of its sites.
-    pub first: crate::SiteId,
-    /// How many there are, one after the other.
-    pub members: u32,
 }
 
 impl Site {

@@ -87,7 +87,10 @@ unsafe extern "C" {
     /// Through `area::SETTLE`, as a stub of a group enters it.
     #[link_name = "numalens_settle_stay"]
     pub fn settle_stay();
-    /// The end of [`settle_stay`]: a thread that is stopped within must be let go on to the cache.
+    /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
+    #[link_name = "numalens_count_group"]
+    pub fn count_group();
+    /// The end of both: a thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_stay_end"]
     pub fn settle_stay_end();
 }
@@ -124,20 +127,31 @@ global_asm!(
         mov byte ptr gs:[rdi], 1
     .endm
 
-    .globl numalens_settle_stay, numalens_settle_stay_end
+    .macro NUMALENS_BEGIN
+        mov gs:[{save}], rax
+        mov gs:[{save} + 8], rcx
+        mov gs:[{save} + 16], rdx
+        mov gs:[{save} + 24], rsi
+        mov gs:[{save} + 32], rdi
+        mov gs:[{save} + 40], r8
+        mov gs:[{save} + 48], r9
+        mov rcx, gs:[{arguments} + 8]
+        mov rax, gs:[{arguments}]
+        mov r8, [rcx + {d_back}]
+        mov gs:[{count_return}], r8
+    .endm
+    // The page number of the member that rdi points to, into r8.
+    .macro NUMALENS_PAGE_OF_MEMBER
+        movzx r8d, word ptr [rdi]
+        shr r8d, 2
+        add r8, rax
+        shr r8, 12
+    .endm
+
+    .globl numalens_settle_stay, numalens_count_group, numalens_settle_stay_end
 numalens_settle_stay:
-    mov gs:[{save}], rax
-    mov gs:[{save} + 8], rcx
-    mov gs:[{save} + 16], rdx
-    mov gs:[{save} + 24], rsi
-    mov gs:[{save} + 32], rdi
-    mov gs:[{save} + 40], r8
-    mov gs:[{save} + 48], r9
-    mov rcx, gs:[{arguments} + 8]
-    mov rax, gs:[{arguments}]
+    NUMALENS_BEGIN
     mov edx, [rcx + {d_stay}]
-    mov r8, [rcx + {d_back}]
-    mov gs:[{count_return}], r8
     // The stay that ends.
     mov r8, gs:[rdx + {entry}]
     mov esi, [rcx + {d_passes}]
@@ -173,7 +187,7 @@ numalens_settle_stay:
     add r8, rax
     shr r8, 12
     cmp r8, rdi
-    jne 7f
+    jne 6f
     shr r8, 35
     jne 6f
     add rdi, gs:[{shadow}]
@@ -230,49 +244,36 @@ numalens_settle_stay:
     NUMALENS_NOTE_STAY
     NUMALENS_GO_ON {count_return}
 6:
-    // A page that is not known: out of line.
+    // Across the end of a page, or a page that is not known: the next pass must look.
     mov qword ptr gs:[rdx + {page}], 0
     cmp dword ptr gs:[rdx + {hot}], {any}
-    je 61f
+    je 7f
     cmp dword ptr gs:[rdx + {hot}], 0
-    je 61f
+    je 7f
     mov dword ptr gs:[rdx + {hot}], {undecided}
-61:
-    mov qword ptr gs:[{count_what}], {group}
-    NUMALENS_GO_ON {count}
+    jmp 7f
+numalens_count_group:
+    NUMALENS_BEGIN
 7:
-    // Across the end of a page: each member by itself, if all pages are known.
+    // Each member by itself, if all pages are known; else out of line.
     movzx esi, byte ptr [rcx + {d_members}]
     lea rdi, [rcx + {d_offsets}]
 71:
-    movzx r8d, word ptr [rdi]
-    shr r8d, 2
-    add r8, rax
-    shr r8, 12
+    NUMALENS_PAGE_OF_MEMBER
     mov r9, r8
     shr r9, 35
-    jne 6b
+    jne 76f
     add r8, gs:[{shadow}]
     cmp dword ptr [r8*8], 0
-    je 6b
+    je 76f
     add rdi, 2
     dec esi
     jne 71b
-    mov qword ptr gs:[rdx + {page}], 0
-    cmp dword ptr gs:[rdx + {hot}], {any}
-    je 72f
-    cmp dword ptr gs:[rdx + {hot}], 0
-    je 72f
-    mov dword ptr gs:[rdx + {hot}], {undecided}
-72:
     movzx esi, byte ptr [rcx + {d_members}]
     lea rdi, [rcx + {d_offsets}]
     mov edx, [rcx + {d_first_row}]
 73:
-    movzx r8d, word ptr [rdi]
-    shr r8d, 2
-    add r8, rax
-    shr r8, 12
+    NUMALENS_PAGE_OF_MEMBER
     add r8, gs:[{shadow}]
     mov r8, [r8*8]
     mov r9, r8
@@ -297,6 +298,9 @@ numalens_settle_stay:
     dec esi
     jne 73b
     NUMALENS_GO_ON {count_return}
+76:
+    mov qword ptr gs:[{count_what}], {group}
+    NUMALENS_GO_ON {count}
 numalens_settle_stay_end:
     nop
     "#,
@@ -335,12 +339,12 @@ numalens_settle_stay_end:
 
 /// A group's place in the tables.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(crate) struct Place {
     stay: u32,
     passes: u32,
-    row: u32,
+    pub row: u32,
     first_row: u32,
-    first: SiteId,
+    pub first: SiteId,
 }
 
 impl<E: Env> Builder<'_, E> {
@@ -353,6 +357,14 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
+        if self.plan.at_once {
+            self.begun = group.stretch + 1;
+            let place = self.register_group(group, None)?;
+            self.count_at_once(group, &place, live)?;
+            self.checked += 1;
+            self.mark_hot(State::Before);
+            return Ok(());
+        }
         if self.stretch != Some(group.stretch) {
             self.stretch = Some(group.stretch);
             self.passes = self.numbers.passes;
@@ -361,7 +373,9 @@ impl<E: Env> Builder<'_, E> {
             self.mark_hot(State::Before);
             self.hot.increment(Memory::area(passes));
         }
-        let place = self.register_group(group)?;
+        let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };
+        self.numbers.stays += 1;
+        let place = self.register_group(group, Some(stay))?;
         let counted = self.stretch.map_or(0, |stretch| stretch + 1);
         self.begun = counted;
         self.mark_hot(State::Before);
@@ -388,10 +402,8 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Gives the group its sites, and its records where there are several.
-    fn register_group(&mut self, group: &Group) -> Result<Place, Error> {
+    fn register_group(&mut self, group: &Group, stay: Option<Stay>) -> Result<Place, Error> {
         let number = self.checked;
-        let stay = StayId(self.numbers.stays);
-        self.numbers.stays += 1;
         let plan = self.plan;
         let from = plan.members.partition_point(|member| member.group < number);
         let members = &plan.members[from..from + usize::from(group.members)];
@@ -405,16 +417,23 @@ impl<E: Env> Builder<'_, E> {
             self.ahead.push(Ahead {
                 site: id,
                 stay,
-                passes: self.passes,
                 instruction: (member.ip - self.start) as u32,
                 group: number,
                 stretch: group.stretch,
             });
         }
-        let row = self.env.new_stay(&Stay { id: stay, passes: self.passes, first, members: u32::from(group.members) });
+        let members = u32::from(group.members);
+        let row = match stay {
+            None if members == 1 => first,
+            _ => self.env.new_group(&crate::Group { stay, first, members }),
+        };
+        let [record, passes] = match stay {
+            Some(stay) => [self.config.stay_record(stay.id), self.config.passes_counter(stay.passes)],
+            None => [Some(0); 2],
+        };
         Ok(Place {
-            stay: self.config.stay_record(stay).ok_or(Error::TooMany)?,
-            passes: self.config.passes_counter(self.passes).ok_or(Error::TooMany)?,
+            stay: record.ok_or(Error::TooMany)?,
+            passes: passes.ok_or(Error::TooMany)?,
             row: self.config.site_counter(row, 0).ok_or(Error::TooMany)?,
             first_row: self.config.site_counter(first, 0).ok_or(Error::TooMany)?,
             first,
@@ -513,7 +532,13 @@ impl<E: Env> Builder<'_, E> {
         self.describe_group(group, place, field, back)
     }
 
-    fn describe_group(&mut self, group: &Group, place: &Place, field: Field, back: u64) -> Result<(), Error> {
+    pub(crate) fn describe_group(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        field: Field,
+        back: u64,
+    ) -> Result<(), Error> {
         self.cold.align(8, 0xcc);
         let here = self.cold.here();
         self.resolve_cold(field, here)?;
@@ -550,7 +575,7 @@ fn pack_member(offset: u16, kind: Kind) -> u16 {
 }
 
 /// The lowest operand of a group.
-fn operand(code: &mut Code, to: u8, group: &Group) {
+pub(crate) fn operand(code: &mut Code, to: u8, group: &Group) {
     let address = &group.address;
     let memory = Memory::Flat {
         base: address.base,

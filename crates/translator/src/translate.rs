@@ -81,8 +81,8 @@ pub(crate) fn translate(
     let may_change = env.may_change(ip, end);
     let mut accesses = core::mem::take(&mut plan.accesses);
     let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
-    if config.count && (config.scheme == Scheme::Stays || in_loop && config.scheme == Scheme::Loops) {
-        plan.make(&list, &accesses);
+    if config.count && config.scheme != Scheme::Flat {
+        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop);
     } else {
         plan.clear();
     }

@@ -4,6 +4,7 @@
 mod support;
 
 use numalens_isa::Kind;
+use numalens_translator::Scheme;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rand_free::Random;
@@ -393,14 +394,22 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
     }
 }
 
-const ONE: Options =
-    Options { low_shadow: false, may_change: false, instructions: 64, side_exits: 4, stack: true, flat: false };
-const VARIANTS: [Options; 5] = [
+const ONE: Options = Options {
+    low_shadow: false,
+    may_change: false,
+    instructions: 64,
+    side_exits: 4,
+    stack: true,
+    scheme: Scheme::Stays,
+};
+const VARIANTS: [Options; 7] = [
     Options { low_shadow: true, ..ONE },
     ONE,
     Options { may_change: true, instructions: 2, ..ONE },
-    Options { flat: true, ..ONE },
-    Options { may_change: true, flat: true, instructions: 2, ..ONE },
+    Options { scheme: Scheme::Flat, ..ONE },
+    Options { scheme: Scheme::Loops, ..ONE },
+    Options { may_change: true, scheme: Scheme::Flat, instructions: 2, ..ONE },
+    Options { may_change: true, scheme: Scheme::Loops, instructions: 3, ..ONE },
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod support;
 
+use numalens_translator::Scheme;
 use support::assemble::assemble;
 use support::vectors::Vectors;
 use support::{Expected, Machine, Options, Registers, by_page, reads, updates, writes};
@@ -22,10 +23,11 @@ fn registers(machine: &Machine) -> Registers {
 fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
     let variants =
         [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)];
-    for ((low_shadow, may_change, instructions, side_exits), flat) in
-        variants.into_iter().flat_map(|variant| [(variant, false), (variant, true)])
+    for ((low_shadow, may_change, instructions, side_exits), scheme) in variants
+        .into_iter()
+        .flat_map(|variant| [Scheme::Stays, Scheme::Loops, Scheme::Flat].map(|scheme| (variant, scheme)))
     {
-        let options = Options { low_shadow, may_change, instructions, side_exits, stack: true, flat };
+        let options = Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme };
         let mut machine = Machine::new(options);
         let program = machine.load(&assemble(&[text])[0]);
         let mut registers = registers(&machine);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use numalens_translator::{Position, State};
+use numalens_translator::{Position, Scheme, State};
 use support::assemble::assemble;
 use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
 use support::vectors::Vectors;
@@ -121,7 +121,7 @@ fn a_fault_belongs_to_its_instruction() {
         ("mov rsp, rbx\ncall 1f\n1: nop", 1),
         ("mov rsp, rbx\nret", 1),
     ] {
-        let options = Options { low_shadow: false, may_change: true, flat: true, ..Options::default() };
+        let options = Options { low_shadow: false, may_change: true, scheme: Scheme::Flat, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
@@ -140,7 +140,7 @@ fn a_fault_belongs_to_its_instruction() {
 }
 
 /// Runs into a hole in the middle of the 200th pass: what the accesses before and after the fault were counted as members of their
-/// groups must be right, by stays, hot (`stride` of a page) and by the flat tables.
+/// groups must be right, by stays, hot (`stride` of a page), at once and by the flat tables.
 #[test]
 fn a_pass_that_breaks_off_counts_what_it_did() {
     prepare();
@@ -159,8 +159,9 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
         dec rcx
         jnz 1b";
     let text = text.replace("[rip + 1b - 4096]", "[rdx + 16]");
-    for (flat, stride) in [(false, 8), (false, 0x200), (true, 8), (true, 0x200)] {
-        let options = Options { low_shadow: false, flat, ..Options::default() };
+    let schemes = [Scheme::Stays, Scheme::Loops, Scheme::Flat];
+    for (scheme, stride) in schemes.into_iter().flat_map(|scheme| [(scheme, 8), (scheme, 0x200)]) {
+        let options = Options { low_shadow: false, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[&text])[0]);
         let mut start = registers(&machine);
@@ -184,9 +185,9 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
         }
         let (pages, sites) = machine.take_counts();
         let pages: support::PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
-        assert_eq!(pages, by_page(&wanted), "pages, flat {flat}, stride {stride}");
+        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stride {stride}");
         let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
-        assert_eq!(total, wanted.len() as u64, "sites, flat {flat}, stride {stride}");
+        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, stride {stride}");
     }
 }
 

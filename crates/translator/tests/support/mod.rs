@@ -11,7 +11,7 @@ use memory::Mapping;
 use numalens_isa::Kind;
 use numalens_translator::count::{Pages, Run, abandon, adjust, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId, Stay, area,
+    Cache, Config, Env, ExitId, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ pub type PageCounts = BTreeMap<u64, (u64, u64)>;
 pub struct World {
     pub sites: Vec<Site>,
     /// With the row that each is counted in.
-    pub stays: Vec<(Stay, SiteId)>,
+    pub groups: Vec<(Group, SiteId)>,
     /// Where the program's code is, and how long.
     program: (u64, usize),
     arena: Mapping,
@@ -87,12 +87,19 @@ pub struct Options {
     pub instructions: usize,
     pub side_exits: usize,
     pub stack: bool,
-    pub flat: bool,
+    pub scheme: Scheme,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { low_shadow: true, may_change: false, instructions: 64, side_exits: 4, stack: true, flat: false }
+        Options {
+            low_shadow: true,
+            may_change: false,
+            instructions: 64,
+            side_exits: 4,
+            stack: true,
+            scheme: Scheme::Stays,
+        }
     }
 }
 
@@ -119,7 +126,7 @@ impl Machine {
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
-            scheme: if options.flat { Scheme::Flat } else { Scheme::Stays },
+            scheme: options.scheme,
             most_sites: MOST_SITES,
             stays: STAYS,
             passes: PASSES,
@@ -131,7 +138,7 @@ impl Machine {
             cache: Cache::new(config),
             world: World {
                 sites: Vec::new(),
-                stays: Vec::new(),
+                groups: Vec::new(),
                 program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
@@ -254,7 +261,8 @@ impl Machine {
     /// Adds what is pending in stays to the tables; the stays go on.
     fn settle_stays(&mut self) {
         let config = *self.cache.config();
-        for (stay, row) in &self.world.stays {
+        for (group, row) in &self.world.groups {
+            let Some(stay) = group.stay else { continue };
             let record = config.stay_record(stay.id).expect("a stay") as usize;
             let passes = self.area.get(config.passes_counter(stay.passes).expect("a counter") as usize);
             let entry = self.area.get(record + Record::ENTRY as usize);
@@ -265,8 +273,8 @@ impl Machine {
             self.area.set(record + Record::SINCE as usize, passes);
             let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
             let page = PAGES as usize + (entry >> 32) as usize * 8;
-            let members = if entry >> 32 == 0 { 0 } else { stay.members };
-            for member in stay.first.0..stay.first.0 + members {
+            let members = if entry >> 32 == 0 { 0 } else { group.members };
+            for member in group.first.0..group.first.0 + members {
                 let kind = self.world.sites[member as usize].kind;
                 add(page, if kind == Kind::Write { 0 } else { pending });
                 add(page + 8, if kind == Kind::Read { 0 } else { pending });
@@ -274,12 +282,12 @@ impl Machine {
             add(config.site_counter(*row, entry as u32).expect("a site") as usize, pending);
         }
         // Rows that stand for several sites.
-        for (stay, row) in self.world.stays.iter().filter(|(stay, _)| stay.members > 1) {
+        for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
             for class in 0..1 << CLASSES_LOG2 {
                 let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
                 let count = self.area.get(counter(*row));
                 self.area.set(counter(*row), 0);
-                for member in stay.first.0..stay.first.0 + stay.members {
+                for member in group.first.0..group.first.0 + group.members {
                     let at = counter(SiteId(member));
                     self.area.set(at, self.area.get(at).wrapping_add(count));
                 }
@@ -329,7 +337,7 @@ impl Machine {
             self.world.shadow.set(page as usize * 8, 0);
         }
         let config = *self.cache.config();
-        for (stay, _) in &self.world.stays {
+        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
             let record = config.stay_record(stay.id).expect("a stay");
             self.area.set((record + Record::PAGE) as usize, 0);
             self.area.set((record + Record::ENTRY) as usize, 0);
@@ -395,10 +403,10 @@ impl Env for World {
         SiteId(self.sites.len() as u32 - 1)
     }
 
-    fn new_stay(&mut self, stay: &Stay) -> SiteId {
+    fn new_group(&mut self, group: &Group) -> SiteId {
         let row =
-            if stay.members == 1 { stay.first } else { self.new_site(&self.sites[stay.first.0 as usize].clone()) };
-        self.stays.push((*stay, row));
+            if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) };
+        self.groups.push((*group, row));
         row
     }
 

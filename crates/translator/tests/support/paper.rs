@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Config, Env, Room, Scheme, Shadow, Site, SiteId, Stay};
+use numalens_translator::{Cache, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -38,8 +38,8 @@ impl Env for Paper {
         SiteId(self.sites.len() as u32 - 1)
     }
 
-    fn new_stay(&mut self, stay: &Stay) -> SiteId {
-        if stay.members == 1 { stay.first } else { self.new_site(&self.sites[stay.first.0 as usize].clone()) }
+    fn new_group(&mut self, group: &Group) -> SiteId {
+        if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) }
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {

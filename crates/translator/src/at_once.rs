@@ -1,0 +1,98 @@
+//! Groups ([`crate::plan`]) that are counted at once: one look-up for all accesses off one base register.
+//!
+//! For code that is not in a loop, or that changes its page whenever it runs. What [`crate::instrument`] does for each access is done once for
+//! the lowest operand: the page's counters get the group's reads and writes, and the row that stands for one access of each member
+//! gets one. Where the group may lie across the end of a page, or the page is not known, [`crate::count_group`] counts each member by itself.
+//!
+//! ```text
+//!   lea  r1, [lowest operand]
+//!   mov  r2d, r1d                       } if there is more than one address
+//!   and  r2d, 0xfff                     }
+//!   cmp  r2d, 4095 - span               }
+//!   ja   stub                           }
+//!   shr  r1, 12
+//!   mov  r1, [shadow + r1*8]
+//!   mov  r2d, r1d
+//!   shr  r1, 32
+//!   test r2d, r2d
+//!   jz   stub
+//!   add  qword gs:[pages + r1*8], reads
+//!   inc  qword gs:[row + r2*8]
+//! back:
+//! ```
+
+use crate::block::State;
+use crate::count::What;
+use crate::emit::Memory;
+use crate::instrument::call_out;
+use crate::plan::Group;
+use crate::stay::{Place, operand};
+use crate::translate::Builder;
+use crate::{Env, Error, Shape, area};
+use numalens_isa::Kind;
+
+impl<E: Env> Builder<'_, E> {
+    /// Counts a group where flags are dead.
+    pub(crate) fn count_at_once(&mut self, group: &Group, place: &Place, live: u16) -> Result<(), Error> {
+        let registers = group.address.registers(Shape::Plain);
+        self.scratch.restore(&mut self.hot, registers);
+        self.mark_hot(State::Before);
+        let r1 = self.scratch.pick(&mut self.hot, live, registers);
+        let r2 = self.scratch.pick(&mut self.hot, live, registers | 1 << r1);
+        self.mark_spilled();
+        let mut across = None;
+        if group.is_constant() {
+            self.hot.constant(r1, group.address.displacement as u64 >> 12);
+        } else {
+            operand(&mut self.hot, r1, group);
+            if group.span > 0 {
+                self.hot.move32(r2, r1);
+                self.hot.registers(false, &[0x81], 4, r2); // and r2d, 0xfff
+                self.hot.imm32(0xfff);
+                self.hot.compare(r2, 4095 - group.span as i32);
+                across = Some(self.hot.relative(&[0x0f, 0x87]));
+            }
+            self.hot.shift_right(r1, 12);
+        }
+        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+        self.hot.move32(r2, r1);
+        self.hot.shift_right(r1, 32);
+        self.hot.registers(false, &[0x85], r2, r2);
+        let unknown = self.hot.relative(&[0x0f, 0x84]);
+        self.mark_hot(State::Counting);
+        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
+            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
+        }
+        self.hot.increment(Memory::Area { index: Some(r2), offset: place.row });
+
+        let back = self.hot.here();
+        let stub = self.cold.here();
+        for field in [across, Some(unknown)].into_iter().flatten() {
+            self.resolve_hot(field, stub)?;
+        }
+        self.mark_cold(State::Counting);
+        if group.is_constant() {
+            self.cold.constant(r1, group.address.displacement as u64);
+        } else {
+            operand(&mut self.cold, r1, group);
+        }
+        if group.members == 1 && !group.is_constant() {
+            call_out(&mut self.cold, &What::one(kind_of(group)), &[place.first], &[(0, r1)], r1);
+            return self.return_to(r1, back);
+        }
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(r1);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.jump_area(None, area::COUNT_GROUP);
+        self.describe_group(group, place, field, back)
+    }
+}
+
+/// What the only member of a group does.
+fn kind_of(group: &Group) -> Kind {
+    match (group.reads, group.writes) {
+        (0, _) => Kind::Write,
+        (_, 0) => Kind::Read,
+        _ => Kind::ReadWrite,
+    }
+}
