@@ -6,7 +6,8 @@
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
 //!     + 3 MiB      where stays have begun
-//!     + 4 MiB      site counters       }
+//!     + 4 MiB      table of return addresses
+//!     + 5 MiB      site counters       }
 //!     + ...        stays               } shared memory:
 //!     + ...        passes              } the thread's extent in the session file
 //!     + ...        page counters       }
@@ -35,8 +36,13 @@ pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
 /// Where the bytes are that tell which stays have ever begun.
 pub const TOUCHED: u64 = 0x30_0000;
 const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
+/// log2 of the entries of the table of return addresses.
+pub const RETURNS_BITS: u8 = 17;
+/// Where that is.
+pub const RETURNS: u64 = 0x40_0000;
+const RETURNS_BYTES: u64 = 8 << RETURNS_BITS;
 /// Where the site counters are.
-pub const SITES: u64 = 0x40_0000;
+pub const SITES: u64 = RETURNS + RETURNS_BYTES;
 /// Bytes that site counters may take: what follows must stay within reach of a displacement.
 const MOST_SITE_BYTES: u64 = 1 << 30;
 
@@ -143,9 +149,14 @@ impl Area {
     pub fn fill(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
-        for (offset, bytes) in
-            [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES), (TOUCHED, TOUCHED_BYTES)]
-        {
+        let parts = [
+            (0, PAGE),
+            (STACK, STACK_BYTES),
+            (SIGNAL_STACK, SIGNAL_STACK_BYTES),
+            (TOUCHED, TOUCHED_BYTES),
+            (RETURNS, RETURNS_BYTES),
+        ];
+        for (offset, bytes) in parts {
             // SAFETY: within our own reservation; its thread does not run (yet, or any more).
             unsafe {
                 call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
@@ -158,6 +169,7 @@ impl Area {
         self.set(fixed::SELF, self.0);
         self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);
         self.set(fixed::LOOKUP_MISS, crate::entry::lookup_miss as *const () as u64);
+        self.set(fixed::RETURN_MISS, crate::entry::return_miss as *const () as u64);
         self.set(fixed::COUNT, crate::entry::count as *const () as u64);
         self.set(fixed::FLAGS, CLEAN_FLAGS);
         self.set(own::STACK, self.0 + STACK + STACK_BYTES);
@@ -236,6 +248,12 @@ impl Area {
     pub fn set_lookup(self, entry: u64, code: u64) {
         // SAFETY: within the lookup table of this thread.
         unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
+    }
+
+    /// Sets a word of the table of return addresses, as `Config::return_entry` gives it.
+    pub fn set_return(self, (entry, word): (u64, u64)) {
+        // SAFETY: within the table of return addresses of this thread.
+        unsafe { ((self.0 + entry) as *mut u64).write_volatile(word) }
     }
 
     /// Makes GS point here, for the calling thread.

@@ -5,6 +5,7 @@
 //! they lie as high as they can.
 
 use crate::area::Layout;
+use crate::call;
 use crate::interposer;
 use crate::maps::Maps;
 use crate::operand::Operand;
@@ -54,6 +55,18 @@ impl Arena {
             hot_size: (self.middle() - self.hot) as usize,
             cold: self.cold,
             cold_size: (self.end() - self.cold) as usize,
+        }
+    }
+
+    /// Asks for huge pages where the hot half goes on, once it has grown from `before` past its first ones: much code is waited for
+    /// when every 4 KiB of it need an entry in the processor's table of pages.
+    fn widen(&self, before: u64) {
+        const HUGE: u64 = 2 << 20;
+        let next = |address: u64| (address + HUGE / 2).next_multiple_of(HUGE);
+        let (from, to) = (next(self.hot), next(self.hot) + HUGE);
+        if next(before) != from && to <= self.middle() {
+            // SAFETY: a piece of the arena that nothing lies in yet. Where it is refused, small pages do.
+            let _ = unsafe { call!(__NR_madvise, from, HUGE, raw::MADV_HUGEPAGE) };
         }
     }
 
@@ -239,8 +252,10 @@ impl Env for World {
             // SAFETY: free space of an arena of ours: nobody executes it yet.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
         }
+        let before = arena.hot;
         arena.hot += hot.len() as u64;
         arena.cold += cold.len() as u64;
+        arena.widen(before);
         // Sites are told when they are complete, and before they are counted.
         self.process.header().sites.store(self.sites.len() as u32, Release);
     }

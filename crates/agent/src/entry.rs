@@ -30,6 +30,8 @@ unsafe extern "C" {
     pub fn dispatch();
     /// Through `area::LOOKUP_MISS`.
     pub fn lookup_miss();
+    /// Through `area::RETURN_MISS`.
+    pub fn return_miss();
     /// Through `area::COUNT`.
     pub fn count();
     /// Goes on in the cache at rax, from any stack.
@@ -90,7 +92,7 @@ global_asm!(
         mov rdi, gs:[{self_}]
     .endm
 
-    .globl dispatch, lookup_miss, count, resume, resume_checked, resume_end, resume_again
+    .globl dispatch, lookup_miss, return_miss, count, resume, resume_checked, resume_end, resume_again
     .globl count_checked, count_end, count_again, deliver_trap, signal_entry, signal_return
     .globl clone_thread, sigreturn, spawn_helper
 
@@ -107,6 +109,13 @@ lookup_miss:
     AGENT_SAVE
     mov rsi, gs:[{next}]
     call {on_lookup_miss}
+    jmp resume
+
+return_miss:
+    mov gs:[{next}], rax
+    AGENT_SAVE
+    mov rsi, gs:[{next}]
+    call {on_return_miss}
     jmp resume
 
 resume_again:
@@ -283,6 +292,7 @@ spawn_helper:
     count_saved = const COUNT_SAVED,
     on_dispatch = sym crate::runtime::on_dispatch,
     on_lookup_miss = sym crate::runtime::on_lookup_miss,
+    on_return_miss = sym crate::runtime::on_return_miss,
     on_pending = sym crate::signals::on_pending,
     on_count = sym crate::runtime::on_count,
     on_signal = sym crate::signals::on_signal,

@@ -201,6 +201,30 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
     }
 }
 
+/// Through `area::RETURN_MISS`.
+///
+/// # Safety
+/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
+    // SAFETY: the area of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(area) };
+    placement::take_notice(thread, area);
+    let code = {
+        let mut code = runtime().code.lock();
+        let Code { cache, world } = &mut *code;
+        cache.returning(world, target)
+    };
+    match code {
+        Ok(code) => {
+            if let Some(entry) = runtime().config.return_entry(target, code) {
+                area.set_return(entry);
+            }
+            code
+        }
+        Err(error) => cannot_go_on(thread, error),
+    }
+}
+
 /// Through `area::COUNT`.
 ///
 /// # Safety
@@ -222,6 +246,8 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool,
         shadow,
         lookup: area::LOOKUP as u32,
         lookup_bits: area::LOOKUP_BITS,
+        returns: area::RETURNS as u32,
+        returns_bits: area::RETURNS_BITS,
         sites: area::SITES as u32,
         classes_log2: layout.classes_log2,
         pages: layout.pages() as u32,

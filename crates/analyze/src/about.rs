@@ -74,6 +74,9 @@ impl About {
         let mut limits = Vec::new();
         if !meta.complete {
             limits.push("the recording did not finish: figures cover what was written until then".to_string());
+            if meta.engine == "exact" {
+                limits.push("its counters were read one after another while the program ran: sums of lines, pages and objects differ a little".to_string());
+            }
         }
         for (kind, n) in meta.losses.iter().filter(|(_, n)| **n > 0) {
             limits.push(format!("lost: {n} {}", kind.replace('_', " ")));

@@ -51,6 +51,11 @@ pub const TOUCHED: u32 = 0x2b8;
 pub const ROW_BYTES: u32 = 0x2c0;
 /// Where [`crate::settle_stay`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
+/// Code pointer. Entered by `jmp` with the program's target of a return in rax; the program's rax and rcx stand in [`REGISTERS`]`[0..2]`,
+/// every other register is the program's, and the flags are dead.
+pub const RETURN_MISS: u32 = 0x300;
+/// Constant for generated code: the bits of a return address that do not choose its entry.
+pub const RETURN_TAG: u32 = 0x308;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.

@@ -124,6 +124,8 @@ pub(crate) struct Block {
     pub site_instructions: Vec<u32>,
     /// Accesses of groups, by stretch and instruction.
     pub ahead: Vec<Ahead>,
+    /// Where a return to `end` comes, after a call.
+    pub returns_at: Option<u64>,
     /// The code that a lookup enters, once there is one.
     pub landing: Option<u64>,
     /// Exits of other blocks that jump here.

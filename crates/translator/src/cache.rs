@@ -4,7 +4,7 @@ use crate::block::{Block, Exit, ExitKind, Position, State};
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
-use crate::translate::{Numbers, Tools, translate};
+use crate::translate::{Numbers, Tools, relay, translate};
 use crate::{BlockId, Config, Env, Error, ExitId, area};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -54,6 +54,8 @@ pub struct Cache {
     blocks: Vec<Option<Box<Block>>>,
     by_ip: HashMap<u64, BlockId>,
     by_page: HashMap<u64, Vec<BlockId>>,
+    /// Where returns to an address go.
+    returns: HashMap<u64, u64>,
     /// Which block an exit belongs to.
     exits: Vec<BlockId>,
     /// Blocks and landings by the address of their code.
@@ -89,6 +91,7 @@ impl Cache {
             blocks: Vec::new(),
             by_ip: HashMap::new(),
             by_page: HashMap::new(),
+            returns: HashMap::new(),
             exits: Vec::new(),
             hot: BTreeMap::new(),
             cold: BTreeMap::new(),
@@ -142,17 +145,26 @@ impl Cache {
         let first_exit = ExitId(self.exits.len() as u32);
         let (block, hot, cold) = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
         env.place(&room, &hot, &cold);
-        self.exits.extend(block.exits.iter().map(|_| id));
         self.by_ip.insert(ip, id);
         for page in ip / PAGE..=(block.end - 1) / PAGE {
             self.by_page.entry(page).or_default().push(id);
         }
+        if let Some(at) = block.returns_at {
+            self.returns.insert(block.end, at);
+        }
+        self.keep(block);
+        Ok(id)
+    }
+
+    /// Takes in a block that is in its place.
+    fn keep(&mut self, block: Block) {
+        let id = BlockId(self.blocks.len() as u32);
+        self.exits.extend(block.exits.iter().map(|_| id));
         self.hot.insert(block.hot.0, Place::Block(id));
         if block.cold.1 > 0 {
             self.cold.insert(block.cold.0, id);
         }
         self.blocks.push(Some(Box::new(block)));
-        Ok(id)
     }
 
     /// What an exit wants. Links it, where it is a jump, so that it does not come again.
@@ -168,11 +180,10 @@ impl Cache {
                 self.entry(env, target).map(Leave::Enter)
             }
             ExitKind::Direct { branch } => {
-                let dead = block.dead;
+                // Blocks that are dead too: returns come there until the cache is evicted.
                 let to = self.block(env, target)?;
                 let entry = self.entry_of(to);
-                // A dead block is not entered any more, and its code may be gone soon.
-                if let (Ok(short), false) = (i32::try_from(entry.wrapping_sub(branch + 4) as i64), dead) {
+                if let Ok(short) = i32::try_from(entry.wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
                     if let Some(to) = self.get_mut(to) {
                         to.incoming.push(id);
@@ -213,6 +224,24 @@ impl Cache {
             block.landing = Some(room.hot);
         }
         Ok(Landing { checked: room.hot, entry })
+    }
+
+    /// Where a return to `ip` goes: for the table of the thread, at [`Config::return_entry`]. Valid until it is evicted, whatever becomes of
+    /// the program's code; with all registers of the program in place.
+    pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<u64, Error> {
+        if let Some(&at) = self.returns.get(&ip) {
+            return Ok(at);
+        }
+        // Not the return of a call that was translated.
+        self.block(env, ip)?;
+        let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
+        let room = room.ok_or(Error::NoRoom { ip })?;
+        let (block, hot, cold) = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
+        env.place(&room, &hot, &cold);
+        let at = block.entry;
+        self.keep(block);
+        self.returns.insert(ip, at);
+        Ok(at)
     }
 
     /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
@@ -271,7 +300,7 @@ impl Cache {
     }
 
     /// Forgets every translation whose code lies in `range` of the cache, whose bytes can then be used again. Before: no thread is inside.
-    /// After: the lookup tables of the threads must not name anything in `range`. Both halves of a room belong together: `range` holds
+    /// After: the tables of the threads must not name anything in `range`. Both halves of a room belong together: `range` holds
     /// both or none.
     pub fn evict(&mut self, env: &mut impl Env, range: Range<u64>) {
         let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
@@ -292,6 +321,7 @@ impl Cache {
         self.kill(env, id);
         let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
         self.cold.remove(&block.cold.0);
+        self.returns.retain(|_, at| !(block.hot.0..block.hot.0 + u64::from(block.hot.1)).contains(at));
         for page in block.ip / PAGE..=(block.end - 1) / PAGE {
             if let Some(blocks) = self.by_page.get_mut(&page) {
                 blocks.retain(|&other| other != id);

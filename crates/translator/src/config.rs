@@ -48,6 +48,10 @@ pub struct Config {
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
+    /// Offset from GS of the table of return addresses: `1 << returns_bits` words, which must start as 0.
+    pub returns: u32,
+    /// 17 to 20: what is left of an address must fit in 31 bits. 17 is good.
+    pub returns_bits: u8,
     /// Offset from GS of the site counters: 64 bits at `sites + ((site << classes_log2) + class) * 8`.
     pub sites: u32,
     /// Classes per site, class 0 included.
@@ -92,10 +96,11 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 8] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 9] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
+            (area::RETURN_TAG, self.return_tag()),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::PAGES, u64::from(self.pages)),
@@ -103,6 +108,28 @@ impl Config {
             (area::TOUCHED, u64::from(self.touched)),
             (area::ROW_BYTES, 8 << self.classes_log2),
         ]
+    }
+
+    /// The bits of a return address that choose its entry: not the lowest, as calls lie apart.
+    pub(crate) fn returns_mask(&self) -> u32 {
+        ((1 << self.returns_bits) - 1) << 3
+    }
+
+    /// The entry of the table of return addresses for a return to `ip` that goes on at `code`: its offset from GS, and the word
+    /// to store there; `None`: it cannot have one, and has to be asked for each time.
+    pub fn return_entry(&self, ip: u64, code: u64) -> Option<(u64, u64)> {
+        let index = u64::from(self.returns_mask());
+        let tag = self.return_tag();
+        // As `pext` does.
+        let low = (ip & 7) | (ip & tag & !7) >> (u32::from(self.returns_bits));
+        let distance = i32::try_from(code.wrapping_sub(ip) as i64).ok()?;
+        let word = u64::from(!(low as u32)) << 32 | u64::from(distance as u32);
+        (ip >> 47 == 0).then_some((u64::from(self.returns) + (ip & index), word))
+    }
+
+    /// The bits of an address that [`Config::returns_mask`] lacks.
+    fn return_tag(&self) -> u64 {
+        ((1 << 48) - 1) & !u64::from(self.returns_mask())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.

@@ -7,12 +7,36 @@
 //! ```text
 //!   mov  gs:[REGISTERS + 0], rax
 //!   mov  gs:[REGISTERS + 8], rcx
-//!   mov  rax, target                 or pop rax
+//!   mov  rax, target
 //!   pext rcx, rax, gs:[LOOKUP_MASK]
 //!   jmp  gs:[rcx*8 + lookup]         a landing, which checks that it is the right one, or LOOKUP_MISS
 //! ```
-//!
 //! The flags are left alone all the way: an indirect jump within a function may need them.
+//!
+//! # Returns
+//!
+//! The processor predicts returns by a stack of its own, on which only call instructions push. A return that is translated to a jump
+//! is guessed by its history instead, often wrongly. So calls are calls, and returns returns, though by way of addresses in the cache that the
+//! program never sees: a call replaces the address that it has pushed at once, and a return puts it back right before it pops it.
+//!
+//! ```text
+//!   call 1f                          mov  gs:[REGISTERS + 0], rax       rax, rcx are not dead: callers may know that
+//!   jmp  next   <- returns here      mov  gs:[REGISTERS + 8], rcx       this function leaves them alone
+//! 1: lea  rsp, [rsp + 8]             mov  rax, [rsp]
+//!   push [next, as a constant]       mov  ecx, eax
+//!   jmp  target                      and  ecx, mask                     bits 3 to 19: which entry
+//!                                    pext rax, rax, gs:[RETURN_TAG]     the other 31
+//!                                    not  eax                           so that no tag is 0
+//!                                    cmp  eax, gs:[rcx + returns + 4]
+//!                                    jne  miss                          -> pop rax; jmp gs:[RETURN_MISS]
+//!                                    movsxd rax, gs:[rcx + returns]     from the program's address to the cache's
+//!                                    add  [rsp], rax
+//!                                    mov  rcx, gs:[REGISTERS + 8]
+//!                                    mov  rax, gs:[REGISTERS + 0]
+//!                                    ret
+//! ```
+//! Entries are small and those of neighbours lie together: large programs return to many places. The table says where control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is
+//! left below the stack pointer is the address in the cache, where a program cannot expect anything.
 
 use crate::block::{Exit, ExitKind, Mark, State};
 use crate::decode::Decoded;
@@ -102,6 +126,35 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, constant)
     }
 
+    /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
+    pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
+        if !self.config.flags_dead_at_calls {
+            self.push_constant(next)?;
+            self.mark_hot(State::Counted);
+            return Ok(());
+        }
+        let under_way = self.hot_marks.last().copied();
+        let over = self.hot.relative(&[0xe8]);
+        self.returns_at = Some(self.hot.here());
+        let after = (next - self.start) as u32;
+        let returned =
+            Mark { instruction: after, begun: 0, counted: 0, ..self.mark(self.hot.offset(), State::Counted) };
+        push_mark(&mut self.hot_marks, Mark { state: State::Before, ..returned });
+        self.leave_to(&[0xe9], next)?;
+        let here = self.hot.here();
+        self.resolve_hot(over, here)?;
+        if let Some(mark) = under_way {
+            push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Counted, ..mark });
+        }
+        if next < 1 << 31 {
+            self.hot.raw(&[0x48, 0xc7, 0x04, 0x24]); // mov qword [rsp], next
+            self.hot.imm32(next as u32);
+            return Ok(());
+        }
+        self.hot.lea(RSP, Memory::base(RSP, 8));
+        self.push_constant(next)
+    }
+
     fn save_for_lookup(&mut self) {
         self.hot.store(RAX, Memory::area(area::register(RAX)));
         self.hot.store(RCX, Memory::area(area::register(RCX)));
@@ -119,13 +172,39 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// A return.
-    pub(crate) fn give_back(&mut self, instruction: &Instruction) {
+    pub(crate) fn give_back(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
         self.save_for_lookup();
-        self.hot.raw(&[0x58]); // pop rax
-        if instruction.op_count() == 1 {
-            self.hot.lea(RSP, Memory::base(RSP, i32::from(instruction.immediate16())));
+        let popped = if instruction.op_count() == 1 { 8 + i32::from(instruction.immediate16()) } else { 8 };
+        if !self.config.flags_dead_at_calls {
+            self.hot.load(RAX, Memory::base(RSP, 0));
+            self.hot.lea(RSP, Memory::base(RSP, popped));
+            self.look_up();
+            return Ok(());
         }
-        self.look_up();
+        let mask = self.config.returns_mask();
+        let entry = |offset: u32| Memory::Scaled { index: RCX, scale: 1, offset: self.config.returns + offset };
+        self.hot.load(RAX, Memory::base(RSP, 0));
+        self.hot.move32(RCX, RAX);
+        self.hot.registers(false, &[0x81], 4, RCX); // and ecx, mask
+        self.hot.imm32(mask);
+        self.hot.extract(RAX, RAX, area::RETURN_TAG);
+        self.hot.registers(false, &[0xf7], 2, RAX); // not eax
+        self.hot.memory(false, &[0x3b], RAX, entry(4)); // cmp eax, ..
+        let miss = self.hot.relative(&[0x0f, 0x85]);
+        self.hot.memory(true, &[0x63], RAX, entry(0)); // movsxd rax, ..
+        self.hot.memory(true, &[0x01], RAX, Memory::base(RSP, 0)); // add [rsp], rax
+        self.hot.load(RCX, Memory::area(area::register(RCX)));
+        self.hot.load(RAX, Memory::area(area::register(RAX)));
+        self.hot.raw(code);
+        let stub = self.cold.here();
+        self.resolve_hot(miss, stub)?;
+        let saved = 1 << RAX | 1 << RCX;
+        let leaving = Mark { instruction: u32::MAX, saved, ..self.mark(self.cold.offset(), State::Leaving) };
+        push_mark(&mut self.cold_marks, leaving);
+        self.cold.load(RAX, Memory::base(RSP, 0));
+        self.cold.lea(RSP, Memory::base(RSP, popped));
+        self.cold.jump_area(None, area::RETURN_MISS);
+        Ok(())
     }
 
     /// An indirect jump or call.
@@ -161,7 +240,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.load(RAX, memory);
         }
         if instruction.flow_control() == FlowControl::IndirectCall {
-            self.push_constant(next)?;
+            self.push_return(next)?;
         }
         self.look_up();
         Ok(())

@@ -59,6 +59,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
+    /// Where a return comes from the call that ends the block.
+    pub returns_at: Option<u64>,
 }
 
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
@@ -85,33 +87,8 @@ pub(crate) fn translate(
         plan.clear();
     }
     plan.accesses = accesses;
-    let mut builder = Builder {
-        config,
-        env,
-        hot: Code::new(room.hot),
-        cold: Code::new(room.cold),
-        scratch: Scratch {
-            uses: list.iter().map(|one| one.usage.reads | one.usage.kills).collect(),
-            ..Scratch::default()
-        },
-        start: ip,
-        first_exit,
-        exits: Vec::new(),
-        hot_marks: Vec::new(),
-        cold_marks: Vec::new(),
-        sites: Vec::new(),
-        site_instructions: Vec::new(),
-        current: 0,
-        counted: 0,
-        plan,
-        accesses: &plan.accesses,
-        numbers,
-        ahead: Vec::new(),
-        stretch: None,
-        passes: 0,
-        begun: 0,
-        checked: 0,
-    };
+    let uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, numbers, uses);
     builder.mark_hot(State::Before);
     if may_change {
         builder.compare_code(&bytes)?;
@@ -137,6 +114,60 @@ pub(crate) fn translate(
     Ok(builder.finish(end))
 }
 
+/// A block without instructions: it goes to the one at `ip`.
+pub(crate) fn relay(
+    config: &Config,
+    tools: &mut Tools,
+    env: &mut impl Env,
+    room: &Room,
+    ip: u64,
+    first_exit: ExitId,
+) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
+    tools.plan.clear();
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), &tools.plan, &mut tools.numbers, Vec::new());
+    builder.mark_hot(State::Before);
+    builder.leave_to(&[0xe9], ip)?;
+    Ok(builder.finish(ip))
+}
+
+impl<'a, E: Env> Builder<'a, E> {
+    fn new(
+        config: &'a Config,
+        env: &'a mut E,
+        room: &Room,
+        (start, first_exit): (u64, ExitId),
+        plan: &'a Plan,
+        numbers: &'a mut Numbers,
+        uses: Vec<u16>,
+    ) -> Self {
+        Builder {
+            config,
+            env,
+            hot: Code::new(room.hot),
+            cold: Code::new(room.cold),
+            scratch: Scratch { uses, ..Scratch::default() },
+            start,
+            first_exit,
+            exits: Vec::new(),
+            hot_marks: Vec::new(),
+            cold_marks: Vec::new(),
+            sites: Vec::new(),
+            site_instructions: Vec::new(),
+            current: 0,
+            counted: 0,
+            plan,
+            accesses: &plan.accesses,
+            numbers,
+            ahead: Vec::new(),
+            stretch: None,
+            passes: 0,
+            begun: 0,
+            checked: 0,
+            returns_at: None,
+        }
+    }
+}
+
 impl<E: Env> Builder<'_, E> {
     fn finish(mut self, end: u64) -> (Block, Vec<u8>, Vec<u8>) {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
@@ -156,6 +187,7 @@ impl<E: Env> Builder<'_, E> {
             sites: self.sites,
             site_instructions: self.site_instructions,
             ahead: self.ahead,
+            returns_at: self.returns_at,
             landing: None,
             incoming: Vec::new(),
             dead: false,
@@ -313,12 +345,11 @@ impl<E: Env> Builder<'_, E> {
             }
             FlowControl::UnconditionalBranch => self.leave_to(&[0xe9], instruction.near_branch64())?,
             FlowControl::Call => {
-                self.push_constant(next)?;
-                self.mark_hot(State::Counted);
+                self.push_return(next)?;
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
-            FlowControl::Return => self.give_back(instruction),
+            FlowControl::Return => self.give_back(instruction, code)?,
         }
         Ok(true)
     }

@@ -19,9 +19,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const LOOKUP: u32 = 0x10000;
 const LOOKUP_BITS: u8 = 14;
 const SITES: u32 = 0x40000;
+const RETURNS: u32 = 0x80_0000;
+const RETURNS_BITS: u8 = 17;
 const CLASSES_LOG2: u8 = 3;
 const PAGES: u32 = 0x40_0000;
-const AREA: usize = 0x80_0000;
+const AREA: usize = 0x90_0000;
 const MOST_SITES: u32 = 0xc000;
 const STAYS: u32 = 0x50_0000;
 const PASSES: u32 = 0x70_0000;
@@ -109,6 +111,8 @@ impl Machine {
             shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromArea },
             lookup: LOOKUP,
             lookup_bits: LOOKUP_BITS,
+            returns: RETURNS,
+            returns_bits: RETURNS_BITS,
             sites: SITES,
             classes_log2: CLASSES_LOG2,
             pages: PAGES,
@@ -151,6 +155,7 @@ impl Machine {
         set(area::SELF, base);
         set(area::DISPATCH, switch::dispatch as *const () as u64);
         set(area::LOOKUP_MISS, switch::lookup_miss as *const () as u64);
+        set(area::RETURN_MISS, switch::return_miss as *const () as u64);
         set(area::COUNT, switch::count as *const () as u64);
         set(switch::MACHINE, this);
         set(switch::FINISH, switch::finish as *const () as u64);
@@ -340,6 +345,8 @@ impl Machine {
         for entry in 0..1 << LOOKUP_BITS {
             self.area.set(LOOKUP as usize + 8 * entry, switch::lookup_miss as *const () as u64);
         }
+        let returns = RETURNS as usize..AREA;
+        self.area.bytes_mut()[returns].fill(0);
     }
 
     /// A new machine in the place of one whose tables are nearly used up.
@@ -470,6 +477,15 @@ extern "C" fn on_lookup_miss(area: *mut u8) -> u64 {
     let entry = machine.cache.config().lookup_entry(ip);
     machine.area.set(entry as usize, landing.checked);
     landing.entry
+}
+
+extern "C" fn on_return_miss(area: *mut u8) -> u64 {
+    let machine = machine_of(area);
+    let ip = machine.area.get(switch::ARGUMENT as usize);
+    let code = machine.cache.returning(&mut machine.world, ip).expect("what comes next can be translated");
+    let (entry, word) = machine.cache.config().return_entry(ip, code).expect("they are near each other");
+    machine.area.set(entry as usize, word);
+    code
 }
 
 extern "C" fn on_count(area: *mut u8) {

@@ -63,6 +63,8 @@ pub const CONFIG: Config = Config {
     shadow: Shadow::At(0x7000_0000),
     lookup: 0x20_0000,
     lookup_bits: 18,
+    returns: 0x50_0000,
+    returns_bits: 17,
     sites: 0x100_0000,
     classes_log2: 3,
     pages: 0x4000_0000,

@@ -71,7 +71,7 @@ global_asm!(
         mov r15, gs:[{registers} + 15*8]
     .endm
 
-    .globl nl_enter, nl_finish, nl_dispatch, nl_lookup_miss, nl_count
+    .globl nl_enter, nl_finish, nl_dispatch, nl_lookup_miss, nl_return_miss, nl_count
 
     // Runs what NEXT points to with the program's registers, until it jumps to FINISH.
     nl_enter:
@@ -123,6 +123,14 @@ global_asm!(
         NL_LOAD
         jmp gs:[{next}]
 
+    nl_return_miss:
+        mov gs:[{argument}], rax
+        NL_SAVE
+        call {on_return_miss}
+        mov gs:[{next}], rax
+        NL_LOAD
+        jmp gs:[{next}]
+
     nl_count:
         mov gs:[{registers}], rax
         mov gs:[{registers} + 8], rcx
@@ -141,6 +149,7 @@ global_asm!(
     back = const area::COUNT_RETURN,
     on_dispatch = sym super::on_dispatch,
     on_lookup_miss = sym super::on_lookup_miss,
+    on_return_miss = sym super::on_return_miss,
     on_count = sym super::on_count,
 );
 
@@ -154,6 +163,8 @@ unsafe extern "C" {
     pub fn dispatch();
     #[link_name = "nl_lookup_miss"]
     pub fn lookup_miss();
+    #[link_name = "nl_return_miss"]
+    pub fn return_miss();
     #[link_name = "nl_count"]
     pub fn count();
 }
