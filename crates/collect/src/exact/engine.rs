@@ -28,6 +28,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LOOK_SHARE: u32 = 20;
 /// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
 const WATCHES: u32 = 2000;
+/// That may cost one part in so many of the time.
+const WATCH_SHARE: u32 = 100;
 /// How often the end of the command is looked for.
 const NAP: Duration = Duration::from_millis(2);
 /// The profile on disk is brought up to date this often at most.
@@ -181,6 +183,7 @@ impl Recorder {
         let (mut last_look, mut last_watch) = (began, began);
         let mut last_checkpoint = Instant::now();
         let mut last_reread = Instant::now();
+        let mut watch_cost = Duration::ZERO;
         let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
@@ -189,9 +192,10 @@ impl Recorder {
                 return Some(status);
             }
             std::thread::sleep(NAP);
-            if last_watch.elapsed() >= began.elapsed() / WATCHES {
+            if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost * WATCH_SHARE) {
+                let begun = Instant::now();
                 self.drain.watch(&self.file);
-                last_watch = Instant::now();
+                (watch_cost, last_watch) = (begun.elapsed(), Instant::now());
             }
             let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, FASTEST_LOOK);
             if last_look.elapsed() > fastest.max(look_cost * LOOK_SHARE) {

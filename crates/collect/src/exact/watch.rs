@@ -104,16 +104,23 @@ fn ask(
     if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
         return Ok(());
     }
+    // One piece of each thread's table, whatever lies between its records: what is not used is not there.
     let mut records = Vec::new();
-    for &(thread, offset) in stays.into_iter().flatten() {
-        records.push((file.extent(thread, offset & !4095, 8192)?, (offset & 4095) as usize));
+    for of_thread in stays.map_or(&[][..], Vec::as_slice).chunk_by(|one, next| one.0 == next.0) {
+        let offsets = || of_thread.iter().map(|&(_, offset)| offset);
+        let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
+        let base = first & !4095;
+        let map = file.extent(of_thread[0].0, base, (last - base) as usize + size_of::<StayRecord>())?;
+        records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
     }
     record.waited.store(exact::HOLD, Relaxed);
     doubt(process, &[page]);
-    for (map, at) in &records {
-        // Unless the thread has left the page meanwhile.
-        let stay = &map.words::<StayRecord>(*at, 1)[0];
-        let _ = stay.page.compare_exchange(page.address(), 0, AcqRel, Relaxed);
+    for (map, offsets) in &records {
+        for &at in offsets {
+            // Unless the thread has left the page meanwhile.
+            let stay = &map.words::<StayRecord>(at, 1)[0];
+            let _ = stay.page.compare_exchange(page.address(), 0, AcqRel, Relaxed);
+        }
     }
     record.waited.store(ACCESSES, Relaxed);
     Ok(())
