@@ -17,6 +17,7 @@ use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, gro
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
+use ends::execed;
 use known::Known;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
 use numalens_profile::Meta;
@@ -592,11 +593,6 @@ impl Thread {
             ended: true,
         }
     }
-}
-
-/// Whether a process's program was replaced by another.
-fn execed(file: &SessionFile, extent: Extent) -> bool {
-    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
 }
 
 fn monotonic_ns() -> u64 {

@@ -156,3 +156,8 @@ fn is_running(pid: i32) -> bool {
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, Some('Z' | 'X'))
 }
+
+/// Whether a process's program was replaced by another.
+pub(super) fn execed(file: &SessionFile, extent: Extent) -> bool {
+    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
+}
