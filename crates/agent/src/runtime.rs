@@ -263,5 +263,7 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool,
         instructions: 48,
         side_exits: 2,
         flags_dead_at_calls: true,
+        // Until the check of a return leaves the flags alone.
+        predicted_returns: false,
     }
 }

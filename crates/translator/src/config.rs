@@ -75,6 +75,9 @@ pub struct Config {
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it.
     pub flags_dead_at_calls: bool,
+    /// Have the processor predict returns. Their check changes the flags, which a program may have restored just before: Go's
+    /// preemption returns into the middle of a function that way.
+    pub predicted_returns: bool,
 }
 
 impl Config {

@@ -15,6 +15,8 @@
 //!
 //! # Returns
 //!
+//! With [`crate::Config::predicted_returns`] (else they are indirect jumps like others):
+//!
 //! The processor predicts returns by a stack of its own, on which only call instructions push. A return that is translated to a jump
 //! is guessed by its history instead, often wrongly. So calls are calls, and returns returns, though by way of addresses in the cache that the
 //! program never sees: a call replaces the address that it has pushed at once, and a return puts it back right before it pops it.
@@ -128,7 +130,7 @@ impl<E: Env> Builder<'_, E> {
 
     /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
     pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
-        if !self.config.flags_dead_at_calls {
+        if !self.config.predicted_returns {
             self.push_constant(next)?;
             self.mark_hot(State::Counted);
             return Ok(());
@@ -175,7 +177,7 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn give_back(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
         self.save_for_lookup();
         let popped = if instruction.op_count() == 1 { 8 + i32::from(instruction.immediate16()) } else { 8 };
-        if !self.config.flags_dead_at_calls {
+        if !self.config.predicted_returns {
             self.hot.load(RAX, Memory::base(RSP, 0));
             self.hot.lea(RSP, Memory::base(RSP, popped));
             self.look_up();

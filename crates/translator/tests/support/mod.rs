@@ -126,6 +126,7 @@ impl Machine {
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
+            predicted_returns: true,
             scheme: options.scheme,
             most_sites: MOST_SITES,
             stays: STAYS,

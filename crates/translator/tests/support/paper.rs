@@ -71,6 +71,7 @@ pub const CONFIG: Config = Config {
     instructions: 64,
     side_exits: 4,
     flags_dead_at_calls: true,
+    predicted_returns: true,
     scheme: Scheme::Stays,
     most_sites: 1 << 20,
     stays: 0x1000_0000,
