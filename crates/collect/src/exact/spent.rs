@@ -9,7 +9,7 @@ use numalens_event::exact::{self, Extent, PageCounts, PageRecord};
 
 /// Pages whose counters share a page of memory.
 const GROUP: u32 = 4096 / size_of::<PageCounts>() as u32;
-const _: () = assert!(GROUP as usize * size_of::<PageRecord>() % 4096 == 0);
+const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(4096));
 
 /// The page numbers of a process that have ended, by group.
 #[derive(Default)]
