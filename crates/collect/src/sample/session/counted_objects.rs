@@ -192,17 +192,7 @@ impl Session {
 
     /// The object that holds an address now.
     pub fn holder_of(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let live = self.live.get(&pid)?;
-        if let Some((_, block)) = live.blocks.find(address) {
-            return Some(block.object);
-        }
-        let process = live.id;
-        if let Some((module, image, bias)) = live.data_of(address)
-            && let Some((object, _)) = self.objects.global(process, module, image, bias, address, time_ns)
-        {
-            return Some(object);
-        }
-        self.object_of_mapping(pid, address, time_ns)
+        self.block_or_variable_at(pid, address, time_ns).or_else(|| self.object_of_mapping(pid, address, time_ns))
     }
 
     fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {

@@ -152,18 +152,23 @@ impl Session {
         });
     }
 
-    /// The object that holds `address`; `None` when nothing is mapped there.
-    pub(super) fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let live = self.live.get_mut(&pid)?;
+    /// The heap block or the variable that holds `address`.
+    pub(super) fn block_or_variable_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let live = self.live.get(&pid)?;
         if let Some((_, block)) = live.blocks.find(address) {
             return Some(block.object);
         }
-        let process = live.id;
-        if let Some((module, image, bias)) = live.data_of(address)
-            && let Some((object, _)) = self.objects.global(process, module, image, bias, address, time_ns)
-        {
+        let (module, image, bias) = live.data_of(address)?;
+        self.objects.global(live.id, module, image, bias, address, time_ns).map(|(object, _)| object)
+    }
+
+    /// The object that holds `address`; `None` when nothing is mapped there.
+    pub(super) fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        if let Some(object) = self.block_or_variable_at(pid, address, time_ns) {
             return Some(object);
         }
+        let live = self.live.get_mut(&pid)?;
+        let process = live.id;
         let vma = live.vma(&mut self.images, address)?;
         if let Some((thread, tid)) = self.stack_owner(process, &vma, pid) {
             return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
