@@ -26,7 +26,7 @@ packages=(
     build-essential gfortran ghc    # targets in C, Fortran, Haskell
     libnuma-dev numactl hwloc       # programs and machines to compare with
     qemu-system-x86 busybox-static  # the NUMA lab
-    xz-utils python3                # programs that tests record
+    xz-utils python3 openmpi-bin    # programs that tests record
     hyperfine jq                    # measurements
 )
 # Commands that may come from elsewhere; their package only when they are missing.

@@ -76,7 +76,12 @@ impl Study {
 
     /// Kernel's number of a process.
     pub fn pid(&self, process: ProcessId) -> Option<u32> {
-        self.processes.iter().find(|p| p.process == process).map(|p| p.pid)
+        self.process(process).map(|p| p.pid)
+    }
+
+    /// A process.
+    pub fn process(&self, process: ProcessId) -> Option<&Process> {
+        self.processes.iter().find(|p| p.process == process)
     }
 
     /// What the sections of accesses have to say beforehand.

@@ -37,6 +37,11 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut columns = vec![
         Column::new("thread", "thread"),
         Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("rank", "rank").only(if study.processes.iter().any(|p| p.rank.is_some()) {
+            Shown::Everywhere
+        } else {
+            Shown::Data
+        }),
         Column::new("tid", "tid").only(Shown::Data),
         Column::new("name", "name"),
         Column::new("nodes", "nodes"),
@@ -79,6 +84,7 @@ fn row(
     let mut row = vec![
         Value::Count(u64::from(id.0)),
         Value::maybe(thread.and_then(|t| study.pid(t.process)), |pid| Value::Count(u64::from(pid))),
+        Value::maybe(thread.and_then(|t| study.process(t.process)?.rank), |rank| Value::Count(u64::from(rank))),
         Value::maybe(thread, |t| Value::Count(u64::from(t.tid))),
         Value::maybe(thread, |t| Value::Text(t.name.clone())),
         Value::List(study.pinning.nodes(id).into_iter().map(node).collect()),

@@ -14,5 +14,7 @@ mod exact;
 mod options;
 #[path = "record/programs.rs"]
 mod programs;
+#[path = "record/ranks.rs"]
+mod ranks;
 #[path = "record/storage.rs"]
 mod storage;

@@ -4,5 +4,6 @@ pub mod doctor;
 pub mod exact;
 pub mod globals;
 pub mod homes;
+pub mod rank;
 pub mod sample;
 pub mod unwind;

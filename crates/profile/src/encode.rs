@@ -28,6 +28,8 @@ const BATCH: usize = 32 << 10;
 const ZSTD_LEVEL: i32 = 3;
 /// Row groups with fewer rows than this are decoded and packed anew when files are joined.
 const SMALL_GROUP: u64 = (ROW_GROUP / 4) as u64;
+/// Rows from which on the columns of a table are encoded by several threads: below, starting the threads costs more.
+const WORTH_SHARING: usize = 16 << 10;
 
 fn properties<T: Row>() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
@@ -110,23 +112,28 @@ impl<T: Row> TableWriter<T> {
                 0,
             ),
         };
-        self.fields
-            .par_iter()
-            .zip(&arrays)
-            .zip(&mut writers)
-            .try_for_each(|((field, array), writer)| {
-                compute_leaves(field, array)?.iter().try_for_each(|leaf| writer.write(leaf))
-            })
-            .map_err(|error| failed(&self.path, error))?;
+        let write = |((field, array), writer): ((_, _), &mut ArrowColumnWriter)| {
+            compute_leaves(field, array)?.iter().try_for_each(|leaf| writer.write(leaf))
+        };
+        if added < WORTH_SHARING {
+            self.fields.iter().zip(&arrays).zip(&mut writers).try_for_each(write)
+        } else {
+            self.fields.par_iter().zip(&arrays).zip(&mut writers).try_for_each(write)
+        }
+        .map_err(|error| failed(&self.path, error))?;
         self.group = Some((writers, rows + added));
         if rows + added >= ROW_GROUP { self.close_group() } else { Ok(()) }
     }
 
     /// Writes the row group in the making.
     fn close_group(&mut self) -> Result<(), Error> {
-        let Some((writers, _)) = self.group.take() else { return Ok(()) };
+        let Some((writers, rows)) = self.group.take() else { return Ok(()) };
         let write = || {
-            let chunks = writers.into_par_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>()?;
+            let chunks = if rows < WORTH_SHARING {
+                writers.into_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>()?
+            } else {
+                writers.into_par_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>()?
+            };
             let mut group = self.file.next_row_group()?;
             chunks.into_iter().try_for_each(|chunk| chunk.append_to_row_group(&mut group))?;
             group.close().map(drop)

@@ -111,6 +111,14 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// Profiles that cannot become one.
+    #[error("{} cannot be merged with the others: {why}", path.display())]
+    Apart {
+        /// The first that does not go with those before it.
+        path: PathBuf,
+        /// What keeps them apart.
+        why: String,
+    },
     /// A packed profile that would write outside of its directory or is otherwise hostile.
     #[error("{} is not a packed profile: {why}", path.display())]
     BadArchive {

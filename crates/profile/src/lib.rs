@@ -40,6 +40,10 @@ macro_rules! table {
                     let ($($field,)*) = columns;
                     Self { $($field: <$ty as $crate::row::Value>::get($field, index),)* }
                 }
+
+                fn renumber(&mut self, ids: &$crate::merge::Renumbering) {
+                    $(<$ty as $crate::row::Value>::renumber(&mut self.$field, ids);)*
+                }
             }
         )*
 
@@ -63,6 +67,7 @@ mod error;
 mod file;
 pub mod ids;
 mod machine;
+mod merge;
 mod meta;
 mod pack;
 mod read;
@@ -76,6 +81,7 @@ mod write;
 
 pub use check::{CHECKS, Violation, check};
 pub use error::Error;
+pub use merge::merge;
 pub use meta::Meta;
 pub use pack::{pack, unpack};
 pub use read::Profile;

@@ -125,7 +125,7 @@ impl Profile {
         !self.meta.complete
     }
 
-    fn files(&self, table: &str) -> Arc<Vec<TableFile>> {
+    pub(crate) fn files(&self, table: &str) -> Arc<Vec<TableFile>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).get(table).cloned().unwrap_or_default()
     }
 
@@ -261,7 +261,11 @@ fn reduce<A: Send>(
     init: &(dyn Fn() -> A + Sync),
     merge: &(dyn Fn(A, A) -> A + Sync),
 ) -> Result<A, Error> {
-    groups.par_iter().map(each).try_reduce(init, |left, right| Ok(merge(left, right)))
+    match groups {
+        // Most tables of most profiles: no threads are started for them.
+        [only] => each(only),
+        _ => groups.par_iter().map(each).try_reduce(init, |left, right| Ok(merge(left, right))),
+    }
 }
 
 /// Copies a table's new content into a profile's directory, and lists it in `meta` when it was not.

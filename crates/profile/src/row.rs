@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::ids::*;
+use crate::merge::Renumbering;
 use numalens_topology::NodeId;
 
 /// A row of a table. Implemented for the structs of [`crate::tables`] by their macro.
@@ -36,6 +37,9 @@ pub trait Row: Sized + Send + Clone + PartialEq + std::fmt::Debug + 'static {
     fn open(batch: &Batch<'_>) -> Result<Self::Columns, Error>;
     #[doc(hidden)]
     fn row(columns: &Self::Columns, index: usize) -> Self;
+    /// Gives the row's ids the numbers that they have in another profile.
+    #[doc(hidden)]
+    fn renumber(&mut self, ids: &Renumbering);
 }
 
 /// Something to do with every table; see [`crate::tables::visit`].
@@ -114,6 +118,7 @@ pub trait Value: Sized {
     /// `None` when every row shall read as blank. The array has the right type.
     fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String>;
     fn get(column: &Self::Column, index: usize) -> Self;
+    fn renumber(&mut self, ids: &Renumbering);
 }
 
 /// A type that a column can hold.
@@ -131,6 +136,10 @@ pub trait Scalar: Sized + Clone {
     fn read(array: &ArrayRef) -> Result<Self::Read, String>;
     fn at(read: &Self::Read, index: usize) -> Self;
     fn blank() -> Self;
+    /// The number that an id has in another profile; what is no id stays as it is.
+    fn renumbered(self, _: &Renumbering) -> Self {
+        self
+    }
 }
 
 impl<S: Scalar> Value for S {
@@ -156,6 +165,10 @@ impl<S: Scalar> Value for S {
     #[inline]
     fn get(column: &Self::Column, index: usize) -> Self {
         column.as_ref().map_or_else(S::blank, |read| S::at(read, index))
+    }
+
+    fn renumber(&mut self, ids: &Renumbering) {
+        *self = self.clone().renumbered(ids);
     }
 }
 
@@ -184,11 +197,15 @@ impl<S: Scalar> Value for Option<S> {
         let (read, array) = column.as_ref()?;
         array.is_valid(index).then(|| S::at(read, index))
     }
+
+    fn renumber(&mut self, ids: &Renumbering) {
+        *self = self.take().map(|value| value.renumbered(ids));
+    }
 }
 
-/// Numbers and the ids that wrap them.
+/// Numbers and the ids that wrap them, with the method of [`Renumbering`] that says what becomes of an id.
 macro_rules! numbers {
-    ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr, $delta:literal;)*) => {$(
+    ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr, $delta:literal $(, $renumber:ident)?;)*) => {$(
         impl Scalar for $ty {
             const DELTA: bool = $delta;
             type Raw<'a> = <$arrow as ArrowPrimitiveType>::Native;
@@ -224,6 +241,10 @@ macro_rules! numbers {
             fn blank() -> Self {
                 Self::default()
             }
+
+            $(fn renumbered(self, ids: &Renumbering) -> Self {
+                ids.$renumber(self)
+            })?
         }
     )*};
 }
@@ -236,15 +257,15 @@ numbers! {
     u32 as UInt32Type: |value| value, |value| *value, false;
     u64 as UInt64Type: |value| value, |value| *value, false;
     NodeId as UInt16Type: NodeId, |id| id.0, false;
-    ProcessId as UInt32Type: ProcessId, |id| id.0, false;
-    ThreadId as UInt32Type: ThreadId, |id| id.0, false;
-    SiteId as UInt32Type: SiteId, |id| id.0, false;
-    StackId as UInt32Type: StackId, |id| id.0, false;
-    ModuleId as UInt32Type: ModuleId, |id| id.0, false;
-    FunctionId as UInt32Type: FunctionId, |id| id.0, false;
-    ObjectId as UInt32Type: ObjectId, |id| id.0, false;
+    ProcessId as UInt32Type: ProcessId, |id| id.0, false, process;
+    ThreadId as UInt32Type: ThreadId, |id| id.0, false, thread;
+    SiteId as UInt32Type: SiteId, |id| id.0, false, site;
+    StackId as UInt32Type: StackId, |id| id.0, false, stack;
+    ModuleId as UInt32Type: ModuleId, |id| id.0, false, module;
+    FunctionId as UInt32Type: FunctionId, |id| id.0, false, function;
+    ObjectId as UInt32Type: ObjectId, |id| id.0, false, object;
     Page as UInt64Type: Page, |page| page.0, true;
-    Bin as UInt32Type: Bin, |bin| bin.0, false;
+    Bin as UInt32Type: Bin, |bin| bin.0, false, bin;
 }
 
 impl Scalar for f64 {

@@ -1,6 +1,6 @@
 //! What `report` and `export` share: opening a profile, giving it names, choosing processes.
 
-use miette::IntoDiagnostic;
+use miette::{IntoDiagnostic, WrapErr};
 use numalens_analyze::Options;
 use numalens_analyze::report::Report;
 use numalens_profile::Profile;
@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 /// The profile and what of it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A .numalens directory, also of a recording that still runs, or a packed file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    /// A .numalens directory, also of a recording that still runs, or a packed file; several (the ranks of an MPI
+    /// program) are read as one
+    #[arg(value_name = "PROFILE", required = true)]
+    pub profiles: Vec<PathBuf>,
 
     /// Only the process with this pid (may be repeated)
     #[arg(long = "process", value_name = "PID")]
@@ -32,13 +33,26 @@ impl Args {
 /// An opened profile.
 pub struct Loaded {
     pub profile: Profile,
+    /// Where the profile stands that was made of several; it goes with this.
+    _merged: Option<tempfile::TempDir>,
     /// What the search for names found wanting, what concerns most sites first.
     pub doubts: Vec<String>,
 }
 
 /// Opens the profile; finds names when it has none yet, or not all, or when the user says where else to look.
 pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
-    open(&args.profile, &args.source_map)
+    if let [only] = args.profiles.as_slice() {
+        return open(only, &args.source_map);
+    }
+    let named = args.profiles.iter().map(|path| open(path, &args.source_map)).collect::<Result<Vec<_>, _>>()?;
+    let (profiles, doubts): (Vec<_>, Vec<_>) = named.into_iter().map(|loaded| (loaded.profile, loaded.doubts)).unzip();
+    let folder = tempfile::tempdir().into_diagnostic().wrap_err("no room to bring the profiles together")?;
+    let merged = numalens_profile::merge(&profiles, &folder.path().join("merged.numalens"), false).into_diagnostic()?;
+    let profile = Profile::open(&merged).into_diagnostic()?;
+    let mut doubts = doubts.concat();
+    doubts.sort_unstable();
+    doubts.dedup();
+    Ok(Loaded { profile, _merged: Some(folder), doubts })
 }
 
 /// The same of a profile by its path.
@@ -57,7 +71,7 @@ pub fn open(path: &Path, source_map: &[(PathBuf, PathBuf)]) -> Result<Loaded, mi
             doubts.extend(outcome.doubts.iter().map(ToString::to_string));
         }
     }
-    Ok(Loaded { profile, doubts })
+    Ok(Loaded { profile, _merged: None, doubts })
 }
 
 /// The most doubts about names that a report shows.

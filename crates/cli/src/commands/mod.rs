@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod export;
 mod input;
 pub mod machine;
+pub mod merge;
 mod output;
 pub mod pack;
 pub mod record;

@@ -6,7 +6,7 @@ use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOption
 use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
-use numalens_collect::{doctor, exact};
+use numalens_collect::{doctor, exact, rank};
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
@@ -244,7 +244,11 @@ fn output_path(args: &Args, pid: Option<i32>) -> PathBuf {
     let wanted = match &args.output {
         Some(path) => {
             let text = path.to_string_lossy();
-            PathBuf::from(text.replace("%p", &pid).replace("%r", &rank()).replace("%h", &host_name()))
+            PathBuf::from(
+                text.replace("%p", &pid)
+                    .replace("%r", &rank::own().unwrap_or(0).to_string())
+                    .replace("%h", &host_name()),
+            )
         }
         None => {
             let program = args.command.first().and_then(|program| Path::new(program).file_name());
@@ -268,14 +272,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// The MPI rank, from the variables of the usual launchers; 0 without one.
-fn rank() -> String {
-    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "0".to_owned())
 }
 
 fn host_name() -> String {

@@ -7,13 +7,13 @@ use numalens_analyze::advice;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
 use numalens_view::text;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show what a recording found.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n\nDocuments: docs/metrics.md says what each figure is, docs/json.md what each name in the JSON is."
+    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n  numalens report rank-0.numalens rank-1.numalens\n\nDocuments: docs/metrics.md says what each figure is, docs/json.md what each name in the JSON is."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Text => {
             let mut document = text::render(&reports, args.place.look());
             if first_screen {
-                document += &hints(&args.input.profile, &reports);
+                document += &hints(&args.input.profiles, &reports);
             }
             document
         }
@@ -123,13 +123,10 @@ fn wanted(args: &Args) -> Vec<&'static Section> {
 }
 
 /// Which sections say more.
-fn hints(profile: &Path, reports: &[Report]) -> String {
+fn hints(profiles: &[PathBuf], reports: &[Report]) -> String {
+    let profiles: Vec<_> = profiles.iter().map(|path| text::shell_word(&path.to_string_lossy())).collect();
     let shown: Vec<&str> = reports.iter().map(|report| report.section).collect();
     let more: Vec<&str> =
         sections::ALL.iter().map(|section| section.name).filter(|name| !shown.contains(name)).collect();
-    format!(
-        "\nMore: numalens report {} --section NAME; other sections: {}\n",
-        text::shell_word(&profile.to_string_lossy()),
-        more.join(", ")
-    )
+    format!("\nMore: numalens report {} --section NAME; other sections: {}\n", profiles.join(" "), more.join(", "))
 }

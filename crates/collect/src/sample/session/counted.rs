@@ -5,6 +5,7 @@ use super::pages::{CHUNK, Touch};
 use super::process::Caller;
 use super::threads::Bound;
 use super::{LiveProcess, Session};
+use crate::rank;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Class, Fault};
@@ -113,6 +114,7 @@ impl Session {
         row.heap_observed = false;
         if let Some(command) = command {
             row.command = command;
+            row.rank = rank::of_process(pid).or(row.rank);
         }
     }
 

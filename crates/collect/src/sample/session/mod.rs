@@ -29,6 +29,7 @@ mod vmas;
 
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
+use crate::rank;
 pub use counted::{BegunThread, CountedSite, PlacedBy, PlacedPage, TouchId};
 pub use counted_objects::{Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
@@ -248,7 +249,7 @@ impl Session {
             process: id,
             pid: pid as u32,
             parent,
-            rank: None,
+            rank: parent.and_then(|id| self.processes.get(id.0 as usize)?.rank).or_else(|| rank::of_process(pid)),
             host: host_name(),
             command,
             start_ns: time_ns,
@@ -418,6 +419,7 @@ impl Session {
                 process.exec();
                 let row = &mut self.processes[process.id.0 as usize];
                 row.command = command_line(pid).unwrap_or_else(|| name.clone());
+                row.rank = rank::of_process(pid).or(row.rank);
                 row.heap_observed = false;
                 let id = process.id;
                 if self.threads.get(tid as u32).is_none() {

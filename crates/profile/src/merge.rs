@@ -1,0 +1,293 @@
+//! One profile of several: the ranks of an MPI program, several runs, several hosts.
+//!
+//! Facts add up as they are; what has to be brought together are the ids. Every profile counts its processes, threads,
+//! stacks and objects from 0, so those of later profiles move up behind those of earlier ones. Code is the same in all
+//! ranks: a module, site or function that an earlier profile has keeps that profile's id, so that a line is one line.
+//!
+//! ```text
+//!   rank 0: thread 0 1 2, site 0 1 2      merged: thread 0 1 2 | 3 4, site 0 1 2 | 3
+//!   rank 1: thread 0 1,   site 0 1                                         ^ rank 1's site 1; its site 0 was rank 0's 2
+//! ```
+//!
+//! Time bins of different widths become the narrowest; what a wide bin counted stands at its beginning then.
+
+use crate::error::Error;
+use crate::ids::*;
+use crate::meta::Meta;
+use crate::read::Profile;
+use crate::row::{Row, Visitor};
+use crate::tables::{self, *};
+use crate::write::Writer;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What becomes of the ids of one profile in the merged one.
+#[derive(Default)]
+#[doc(hidden)]
+pub struct Renumbering {
+    /// How many rows of these the profiles before it have.
+    processes: u32,
+    threads: u32,
+    stacks: u32,
+    objects: u32,
+    modules: FxHashMap<ModuleId, ModuleId>,
+    sites: FxHashMap<SiteId, SiteId>,
+    functions: FxHashMap<FunctionId, FunctionId>,
+    /// Width of a time bin there and here.
+    bin_ns: (u64, u64),
+    /// An id was met that the profile has no row for, or that does not fit.
+    dangling: Cell<bool>,
+}
+
+impl Renumbering {
+    fn moved(&self, id: u32, by: u32) -> u32 {
+        id.checked_add(by).unwrap_or_else(|| {
+            self.dangling.set(true);
+            id
+        })
+    }
+
+    fn known<I: Copy + Eq + std::hash::Hash>(&self, ids: &FxHashMap<I, I>, id: I) -> I {
+        ids.get(&id).copied().unwrap_or_else(|| {
+            self.dangling.set(true);
+            id
+        })
+    }
+
+    pub(crate) fn process(&self, id: ProcessId) -> ProcessId {
+        ProcessId(self.moved(id.0, self.processes))
+    }
+
+    pub(crate) fn thread(&self, id: ThreadId) -> ThreadId {
+        ThreadId(self.moved(id.0, self.threads))
+    }
+
+    pub(crate) fn stack(&self, id: StackId) -> StackId {
+        StackId(self.moved(id.0, self.stacks))
+    }
+
+    pub(crate) fn object(&self, id: ObjectId) -> ObjectId {
+        ObjectId(self.moved(id.0, self.objects))
+    }
+
+    pub(crate) fn module(&self, id: ModuleId) -> ModuleId {
+        self.known(&self.modules, id)
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> SiteId {
+        self.known(&self.sites, id)
+    }
+
+    pub(crate) fn function(&self, id: FunctionId) -> FunctionId {
+        self.known(&self.functions, id)
+    }
+
+    pub(crate) fn bin(&self, bin: Bin) -> Bin {
+        let (from, to) = self.bin_ns;
+        Bin(u64::from(bin.0).saturating_mul(from).checked_div(to).map_or(bin.0, |bin| bin.min(u32::MAX.into()) as u32))
+    }
+}
+
+/// Code of all profiles so far.
+#[derive(Default)]
+struct Code {
+    modules: FxHashMap<(String, String), ModuleId>,
+    /// Those of run-time code are never the same as another's, so their number is not that of `modules`.
+    module_count: u32,
+    sites: FxHashMap<(Option<ModuleId>, u64), SiteId>,
+    functions: FxHashMap<(Option<ModuleId>, String), FunctionId>,
+    /// Sites that have their frames.
+    named: FxHashSet<SiteId>,
+}
+
+impl Code {
+    /// Adds the code of a profile that is new here, and says in `ids` what became of all of it.
+    fn add(&mut self, profile: &Profile, ids: &mut Renumbering, writer: &mut Writer) -> Result<(), Error> {
+        for mut row in profile.rows::<Module>()? {
+            let key = (row.path.clone(), row.build_id.clone());
+            let shared = !row.path.starts_with(PERF_MAP);
+            let known = shared.then(|| self.modules.get(&key).copied()).flatten();
+            let new = ModuleId(self.module_count);
+            ids.modules.insert(row.module, known.unwrap_or(new));
+            if known.is_none() {
+                self.module_count += 1;
+                if shared {
+                    self.modules.insert(key, new);
+                }
+                row.module = new;
+                writer.append([row])?;
+            }
+        }
+        for mut row in profile.rows::<Site>()? {
+            let module = row.module.map(|module| ids.module(module));
+            let new = SiteId(self.sites.len() as u32);
+            let here = *self.sites.entry((module, row.address)).or_insert(new);
+            ids.sites.insert(row.site, here);
+            if here == new {
+                (row.site, row.module) = (here, module);
+                writer.append([row])?;
+            }
+        }
+        for mut row in profile.rows::<Function>()? {
+            let module = row.module.map(|module| ids.module(module));
+            let new = FunctionId(self.functions.len() as u32);
+            let here = *self.functions.entry((module, row.name.clone())).or_insert(new);
+            ids.functions.insert(row.function, here);
+            if here == new {
+                (row.function, row.module) = (here, module);
+                writer.append([row])?;
+            }
+        }
+        let mut named = FxHashSet::default();
+        for mut row in profile.rows::<Frame>()? {
+            row.renumber(ids);
+            if !self.named.contains(&row.site) {
+                named.insert(row.site);
+                writer.append([row])?;
+            }
+        }
+        self.named.extend(named);
+        Ok(())
+    }
+}
+
+/// Copies a profile's other tables, with its ids as they are in the merged one.
+struct Copying<'a> {
+    profile: &'a Profile,
+    ids: &'a Renumbering,
+    writer: &'a mut Writer,
+}
+
+/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, and `meta`.
+const APART: [&str; 6] =
+    [Module::TABLE, Site::TABLE, Function::TABLE, Frame::TABLE, MachineNode::TABLE, MetaEntry::TABLE];
+
+impl Visitor for Copying<'_> {
+    fn table<T: Row>(&mut self) -> Result<(), Error> {
+        if APART.contains(&T::TABLE) {
+            return Ok(());
+        }
+        for file in self.profile.files(T::TABLE).iter() {
+            for group in 0..file.row_groups() {
+                let mut rows: Vec<T> = Vec::new();
+                file.decode(group, T::COLUMNS, |mut row: T| {
+                    row.renumber(self.ids);
+                    rows.push(row);
+                })?;
+                self.writer.append(rows)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes one profile of several to `path`. All must have counted the same on the same machine, or on machines that are
+/// alike: nodes with the same number become one.
+///
+/// # Errors
+/// Profiles that do not go together, damage, a full disk; `path` exists and not `force`.
+pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, Error> {
+    let Some((first, others)) = profiles.split_first() else {
+        return Err(Error::Apart { path: path.to_owned(), why: "there is none".to_owned() });
+    };
+    let machine = first.rows::<MachineNode>()?;
+    for other in others {
+        let why = if other.meta.engine != first.meta.engine || other.meta.unit != first.meta.unit {
+            format!(
+                "one counts {} ({}), the other {} ({})",
+                said(&other.meta.unit),
+                other.meta.engine,
+                said(&first.meta.unit),
+                first.meta.engine
+            )
+        } else if other.meta.unit_note != first.meta.unit_note {
+            format!("one counts {}; the other {}", other.meta.unit_note, first.meta.unit_note)
+        } else if !alike(&other.rows::<MachineNode>()?, &machine) {
+            format!(
+                "they were recorded on different machines, {} and {}",
+                other.meta.machine_name, first.meta.machine_name
+            )
+        } else {
+            continue;
+        };
+        return Err(Error::Apart { path: other.path().to_owned(), why });
+    }
+    let mut writer = Writer::create(path, force)?;
+    writer.append(machine)?;
+    let bin_ns = profiles.iter().map(|profile| profile.meta.bin_ns).filter(|&width| width > 0).min().unwrap_or(0);
+    let mut ids = Renumbering::default();
+    let mut code = Code::default();
+    for profile in profiles {
+        ids.bin_ns = (profile.meta.bin_ns, bin_ns);
+        (ids.modules, ids.sites, ids.functions) = Default::default();
+        code.add(profile, &mut ids, &mut writer)?;
+        tables::visit(&mut Copying { profile, ids: &ids, writer: &mut writer })?;
+        if ids.dangling.get() {
+            let damage = "it refers to a row that it does not have (`numalens check` says more)".to_owned();
+            return Err(Error::Damaged { path: profile.path().to_owned(), damage });
+        }
+        ids.processes = ids.processes.saturating_add(profile.count::<Process>()? as u32);
+        ids.threads = ids.threads.saturating_add(profile.count::<Thread>()? as u32);
+        ids.stacks = ids.stacks.saturating_add(profile.count::<Stack>()? as u32);
+        ids.objects = ids.objects.saturating_add(profile.count::<Object>()? as u32);
+    }
+    writer.finish(&merged_meta(profiles, bin_ns))
+}
+
+/// A unit for a message: a recording that was killed early has none.
+fn said(unit: &str) -> &str {
+    if unit.is_empty() { "nothing" } else { unit }
+}
+
+/// Whether accesses mean the same on both: nodes, CPUs, distances, tiers. Hosts of a cluster differ a little in memory.
+fn alike(left: &[MachineNode], right: &[MachineNode]) -> bool {
+    let shape = |row: &MachineNode| (row.node, row.cpus.clone(), row.distances.clone(), row.tier);
+    left.iter().map(shape).eq(right.iter().map(shape))
+}
+
+fn merged_meta(profiles: &[Profile], bin_ns: u64) -> Meta {
+    let all = || profiles.iter().map(|profile| &profile.meta);
+    let mut meta = all().next().cloned().unwrap_or_default();
+    let joined = |of: fn(&Meta) -> &str| {
+        let values: BTreeSet<&str> = all().map(of).filter(|value| !value.is_empty()).collect();
+        values.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    meta.host = joined(|meta| &meta.host);
+    meta.exit_status = joined(|meta| &meta.exit_status);
+    meta.duration_ns = all().map(|meta| meta.duration_ns).max().unwrap_or(0);
+    meta.bins = all()
+        .map(|meta| u64::from(meta.bins).saturating_mul(meta.bin_ns.checked_div(bin_ns).unwrap_or(1)))
+        .max()
+        .map_or(0, |bins| bins.min(u32::MAX.into()) as u32);
+    meta.bin_ns = bin_ns;
+    meta.lines_wait = all().any(|meta| meta.lines_wait);
+    meta.losses.clear();
+    for (what, count) in all().flat_map(|meta| &meta.losses) {
+        *meta.losses.entry(what.clone()).or_default() += count;
+    }
+    let gathered = |of: fn(&Meta) -> &Vec<String>| {
+        let mut seen = BTreeSet::new();
+        all().flat_map(of).filter(|text| seen.insert(*text)).cloned().collect::<Vec<_>>()
+    };
+    meta.coarsened = gathered(|meta| &meta.coarsened);
+    meta.unobserved = gathered(|meta| &meta.unobserved);
+    meta.notes = gathered(|meta| &meta.notes);
+    let starts: BTreeSet<&str> = all().map(|meta| meta.start_time.as_str()).collect();
+    meta.notes.push(format!(
+        "this is {} recordings in one, whose times all begin at 0{}",
+        profiles.len(),
+        if starts.len() > 1 { " although they did not start together" } else { "" }
+    ));
+    if all().any(|other| other.host != profiles[0].meta.host) {
+        meta.notes.push("the recordings are of several hosts: a node here is that node of each of them".to_owned());
+    }
+    if all().any(|other| other.bin_ns != bin_ns) {
+        meta.notes.push("time bins had different widths: what a wide one counted stands at its beginning".to_owned());
+    }
+    if all().any(|other| other.command != meta.command) {
+        meta.notes.push("the recordings are of different commands".to_owned());
+    }
+    meta
+}
