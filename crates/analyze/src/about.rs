@@ -22,6 +22,8 @@ pub struct About {
     pub unit: Unit,
     /// Only these pids are looked at; empty: all.
     pub only_pids: Vec<u32>,
+    /// What is to be known about the part of the recording that is looked at; empty: all of it.
+    pub filtered: Vec<String>,
 }
 
 impl About {
@@ -32,7 +34,7 @@ impl About {
             "time at memory instructions" => Unit::Time { period_ns: meta.period },
             _ => Unit::Estimated,
         };
-        About { meta, unit, only_pids: Vec::new() }
+        About { meta, unit, only_pids: Vec::new(), filtered: Vec::new() }
     }
 
     /// What one counted sample adds.
@@ -71,7 +73,7 @@ impl About {
     /// Losses and other limits of the recording, each a sentence.
     pub fn limits(&self) -> Vec<String> {
         let meta = &self.meta;
-        let mut limits = Vec::new();
+        let mut limits = self.filtered.clone();
         if !meta.complete {
             limits.push("the recording did not finish: figures cover what was written until then".to_string());
             if meta.engine == "exact" {

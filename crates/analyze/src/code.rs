@@ -6,6 +6,7 @@
 //! line. So a place is looked for outwards, first along the inlined frames, then (where a stack is known) along the
 //! callers, until a frame is the program's own; the function that it called is kept as `via`.
 
+use crate::facts::NO_SITE;
 use crate::report::Location;
 use crate::runtime;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
@@ -38,6 +39,15 @@ pub struct OwnPlace {
 pub struct FunctionName {
     /// `[no symbols]` for all nameless code of a module together.
     pub name: String,
+    pub module: Option<String>,
+    /// The source file, when known.
+    pub file: Option<String>,
+}
+
+/// A function on the way from `main` to an access, or inlined there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Called {
+    pub function: String,
     pub module: Option<String>,
     /// The source file, when known.
     pub file: Option<String>,
@@ -123,8 +133,39 @@ impl Code {
         let module = self.module_name(site);
         match self.frames.get(&site).and_then(|frames| frames.last()) {
             Some(frame) => FunctionName { name: self.function_name(frame.function), module, file: frame.file.clone() },
+            None if site == NO_SITE => FunctionName { name: self.address(site), module, file: None },
             None => FunctionName { name: "[no symbols]".to_string(), module, file: None },
         }
+    }
+
+    /// The functions from the outermost caller to the innermost inlined one at a site; the site alone where no stack is known.
+    pub fn chain(&self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<Called> {
+        let mut sites: Vec<SiteId> = stack.map(|stack| self.walk(stack).collect()).unwrap_or_default();
+        if sites.is_empty() {
+            sites.extend(site);
+        }
+        sites.iter().rev().flat_map(|site| self.calls_at(*site)).collect()
+    }
+
+    /// The functions at a site, outermost first.
+    fn calls_at(&self, site: SiteId) -> Vec<Called> {
+        let module = self.module_name(site);
+        match self.frames.get(&site) {
+            Some(frames) => {
+                let called = |frame: &Frame| Called {
+                    function: self.function_name(frame.function),
+                    module: module.clone(),
+                    file: frame.file.clone(),
+                };
+                frames.iter().rev().map(called).collect()
+            }
+            None => vec![Called { function: self.function(site).name, module, file: None }],
+        }
+    }
+
+    /// The sites that lie in functions of a name.
+    pub fn sites_of(&self, function: &str) -> impl Iterator<Item = SiteId> {
+        self.sites.keys().copied().filter(move |site| self.function(*site).name == function)
     }
 
     /// The function that a site lies in, or its address.
@@ -196,6 +237,7 @@ impl Code {
         match (self.sites.get(&site), self.module_name(site)) {
             (Some((_, address)), Some(module)) => format!("{module}+{address:#x}"),
             (Some((_, address)), None) => format!("{address:#x}"),
+            (None, _) if site == NO_SITE => "[instruction not known]".to_string(),
             (None, _) => format!("site {site}"),
         }
     }

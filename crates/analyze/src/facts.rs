@@ -33,6 +33,9 @@ impl Weight {
     }
 }
 
+/// Stands for the instruction of accesses that were counted by whole pages, which do not know it.
+pub const NO_SITE: SiteId = SiteId(u32::MAX);
+
 /// Sums by key.
 pub type Sums<K> = FxHashMap<K, Tally>;
 
@@ -73,6 +76,15 @@ impl SiteFacts {
     pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
         let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
         let key = SiteKey { thread: row.thread, node: row.node, site: row.site, home: row.home, class: row.class };
+        *self.sums.entry(key).or_default() += tally;
+        self.bins.entry(row.bin).or_default().add(row.class, tally);
+    }
+
+    /// Adds a row of `object_accesses`, for figures of one object.
+    pub fn add_of_object(&mut self, row: &ObjectAccess, weight: Weight) {
+        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
+        let site = row.site.unwrap_or(NO_SITE);
+        let key = SiteKey { thread: row.thread, node: row.node, site, home: row.home, class: row.class };
         *self.sums.entry(key).or_default() += tally;
         self.bins.entry(row.bin).or_default().add(row.class, tally);
     }

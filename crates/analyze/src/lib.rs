@@ -5,9 +5,11 @@
 
 mod about;
 mod access_matrix;
+mod address_space;
 pub mod advice;
 mod allocation_matrix;
 mod cache_lines;
+mod call_tree;
 mod clusters;
 mod code;
 mod code_matrix;
@@ -15,6 +17,7 @@ mod counts;
 pub mod diff;
 mod exclusivity;
 mod facts;
+mod filter;
 mod first_touch;
 mod flows;
 mod functions;
@@ -23,6 +26,7 @@ mod lines;
 mod load;
 mod machine;
 pub mod metrics;
+mod node_timeline;
 mod objects;
 mod pages;
 mod pinning;
@@ -42,6 +46,7 @@ pub mod whatif;
 
 pub use about::{About, Unit};
 pub use counts::{Counts, Tally};
+pub use filter::Filter;
 pub use load::{LoadError, Options};
 pub use placed::FirstTouches;
 pub use report::Report;

@@ -2,9 +2,12 @@
 
 use crate::about::About;
 use crate::cache_lines::LineFacts;
+use crate::call_tree::StackFacts;
 use crate::code::Code;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::filter::{Filter, Sieve};
 use crate::flows::Flows;
+use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed;
 use crate::study::Study;
@@ -22,6 +25,8 @@ use rustc_hash::FxHashMap;
 pub struct Options {
     /// Only processes with these kernel numbers; empty: all.
     pub pids: Vec<u32>,
+    /// Only a part of what they did.
+    pub filter: Filter,
 }
 
 /// A table that some sections need and others do not.
@@ -38,6 +43,10 @@ pub enum Need {
     Flows,
     /// Sampled addresses by cache line.
     CacheLines,
+    /// Sampled accesses by call stack.
+    Stacks,
+    /// Accesses by time, thread's node and home.
+    NodeTimes,
 }
 
 /// A profile could not be read as asked.
@@ -62,62 +71,22 @@ impl Study {
     /// # Errors
     /// The profile is damaged; a process is not in it.
     pub fn load(profile: &Profile, options: &Options, needs: &[Need]) -> Result<Study, LoadError> {
-        let about = About { only_pids: options.pids.clone(), ..About::new(profile.meta.clone()) };
+        let about = About {
+            only_pids: options.pids.clone(),
+            filtered: options.filter.doubts(),
+            ..About::new(profile.meta.clone())
+        };
         let needs = |need| needs.contains(&need);
         let machine = profile.machine()?;
         let mut processes: Vec<Process> = profile.rows()?;
         let only = Only::new(&processes, &options.pids)?;
         processes.retain(|row| only.has(row.process));
-        let placements: Vec<Placement> = only.rows(profile, |row: &Placement| row.process)?;
+        let mut placements: Vec<Placement> = only.rows(profile, |row: &Placement| row.process)?;
         let pinning = PinningLog::new(&placements, about.meta.bin_ns);
         let weight = about.weight();
-        let sites = match needs(Need::Sites) {
-            true => fold::<SiteAccess, SiteFacts>(
-                profile,
-                SiteFacts::COLUMNS,
-                |facts, row| only.then(row.process, || facts.add(&row, weight)),
-                SiteFacts::merge,
-            )?,
-            false => SiteFacts::default(),
-        };
-        let by_object = match needs(Need::Objects) {
-            true => fold::<ObjectAccess, ObjectFacts>(
-                profile,
-                ObjectFacts::COLUMNS,
-                |facts, row| only.then(row.process, || facts.add(&row, weight)),
-                ObjectFacts::merge,
-            )?,
-            false => ObjectFacts::default(),
-        };
-        let by_page = match needs(Need::Pages) {
-            true => fold::<PageAccess, PageFacts>(
-                profile,
-                PageFacts::COLUMNS,
-                |facts, row| only.then(row.process, || facts.add(&row, weight, &pinning)),
-                PageFacts::merge,
-            )?,
-            false => PageFacts::default(),
-        };
-        let fetches = match needs(Need::Fetches) {
-            true => fold::<CodeFetch, CodeFacts>(
-                profile,
-                CodeFacts::COLUMNS,
-                |facts, row| only.then(row.process, || facts.add(&row, weight)),
-                CodeFacts::merge,
-            )?,
-            false => CodeFacts::default(),
-        };
-        let (pages, objects) =
-            match needs(Need::Placed) || needs(Need::Objects) || needs(Need::Pages) || needs(Need::Flows) {
-                true => (
-                    only.rows(profile, |row: &PlacedPages| row.process)?,
-                    only.rows(profile, |row: &Object| row.process)?,
-                ),
-                false => Default::default(),
-            };
-        let allocations =
-            if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
-        let code = match needs(Need::Names) {
+        let filter = &options.filter;
+        let asks_for_pages = Sieve::asks_for_pages(filter);
+        let code = match needs(Need::Names) || filter.function.is_some() {
             true => Code::new(
                 profile.rows::<Module>()?,
                 profile.rows::<Site>()?,
@@ -127,36 +96,126 @@ impl Study {
             ),
             false => Code::default(),
         };
-        let placed = placed::placements(&pages, !machine.is_virtual);
-        let objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row: Object| (row.object, row)).collect();
-        let (subjects, flows) = match needs(Need::Flows) {
+        let by_pages = [Need::Placed, Need::Objects, Need::Pages, Need::Flows].into_iter().any(needs);
+        let (pages, objects): (Vec<PlacedPages>, Vec<Object>) = match by_pages || asks_for_pages {
             true => {
-                let subjects = Subjects::new(&pages, &placed, &objects);
-                let flows = fold::<PageAccess, Flows>(
-                    profile,
-                    Flows::COLUMNS,
-                    |flows, row| only.then(row.process, || flows.add(&row, weight, &pinning, &subjects)),
-                    Flows::merge,
-                )?;
-                (subjects, flows)
+                (only.rows(profile, |row: &PlacedPages| row.process)?, only.rows(profile, |row: &Object| row.process)?)
             }
             false => Default::default(),
+        };
+        let mut objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row| (row.object, row)).collect();
+        let mut placed = placed::placements(&pages, !machine.is_virtual);
+        let subjects = match needs(Need::Flows) || asks_for_pages {
+            true => Subjects::new(&pages, &placed, &objects),
+            false => Subjects::default(),
+        };
+        let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects);
+        // Columns that only a filter reads need not be decoded without one.
+        let columns =
+            |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };
+        let sites = match (needs(Need::Sites), filter.object) {
+            (true, None) => fold::<SiteAccess, SiteFacts>(
+                profile,
+                columns(SiteFacts::COLUMNS, SiteAccess::COLUMNS),
+                |facts, row| only.then(row.process, || sieve.site(&row).then(|| facts.add(&row, weight))),
+                SiteFacts::merge,
+            )?,
+            (true, Some(_)) => fold::<ObjectAccess, SiteFacts>(
+                profile,
+                ObjectAccess::COLUMNS,
+                |facts, row| only.then(row.process, || sieve.object(&row).then(|| facts.add_of_object(&row, weight))),
+                SiteFacts::merge,
+            )?,
+            (false, _) => SiteFacts::default(),
+        };
+        let by_object = match needs(Need::Objects) {
+            true => fold::<ObjectAccess, ObjectFacts>(
+                profile,
+                columns(ObjectFacts::COLUMNS, ObjectAccess::COLUMNS),
+                |facts, row| only.then(row.process, || sieve.object(&row).then(|| facts.add(&row, weight))),
+                ObjectFacts::merge,
+            )?,
+            false => ObjectFacts::default(),
+        };
+        let by_page = match needs(Need::Pages) {
+            true => fold::<PageAccess, PageFacts>(
+                profile,
+                PageFacts::COLUMNS,
+                |facts, row| only.then(row.process, || sieve.page(&row).then(|| facts.add(&row, weight, &pinning))),
+                PageFacts::merge,
+            )?,
+            false => PageFacts::default(),
+        };
+        let fetches = match needs(Need::Fetches) {
+            true => fold::<CodeFetch, CodeFacts>(
+                profile,
+                columns(CodeFacts::COLUMNS, CodeFetch::COLUMNS),
+                |facts, row| only.then(row.process, || sieve.fetch(&row).then(|| facts.add(&row, weight))),
+                CodeFacts::merge,
+            )?,
+            false => CodeFacts::default(),
+        };
+        let flows = match needs(Need::Flows) {
+            true => fold::<PageAccess, Flows>(
+                profile,
+                Flows::COLUMNS,
+                |flows, row| {
+                    only.then(row.process, || sieve.page(&row).then(|| flows.add(&row, weight, &pinning, &subjects)))
+                },
+                Flows::merge,
+            )?,
+            false => Flows::default(),
         };
         let lines = match needs(Need::CacheLines) {
             true => fold::<Sample, LineFacts>(
                 profile,
-                LineFacts::COLUMNS,
-                |lines, row| only.then(row.process, || lines.add(&row)),
+                columns(LineFacts::COLUMNS, Sample::COLUMNS),
+                |lines, row| only.then(row.process, || sieve.sample(&row).then(|| lines.add(&row))),
                 LineFacts::merge,
             )?,
             false => LineFacts::default(),
         };
+        let stacks = match needs(Need::Stacks) {
+            true => fold::<Sample, StackFacts>(
+                profile,
+                columns(StackFacts::COLUMNS, Sample::COLUMNS),
+                |stacks, row| only.then(row.process, || sieve.sample(&row).then(|| stacks.add(&row, weight))),
+                StackFacts::merge,
+            )?,
+            false => StackFacts::default(),
+        };
+        let node_times = match (needs(Need::NodeTimes), filter.object) {
+            (true, None) => fold::<SiteAccess, NodeTimes>(
+                profile,
+                columns(NodeTimes::COLUMNS, SiteAccess::COLUMNS),
+                |times, row| only.then(row.process, || sieve.site(&row).then(|| times.add(&row, weight))),
+                NodeTimes::merge,
+            )?,
+            (true, Some(_)) => fold::<ObjectAccess, NodeTimes>(
+                profile,
+                ObjectAccess::COLUMNS,
+                |times, row| only.then(row.process, || sieve.object(&row).then(|| times.add_of_object(&row, weight))),
+                NodeTimes::merge,
+            )?,
+            (false, _) => NodeTimes::default(),
+        };
+        let mut allocations =
+            if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
+        let mut threads = only.rows(profile, |row: &Thread| row.process)?;
+        if !sieve.is_open() {
+            placed.retain(|row| sieve.placed(row));
+            allocations.retain(|row| sieve.allocation(row));
+            objects.retain(|id, _| sieve.has_object(*id));
+            threads.retain(|row| sieve.has_thread(row.thread));
+            placements.retain(|row| sieve.has_thread(row.thread));
+        }
+        drop(sieve);
         Ok(Study {
             about,
             placed,
             machine,
             processes,
-            threads: only.rows(profile, |row: &Thread| row.process)?.into_iter().map(|row| (row.thread, row)).collect(),
+            threads: threads.into_iter().map(|row| (row.thread, row)).collect(),
             placements,
             pinning,
             code,
@@ -170,6 +229,8 @@ impl Study {
             subjects,
             flows,
             lines,
+            stacks,
+            node_times,
         })
     }
 }
@@ -207,7 +268,7 @@ impl Only {
         self.0.as_ref().is_none_or(|only| only.contains(&process))
     }
 
-    fn then(&self, process: ProcessId, act: impl FnOnce()) {
+    fn then<T>(&self, process: ProcessId, act: impl FnOnce() -> T) {
         if self.has(process) {
             act();
         }

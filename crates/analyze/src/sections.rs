@@ -4,8 +4,8 @@ use crate::load::{LoadError, Need, Options};
 use crate::report::{Report, Shape, Table};
 use crate::study::Study;
 use crate::{
-    access_matrix, allocation_matrix, code_matrix, first_touch, functions, lines, machine, objects, pages, placements,
-    summary, threads, timeline,
+    access_matrix, address_space, allocation_matrix, call_tree, code_matrix, first_touch, functions, lines, machine,
+    node_timeline, objects, pages, placements, summary, threads, timeline,
 };
 use numalens_profile::Profile;
 
@@ -81,6 +81,13 @@ pub static ALL: &[Section] = &[
         first_screen: true,
     },
     Section {
+        name: "call-tree",
+        help: "accesses, first touches and allocations by who called whom",
+        needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
+        run: call_tree::run,
+        first_screen: false,
+    },
+    Section {
         name: "objects",
         help: "accesses by allocation, variable, file, code, stack",
         needs: &[Need::Sites, Need::Objects, Need::Names],
@@ -102,6 +109,13 @@ pub static ALL: &[Section] = &[
         first_screen: false,
     },
     Section {
+        name: "address-space",
+        help: "what lies where, and who uses it",
+        needs: &[Need::Pages, Need::Placed],
+        run: address_space::run,
+        first_screen: false,
+    },
+    Section {
         name: "placements",
         help: "where threads were allowed to run, and why",
         needs: &[],
@@ -113,6 +127,13 @@ pub static ALL: &[Section] = &[
         help: "classes of accesses and placed pages over time",
         needs: &[Need::Sites, Need::Placed],
         run: timeline::run,
+        first_screen: false,
+    },
+    Section {
+        name: "node-timeline",
+        help: "what every node serves and does over time",
+        needs: &[Need::NodeTimes, Need::Placed, Need::Sites],
+        run: node_timeline::run,
         first_screen: false,
     },
     Section {

@@ -2,10 +2,12 @@
 
 use crate::about::About;
 use crate::cache_lines::LineFacts;
+use crate::call_tree::StackFacts;
 use crate::code::Code;
 use crate::counts::Counts;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
 use crate::flows::Flows;
+use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
@@ -36,6 +38,8 @@ pub struct Study {
     pub subjects: Subjects,
     pub flows: Flows,
     pub lines: LineFacts,
+    pub stacks: StackFacts,
+    pub node_times: NodeTimes,
 }
 
 impl Study {

@@ -4,6 +4,7 @@
 //! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
 //! nobody can know.
 
+use crate::access_matrix;
 use crate::load::{LoadError, Need, Options};
 use crate::metrics;
 use crate::report::{Column, Report, Shape, Table, Value};
@@ -31,7 +32,9 @@ pub struct Plan {
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
     let study = Study::load(profile, options, &[Need::Flows])?;
-    Ok(vec![study.about.report(), simulate(&study, plan)])
+    let mut reports = vec![study.about.report()];
+    reports.extend(simulate(&study, plan));
+    Ok(reports)
 }
 
 /// The recording's pages, in the order of first touches as far as time bins tell it.
@@ -63,7 +66,7 @@ fn recording(study: &Study) -> Recording {
     Recording { pages }
 }
 
-fn simulate(study: &Study, plan: &Plan) -> Report {
+fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
     let machine = plan.machine.as_ref().unwrap_or(&study.machine);
     let recording = recording(study);
     let model = CostModel::new(machine);
@@ -76,6 +79,7 @@ fn simulate(study: &Study, plan: &Plan) -> Report {
         }
     };
     let mut rows = Vec::new();
+    let mut outcomes = Vec::new();
     if plan.machine.is_none() {
         rows.push(row(machine, &model, &base.traffic, (Threads::Recorded, Policy::Recorded), &base));
     }
@@ -83,6 +87,7 @@ fn simulate(study: &Study, plan: &Plan) -> Report {
         for policy in &plan.policies {
             let outcome = replay(&recording, machine, *placement, *policy);
             rows.push(row(machine, &model, &base.traffic, (*placement, *policy), &outcome));
+            outcomes.push(outcome);
         }
     }
     let columns = vec![
@@ -99,7 +104,22 @@ fn simulate(study: &Study, plan: &Plan) -> Report {
     ];
     let table = Table { columns, rows, omitted: 0 };
     let title = format!("simulation on {}", machine.name);
-    Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study))
+    let mut reports = vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study))];
+    // Of many combinations the figures tell which one to look at.
+    if let [outcome] = &outcomes[..] {
+        reports.push(matrix(machine, &outcome.traffic));
+    }
+    reports
+}
+
+/// Who would access what, of the one combination that was asked for.
+fn matrix(machine: &Machine, traffic: &Traffic) -> Report {
+    let cells: BTreeMap<_, f64> = traffic.cells().collect();
+    let nodes = machine.nodes.iter().map(|node| node.id).collect();
+    let at = |from, to| cells.get(&(from, to)).map_or(0, |accesses| accesses.round() as u64);
+    let title = "predicted access matrix: by threads on a node (rows) to pages on a node (columns)";
+    let matrix = access_matrix::fill(nodes, &metrics::ACCESSES, "unplaced", at);
+    Report::new("simulation", "matrix.simulated", title, Shape::Matrix(matrix))
 }
 
 fn doubts(study: &Study) -> Vec<String> {

@@ -220,7 +220,8 @@ fn a_process_that_is_not_there_is_named_with_those_that_are() {
     let directory = tempfile::tempdir().unwrap();
     let content = Synthetic::example();
     let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
-    let error = sections::run(&profile, &Options { pids: vec![77] }, &[]).unwrap_err().to_string();
+    let error =
+        sections::run(&profile, &Options { pids: vec![77], ..Options::default() }, &[]).unwrap_err().to_string();
     assert_eq!(error, "the profile has no process 77; it has 1000 (./app), 1001 (./app --child)");
 }
 

@@ -227,7 +227,7 @@ fn keys(value: &Value, names: &mut Vec<String>) {
 fn one_process_alone() {
     let content = Synthetic::example();
     let pid = content.processes[1].pid;
-    let document = json::document(&reports_of(&content, &Options { pids: vec![pid] }));
+    let document = json::document(&reports_of(&content, &Options { pids: vec![pid], ..Options::default() }));
     assert_eq!(document["summary"]["accesses"], 10);
     assert_eq!(document["threads"].as_array().unwrap().len(), 1);
     assert_eq!(document["meta"]["only_pids"][0], pid);

@@ -93,6 +93,10 @@ fn of(study: &Study) -> Vec<Report> {
             doubts.push(format!("{} smaller findings are left out", findings.len() - MOST));
             findings.truncate(MOST);
         }
+        // Code alone does not show that there is nothing.
+        if findings.is_empty() && usages.all.accesses() == 0 {
+            doubts.push("no accesses were recorded".to_string());
+        }
     }
     let nothing = findings.is_empty() && doubts.is_empty();
     let verdict = vec![Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing))];

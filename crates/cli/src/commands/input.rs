@@ -26,7 +26,7 @@ pub struct Args {
 impl Args {
     /// What to read of the profile.
     pub fn options(&self) -> Options {
-        Options { pids: self.processes.clone() }
+        Options { pids: self.processes.clone(), ..Options::default() }
     }
 }
 

@@ -1,0 +1,121 @@
+//! Section `address-space`: what lies where, and who uses it: runs of neighbouring pages of one home and one object.
+//!
+//! Of a page that moved or was mapped anew the last period counts.
+
+use crate::metrics;
+use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::study::Study;
+use numalens_profile::ids::{ObjectId, Page, ProcessId};
+use numalens_profile::tables::PlacedPages;
+use numalens_topology::NodeId;
+use rangemap::RangeMap;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Runs that are told: as many as a screen has room for, several times over.
+const MOST: usize = 5000;
+
+/// What neighbours must share.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    home: Option<NodeId>,
+    object: Option<ObjectId>,
+    page_size: u64,
+}
+
+struct Run {
+    process: ProcessId,
+    pages: std::ops::Range<u64>,
+    place: Place,
+    users: BTreeMap<Option<NodeId>, u64>,
+}
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let mut runs = runs(study);
+    use_of(study, &mut runs);
+    let accesses = |run: &Run| run.users.values().sum::<u64>();
+    let omitted = runs.len().saturating_sub(MOST);
+    if omitted > 0 {
+        runs.sort_by_key(|run| (Reverse(run.pages.end - run.pages.start), Reverse(accesses(run))));
+        runs.truncate(MOST);
+        runs.sort_by_key(|run| (run.process, run.pages.start));
+    }
+    let columns = vec![
+        Column::new("pid", "pid"),
+        Column::new("address", "address"),
+        Column::metric(&metrics::BYTES),
+        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column::new("home", "home"),
+        Column::new("main_user", "main user"),
+        Column::metric(&metrics::EXCLUSIVITY),
+        Column::new("users", "used by"),
+        Column::new("page_size", "page size"),
+        Column::new("kind", "kind"),
+        Column::new("name", "name"),
+        Column::new("object", "object").only(Shown::Data),
+    ];
+    let row = |run: &Run| {
+        let all: u64 = run.users.values().sum();
+        let most = run.users.iter().rev().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
+        let object = run.place.object.and_then(|id| study.objects.get(&id));
+        vec![
+            Value::maybe(study.pid(run.process), |pid| Value::Count(u64::from(pid))),
+            Value::Address(Page(run.pages.start).address()),
+            Value::Bytes((run.pages.end - run.pages.start).saturating_mul(4096)),
+            Value::Count(all),
+            Value::maybe(run.place.home, Value::Node),
+            Value::maybe(most.and_then(|(node, _)| *node), Value::Node),
+            Value::maybe(most, |(_, n)| Value::Percent(*n as f64 * 100.0 / all as f64, None)),
+            Value::users(run.users.iter().map(|(node, n)| (*node, *n))),
+            Value::Bytes(run.place.page_size),
+            Value::maybe(object, |object| Value::Text(object.kind.word().to_string())),
+            Value::maybe(object.filter(|object| !object.name.is_empty()), |object| Value::Text(object.name.clone())),
+            Value::maybe(run.place.object, |object| Value::Count(u64::from(object.0))),
+        ]
+    };
+    let table = Table { columns, rows: runs.iter().map(row).collect(), omitted };
+    let doubts = if study.pages.is_empty() { vec!["no pages were recorded".to_string()] } else { Vec::new() };
+    vec![Report::new("address-space", "address_space", "address space", Shape::Table(table)).doubting(doubts)]
+}
+
+/// The runs of every process, by address.
+fn runs(study: &Study) -> Vec<Run> {
+    let mut processes: BTreeMap<ProcessId, Vec<&PlacedPages>> = BTreeMap::new();
+    for row in study.pages.iter().filter(|row| row.count > 0) {
+        processes.entry(row.process).or_default().push(row);
+    }
+    let mut runs = Vec::new();
+    for (process, mut rows) in processes {
+        // A later period overwrites; equal neighbours become one run.
+        rows.sort_by_key(|row| (row.bin_from, row.page));
+        let mut map: RangeMap<u64, Place> = RangeMap::new();
+        for row in rows {
+            let place = Place { home: row.home, object: row.object, page_size: row.page_size };
+            map.insert(row.page.0..row.page.0.saturating_add(row.count), place);
+        }
+        let of_process =
+            |(pages, place): (std::ops::Range<u64>, Place)| Run { process, pages, place, users: BTreeMap::new() };
+        runs.extend(map.into_iter().map(of_process));
+    }
+    runs
+}
+
+/// Adds the accesses to their runs.
+fn use_of(study: &Study, runs: &mut [Run]) {
+    let mut first: FxHashMap<ProcessId, (usize, usize)> = FxHashMap::default();
+    for (index, run) in runs.iter().enumerate() {
+        first.entry(run.process).or_insert((index, index)).1 = index + 1;
+    }
+    for (key, tally) in &study.by_page.sums {
+        let Some((from, to)) = first.get(&key.process) else { continue };
+        let of_process = &mut runs[*from..*to];
+        let after = of_process.partition_point(|run| run.pages.start <= key.page.0);
+        if let Some(run) =
+            after.checked_sub(1).map(|at| &mut of_process[at]).filter(|run| run.pages.contains(&key.page.0))
+        {
+            *run.users.entry(key.node).or_default() += tally.accesses();
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A part of a recording: only some threads, nodes, times, one object, one function.
+//!
+//! Facts have different dimensions, so a part of a filter can be beyond a table: counts of pages do not know the function
+//! that accessed them. Such a table ignores that part, and [`Filter::doubts`] says so beside every figure.
+//!
+//! Accesses of one object come from `object_accesses`, which know objects, instead of `site_accesses`, which do not.
+
+use crate::code::Code;
+use crate::objects::{self, Group};
+use crate::pinning::PinningLog;
+use crate::subjects::Subjects;
+use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
+use numalens_profile::tables::{
+    Allocation, CodeFetch, Object, ObjectAccess, PageAccess, PlacedPages, Sample, SiteAccess,
+};
+use numalens_topology::NodeId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Which part. Empty: all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Only accesses of these threads.
+    pub threads: Vec<ThreadId>,
+    /// Only accesses of threads that were bound to one of these nodes; none: unpinned.
+    pub nodes: Vec<Option<NodeId>>,
+    /// Only accesses to pages on one of these nodes; none: without a home.
+    pub homes: Vec<Option<NodeId>>,
+    /// Only time bins that overlap with this span, in nanoseconds since the start; open where there is none.
+    pub time_ns: (Option<u64>, Option<u64>),
+    /// Only accesses to this object and to those that reports show in one row with it.
+    pub object: Option<ObjectId>,
+    /// Only accesses by instructions that lie in a function of this name.
+    pub function: Option<String>,
+}
+
+impl Filter {
+    /// Whether it is all of the recording.
+    pub fn is_empty(&self) -> bool {
+        *self == Filter::default()
+    }
+
+    /// What a reader of filtered figures must know.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.is_empty() {
+            return doubts;
+        }
+        doubts.push("only a part of the recording is shown; shares are of that part".to_string());
+        if self.function.is_some() {
+            doubts.push(
+                "counts of pages, executed code and allocations do not know the function: they are of all functions"
+                    .to_string(),
+            );
+        }
+        if self.object.is_some() {
+            doubts.push(
+                "executed code is of all objects; accesses without a known instruction have no function or line"
+                    .to_string(),
+            );
+        }
+        doubts
+    }
+}
+
+/// A filter, made ready for the rows of one profile.
+pub struct Sieve<'a> {
+    filter: &'a Filter,
+    pinning: &'a PinningLog,
+    code: &'a Code,
+    bin_ns: u64,
+    bins: (u32, u32),
+    sites: Option<FxHashSet<SiteId>>,
+    objects: Option<FxHashSet<ObjectId>>,
+    /// Where pages are and whose they are, when that is asked.
+    pages: Option<&'a Subjects>,
+}
+
+impl<'a> Sieve<'a> {
+    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`].
+    pub fn new(
+        filter: &'a Filter,
+        pinning: &'a PinningLog,
+        code: &'a Code,
+        bin_ns: u64,
+        objects: &FxHashMap<ObjectId, Object>,
+        pages: &'a Subjects,
+    ) -> Self {
+        let bin_ns = bin_ns.max(1);
+        let bin = |ns: u64| u32::try_from(ns / bin_ns).unwrap_or(u32::MAX);
+        let (from, to) = filter.time_ns;
+        let bins = (from.map_or(0, bin), to.map_or(u32::MAX, |to| bin(to.saturating_sub(1))));
+        let wanted: Option<Group> = filter.object.map(|id| objects.get(&id).map_or(Group::Lost(id), objects::group));
+        let objects = wanted.map(|wanted| {
+            let alike = |object: &&Object| objects::group(object) == wanted;
+            objects.values().filter(alike).map(|object| object.object).chain(filter.object).collect()
+        });
+        let sites = filter.function.as_deref().map(|name| code.sites_of(name).collect());
+        let pages = Sieve::asks_for_pages(filter).then_some(pages);
+        Sieve { filter, pinning, code, bin_ns, bins, sites, objects, pages }
+    }
+
+    /// Whether a filter asks about pages what only their rows tell.
+    pub fn asks_for_pages(filter: &Filter) -> bool {
+        filter.object.is_some() || !filter.homes.is_empty()
+    }
+
+    fn bin(&self, bin: Bin) -> bool {
+        self.bins.0 <= bin.0 && bin.0 <= self.bins.1
+    }
+
+    fn who(&self, thread: ThreadId, node: Option<NodeId>) -> bool {
+        let Filter { threads, nodes, .. } = self.filter;
+        (threads.is_empty() || threads.contains(&thread)) && (nodes.is_empty() || nodes.contains(&node))
+    }
+
+    fn home(&self, home: Option<NodeId>) -> bool {
+        self.filter.homes.is_empty() || self.filter.homes.contains(&home)
+    }
+
+    fn from_site(&self, site: Option<SiteId>) -> bool {
+        self.sites.as_ref().is_none_or(|sites| site.is_some_and(|site| sites.contains(&site)))
+    }
+
+    fn on(&self, object: Option<ObjectId>) -> bool {
+        self.objects.as_ref().is_none_or(|objects| object.is_some_and(|object| objects.contains(&object)))
+    }
+
+    fn at_place(&self, stack: Option<StackId>, site: Option<SiteId>) -> bool {
+        self.sites.is_none() || self.from_site(self.code.own_on_stack(stack, site).map(|place| place.site))
+    }
+
+    /// Whether a row is of the part. Rows of `site_accesses` know no object: where one is asked for, those of
+    /// `object_accesses` take their place.
+    pub fn site(&self, row: &SiteAccess) -> bool {
+        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.from_site(Some(row.site))
+    }
+
+    /// Whether a row is of the part.
+    pub fn object(&self, row: &ObjectAccess) -> bool {
+        let who = self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home);
+        who && self.on(Some(row.object)) && self.from_site(row.site)
+    }
+
+    /// Whether a row is of the part, whatever its function.
+    pub fn page(&self, row: &PageAccess) -> bool {
+        if !self.bin(row.bin) || !self.who(row.thread, self.pinning.at_end_of(row.thread, row.bin)) {
+            return false;
+        }
+        self.pages.is_none_or(|pages| {
+            let run = pages.run_of(row.process, row.page, row.bin);
+            self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
+        })
+    }
+
+    /// Whether a row is of the part, whatever its function and object.
+    pub fn fetch(&self, row: &CodeFetch) -> bool {
+        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home)
+    }
+
+    /// Whether pages are of the part: by who touched them first, and when.
+    pub fn placed(&self, row: &PlacedPages) -> bool {
+        let by = row.thread.map(|thread| (thread, self.pinning.at_end_of(thread, row.bin_from)));
+        let Filter { threads, nodes, .. } = self.filter;
+        let who = by.map_or(threads.is_empty() && nodes.is_empty(), |(thread, node)| self.who(thread, node));
+        let what = self.bin(row.bin_from) && self.home(row.home) && self.on(row.object);
+        who && what && self.at_place(row.stack, row.site)
+    }
+
+    /// Whether a row is of the part, whatever its function and the home of its pages.
+    pub fn allocation(&self, row: &Allocation) -> bool {
+        let bin = Bin(u32::try_from(row.time_ns / self.bin_ns).unwrap_or(u32::MAX));
+        self.bin(bin) && self.who(row.thread, self.pinning.at(row.thread, row.time_ns)) && self.on(row.object)
+    }
+
+    /// Whether a row is of the part.
+    pub fn sample(&self, row: &Sample) -> bool {
+        let bin = Bin(u32::try_from(row.time_ns / self.bin_ns).unwrap_or(u32::MAX));
+        let who = self.bin(bin) && self.who(row.thread, row.node) && self.home(row.home);
+        who && self.on(row.object) && self.from_site(Some(row.site))
+    }
+
+    /// Whether an object is asked for.
+    pub fn has_object(&self, object: ObjectId) -> bool {
+        self.on(Some(object))
+    }
+
+    /// Whether a thread is asked for.
+    pub fn has_thread(&self, thread: ThreadId) -> bool {
+        self.filter.threads.is_empty() || self.filter.threads.contains(&thread)
+    }
+
+    /// Whether it lets everything pass, so that tables need not be read twice.
+    pub fn is_open(&self) -> bool {
+        self.filter.is_empty()
+    }
+}

@@ -1,0 +1,102 @@
+//! A filter shows a part: parts add up to the whole, by every dimension.
+
+use numalens_analyze::report::{Shape, Value};
+use numalens_analyze::{Filter, Options, sections};
+use numalens_profile::Profile;
+use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_profile::testing::Synthetic;
+use numalens_topology::NodeId;
+
+fn profile(directory: &tempfile::TempDir) -> Profile {
+    Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap()
+}
+
+/// Accesses of `summary`, of all rows of a table, under a filter.
+fn accesses(profile: &Profile, section: &str, filter: &Filter) -> u64 {
+    let options = Options { filter: filter.clone(), ..Options::default() };
+    let reports = sections::run(profile, &options, &[sections::named(section).unwrap()]).unwrap();
+    let count = |value: &Value| match value {
+        Value::Count(n) | Value::Estimate(n, _) => *n,
+        _ => 0,
+    };
+    match &reports[1].shape {
+        Shape::Record(_) => reports[1].field("accesses").map_or(0, count),
+        Shape::Table(table) => {
+            (0..table.rows.len()).filter_map(|row| reports[1].cell(row, "accesses")).map(count).sum()
+        }
+        Shape::Matrix(matrix) => {
+            let homeless: u64 = matrix.homeless.iter().sum::<u64>() + matrix.homeless_unpinned;
+            matrix.rows.iter().flatten().chain(&matrix.unpinned).sum::<u64>() + homeless
+        }
+        _ => 0,
+    }
+}
+
+fn sum(profile: &Profile, section: &str, filters: impl Iterator<Item = Filter>) -> u64 {
+    filters.map(|filter| accesses(profile, section, &filter)).sum()
+}
+
+#[test]
+fn parts_add_up_to_the_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    let nodes = || (0..4).map(|node| Some(NodeId(node))).chain([None]);
+    for section in ["summary", "matrix", "threads", "lines", "functions", "objects", "pages"] {
+        let all = accesses(&profile, section, &Filter::default());
+        assert!(all > 0, "{section}");
+        let by_thread = (0..4).map(|thread| Filter { threads: vec![ThreadId(thread)], ..Filter::default() });
+        assert_eq!(sum(&profile, section, by_thread), all, "{section} by thread");
+        let by_node = nodes().map(|node| Filter { nodes: vec![node], ..Filter::default() });
+        assert_eq!(sum(&profile, section, by_node), all, "{section} by node");
+        let by_home = nodes().map(|home| Filter { homes: vec![home], ..Filter::default() });
+        assert_eq!(sum(&profile, section, by_home), all, "{section} by home");
+        let bin_ns = profile.meta.bin_ns;
+        let middle = 2 * bin_ns;
+        let by_time =
+            [(None, Some(middle)), (Some(middle), None)].map(|time_ns| Filter { time_ns, ..Filter::default() });
+        assert_eq!(sum(&profile, section, by_time.into_iter()), all, "{section} by time");
+        let two = Filter { threads: vec![ThreadId(0), ThreadId(1)], ..Filter::default() };
+        let one =
+            |thread| accesses(&profile, section, &Filter { threads: vec![ThreadId(thread)], ..Filter::default() });
+        assert_eq!(accesses(&profile, section, &two), one(0) + one(1), "{section}: several values are any of them");
+    }
+}
+
+#[test]
+fn objects_and_functions_add_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    let all = accesses(&profile, "objects", &Filter::default());
+    let objects = Synthetic::example().objects.into_iter().map(|object| object.object);
+    let mut seen: Vec<(ObjectId, u64)> = Vec::new();
+    for object in objects {
+        let filter = Filter { object: Some(object), ..Filter::default() };
+        let part = accesses(&profile, "objects", &filter);
+        for section in ["summary", "matrix", "lines", "threads", "pages"] {
+            assert_eq!(accesses(&profile, section, &filter), part, "{section} of object {object}");
+        }
+        seen.push((object, part));
+    }
+    assert_eq!(seen.iter().map(|(_, n)| n).sum::<u64>(), all, "{seen:?}");
+    let mut names: Vec<String> = Synthetic::example().functions.into_iter().map(|function| function.name).collect();
+    names.push("[no symbols]".to_string());
+    names.sort();
+    names.dedup();
+    for section in ["summary", "lines", "functions", "threads"] {
+        let by_function = names.iter().map(|name| Filter { function: Some(name.clone()), ..Filter::default() });
+        assert_eq!(sum(&profile, section, by_function), accesses(&profile, section, &Filter::default()), "{section}");
+    }
+}
+
+#[test]
+fn a_filter_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    let doubts = |filter: Filter| {
+        let options = Options { filter, ..Options::default() };
+        sections::run(&profile, &options, &[]).unwrap()[0].doubts.join("; ")
+    };
+    assert!(!doubts(Filter::default()).contains("part of the recording"));
+    assert!(doubts(Filter { threads: vec![ThreadId(1)], ..Filter::default() }).contains("part of the recording"));
+    assert!(doubts(Filter { function: Some("main".into()), ..Filter::default() }).contains("do not know the function"));
+}
