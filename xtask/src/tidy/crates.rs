@@ -30,6 +30,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-simulate", &["numalens-topology"]),
     ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
     ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
+    (
+        "numalens-serve",
+        &["numalens-topology", "numalens-profile", "numalens-simulate", "numalens-analyze", "numalens-view"],
+    ),
     ("numalens-lab", &["numalens-topology", "numalens-profile"]),
     (
         "numalens",
@@ -41,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-simulate",
             "numalens-analyze",
             "numalens-view",
+            "numalens-serve",
             // Its tests check recordings against the truth that targets tell, as the lab does.
             "numalens-lab",
         ],

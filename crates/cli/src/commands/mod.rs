@@ -15,3 +15,4 @@ pub mod record;
 pub mod report;
 pub mod simulate;
 pub mod unpack;
+pub mod view;

@@ -1,0 +1,51 @@
+//! `numalens view`
+
+use super::input;
+use miette::IntoDiagnostic;
+use numalens_serve::{Server, View, interrupted};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Show a recording in the browser.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  numalens view app-1234.numalens\n  numalens view app-1234.numalens --port 8047 --no-open\n\nOnly this host can open the page, and only with the printed address. From elsewhere, forward the same port, and open that address there:\n  ssh -L 8047:127.0.0.1:8047 HOST\n\nDocuments: docs/ui.md"
+)]
+pub struct Args {
+    #[command(flatten)]
+    input: input::Args,
+
+    /// Port on 127.0.0.1 [default: any that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Only print the address
+    #[arg(long)]
+    no_open: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    // The rest of it, where several profiles were brought together, lasts until the server ends.
+    let loaded = input::load(&args.input)?;
+    let doubts = loaded.doubts;
+    let view = View {
+        profile: loaded.profile,
+        options: args.input.options(),
+        amend: Box::new(move |reports| input::add_doubts(reports, &doubts)),
+    };
+    let server = Server::bind(view, args.port).into_diagnostic()?;
+    let url = server.url();
+    // A script waits for this line; if nobody reads it there is still the browser.
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{url}").and_then(|()| out.flush());
+    drop(out);
+    eprintln!("numalens: open this address in a browser on this host; Ctrl-C ends it");
+    if !args.no_open
+        && let Err(error) = open::that_detached(&url)
+    {
+        eprintln!("numalens: no browser could be started ({error}); open the address yourself");
+    }
+    server.run(interrupted()).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,189 @@
+//! What a request asks for: a filter, an order, a number of rows, a plan to simulate.
+
+use numalens_analyze::whatif::Plan;
+use numalens_analyze::{Filter, Options};
+use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_simulate::{Policy, Threads};
+use numalens_topology::{Machine, NodeId, ThreadPlacement};
+
+/// Names and values, in order; a name may be there several times.
+pub type Pairs = Vec<(String, String)>;
+
+/// The most machines' nodes, placements and policies that one request may try.
+const MOST_PLANS: usize = 64;
+/// The longest list in a filter.
+const MOST_VALUES: usize = 1024;
+
+/// What is asked about a report.
+#[derive(Debug)]
+pub struct Asked {
+    pub options: Options,
+    pub sort: Option<String>,
+    pub top: Option<usize>,
+}
+
+/// Reads a query; what is not known is an error, so that a misspelt filter does not show everything.
+pub fn asked(pairs: &Pairs, base: &Options) -> Result<Asked, String> {
+    let mut asked = Asked { options: base.clone(), sort: None, top: None };
+    for (name, value) in pairs {
+        match name.as_str() {
+            "sort" => asked.sort = Some(value.clone()),
+            "top" => asked.top = Some(number(name, value)?),
+            _ => filter(&mut asked.options, name, value)?,
+        }
+    }
+    Ok(asked)
+}
+
+/// Adds one part of a filter.
+fn filter(options: &mut Options, name: &str, value: &str) -> Result<(), String> {
+    let Filter { threads, nodes, homes, time_ns, object, function } = &mut options.filter;
+    match name {
+        "process" => options.pids.push(number(name, value)?),
+        "thread" => threads.push(ThreadId(number(name, value)?)),
+        "node" => nodes.push(node(name, value, "unpinned")?),
+        "home" => homes.push(node(name, value, "unplaced")?),
+        "from_s" => time_ns.0 = Some(seconds(name, value)?),
+        "to_s" => time_ns.1 = Some(seconds(name, value)?),
+        "object" => *object = Some(ObjectId(number(name, value)?)),
+        "function" => *function = Some(value.to_string()),
+        _ => return Err(format!("there is no parameter {name}")),
+    }
+    match [options.pids.len(), threads.len(), nodes.len(), homes.len()].iter().all(|n| *n <= MOST_VALUES) {
+        true => Ok(()),
+        false => Err(format!("{name} is there more than {MOST_VALUES} times")),
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name}: `{}` is no number that it can be", shortened(value)))
+}
+
+/// Seconds, as nanoseconds.
+fn seconds(name: &str, value: &str) -> Result<u64, String> {
+    let seconds: f64 = number(name, value)?;
+    match (0.0..1e10).contains(&seconds) {
+        true => Ok((seconds * 1e9).round() as u64),
+        false => Err(format!("{name}: {seconds} is no time")),
+    }
+}
+
+fn node(name: &str, value: &str, none: &str) -> Result<Option<NodeId>, String> {
+    if value == none { Ok(None) } else { number(name, value).map(|node| Some(NodeId(node))) }
+}
+
+/// Enough of a value to recognize it.
+fn shortened(value: &str) -> String {
+    value.chars().take(40).collect()
+}
+
+/// Reads a plan: `machine`, `placement`, `policy`, the last two several times. Machines come from a list: requests name no files.
+pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
+    let (mut machine, mut placements, mut policies) = (None, Vec::new(), Vec::new());
+    for (name, value) in pairs {
+        match name.as_str() {
+            "machine" => machine = Some(named_machine(value)?),
+            "placement" if value == "recorded" => placements.push(Threads::Recorded),
+            "placement" => placements.push(Threads::Placed(placement(value)?)),
+            "policy" => policies.push(value.parse::<Policy>()?),
+            _ => {}
+        }
+    }
+    let on = machine.as_ref().unwrap_or(recorded);
+    for policy in &policies {
+        policy.check(on).map_err(|reason| format!("policy {policy}: {reason}"))?;
+    }
+    if placements.is_empty() {
+        placements.push(if machine.is_some() { Threads::Placed(ThreadPlacement::Spread) } else { Threads::Recorded });
+    }
+    if policies.is_empty() {
+        policies = Policy::COMMON.to_vec();
+    }
+    match placements.len() * policies.len() <= MOST_PLANS {
+        true => Ok(Plan { machine, placements, policies }),
+        false => Err(format!("more than {MOST_PLANS} combinations of placements and policies")),
+    }
+}
+
+/// Names that a plan has, which are not of a filter.
+pub fn is_of_plan(name: &str) -> bool {
+    ["machine", "placement", "policy"].contains(&name)
+}
+
+fn placement(word: &str) -> Result<ThreadPlacement, String> {
+    word.parse()
+        .map_err(|_| format!("`{}` is no placement; there are recorded, spread, compact, none", shortened(word)))
+}
+
+fn named_machine(spec: &str) -> Result<Machine, String> {
+    let is_grid = spec.len() <= 12 && spec.contains('x') && spec.bytes().all(|b| b.is_ascii_digit() || b == b'x');
+    if spec != "real" && !is_grid && Machine::preset(spec).is_none() {
+        let presets: Vec<&str> = Machine::presets().iter().map(|preset| preset.name).collect();
+        return Err(format!(
+            "`{}` is no machine; there are real, NODESxCPUS such as 4x8, {}",
+            shortened(spec),
+            presets.join(", ")
+        ));
+    }
+    let host = Machine::host().map_err(|error| error.to_string())?;
+    Machine::parse(spec, &host).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Pairs {
+        let pair = |part: &str| part.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
+        text.split('&').filter_map(pair).collect()
+    }
+
+    #[test]
+    fn filters() {
+        let asked = asked(
+            &pairs("thread=3&thread=4&node=unpinned&home=1&from_s=0.5&object=7&top=9&sort=remote"),
+            &Options::default(),
+        )
+        .unwrap();
+        let filter = asked.options.filter;
+        assert_eq!(filter.threads, [ThreadId(3), ThreadId(4)]);
+        assert_eq!((filter.nodes, filter.homes), (vec![None], vec![Some(NodeId(1))]));
+        assert_eq!((filter.time_ns, filter.object), ((Some(500_000_000), None), Some(ObjectId(7))));
+        assert_eq!((asked.top, asked.sort.as_deref()), (Some(9), Some("remote")));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        for wrong in [
+            "thread=x",
+            "node=-1",
+            "home=unpinned",
+            "from_s=NaN",
+            "to_s=-3",
+            "top=1e9",
+            "colour=red",
+            "thread=99999999999",
+        ] {
+            assert!(asked(&pairs(wrong), &Options::default()).is_err(), "{wrong}");
+        }
+        let many = "thread=1&".repeat(MOST_VALUES + 1);
+        assert!(asked(&pairs(&many), &Options::default()).unwrap_err().contains("more than"));
+    }
+
+    #[test]
+    fn plans_name_no_files() {
+        let recorded = Machine::preset("xeon64").unwrap();
+        assert!(plan(&pairs("machine=4x2&policy=interleave&placement=compact"), &recorded).is_ok());
+        for wrong in [
+            "machine=/etc/passwd",
+            "machine=a.xml",
+            "machine=..",
+            "policy=bind:99",
+            "policy=x",
+            "placement=y",
+            "machine=999999x999999",
+        ] {
+            assert!(plan(&pairs(wrong), &recorded).is_err(), "{wrong}");
+        }
+    }
+}
