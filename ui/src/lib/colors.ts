@@ -1,0 +1,44 @@
+/**
+ * Colours that people with any colour vision can tell apart: Okabe and Ito's set for classes and nodes, cividis for
+ * quantities, blue to vermilion for the share that is remote.
+ */
+import { interpolateCividis } from "d3-scale-chromatic";
+
+/** Access classes, in the order of bars. */
+export const CLASSES: readonly { name: string; color: string }[] = [
+  { name: "local", color: "#0072b2" },
+  { name: "remote", color: "#d55e00" },
+  { name: "unpinned_page", color: "#cc79a7" },
+  { name: "unpinned_thread", color: "#e69f00" },
+  { name: "unpinned_both", color: "#8f6bb3" },
+  { name: "memory_tier_local", color: "#56b4e9" },
+  { name: "memory_tier_remote", color: "#a63d40" },
+  { name: "unplaced", color: "#999999" },
+];
+
+const NODES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f6bb3", "#b8a900"];
+
+/** A node's colour; beyond eight they repeat, lighter. None: grey. */
+export function nodeColor(node: number | null): string {
+  if (node === null) return "#999999";
+  const color = NODES[node % NODES.length] ?? "#999999";
+  return node < NODES.length ? color : `color-mix(in srgb, ${color} 55%, white)`;
+}
+
+/** A quantity between 0 and 1. */
+export function heat(x: number): string {
+  return interpolateCividis(Math.max(0, Math.min(1, x)));
+}
+
+/** Whether text on this heat is dark. */
+export function darkText(x: number): boolean {
+  return x > 0.55;
+}
+
+/** The share of accesses that is remote, in percent. None: grey. */
+export function remoteColor(percent: number | null | undefined): string {
+  if (percent == null) return "#a8a8a8";
+  const x = Math.max(0, Math.min(1, percent / 100));
+  const mix = (a: number, b: number) => Math.round(a + (b - a) * x);
+  return `rgb(${mix(122, 213)}, ${mix(178, 94)}, ${mix(214, 20)})`;
+}

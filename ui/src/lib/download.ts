@@ -1,0 +1,45 @@
+/** Files that the user keeps: tables as CSV, plots as PNG or SVG. They are made here and go through no server. */
+
+function save(name: string, blob: Blob): void {
+  const url = URL.createObjectURL(blob);
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** A field of CSV: quoted where it must be; what a spreadsheet would take for a formula is made text. */
+export function field(value: unknown): string {
+  const text = value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** A table as CSV. */
+export function csv(header: string[], rows: unknown[][]): string {
+  return [header, ...rows].map((row) => row.map(field).join(",")).join("\n") + "\n";
+}
+
+export function saveCsv(name: string, header: string[], rows: unknown[][]): void {
+  save(`${name}.csv`, new Blob([csv(header, rows)], { type: "text/csv" }));
+}
+
+export function savePng(name: string, canvas: HTMLCanvasElement): void {
+  canvas.toBlob((blob) => blob && save(`${name}.png`, blob));
+}
+
+/** An SVG with the colours that the page's style gives it. */
+export function saveSvg(name: string, svg: SVGSVGElement): void {
+  const copy = svg.cloneNode(true) as SVGSVGElement;
+  const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
+  const to = [copy, ...copy.querySelectorAll<SVGElement>("*")];
+  from.forEach((element, index) => {
+    const style = getComputedStyle(element);
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-family", "opacity", "text-anchor"]) {
+      to[index]?.setAttribute(name, style.getPropertyValue(name));
+    }
+  });
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  save(`${name}.svg`, new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+}

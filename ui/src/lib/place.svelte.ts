@@ -1,0 +1,70 @@
+/**
+ * Where the user is: the page and the filter. All of it stands in the fragment of the address, so that a link shows a
+ * colleague the same thing.
+ */
+import { SvelteURLSearchParams } from "svelte/reactivity";
+
+/** The parts of a filter, as the server knows them. */
+export const FILTERS = ["process", "thread", "node", "home", "from_s", "to_s", "object", "function"] as const;
+export type FilterName = (typeof FILTERS)[number];
+
+/** The fragment as it is now. */
+export function fragment(): URLSearchParams {
+  return new URLSearchParams(window.location.hash.slice(1));
+}
+
+const params = new SvelteURLSearchParams(typeof window === "undefined" ? "" : window.location.hash.slice(1));
+
+if (typeof window !== "undefined") {
+  window.addEventListener("hashchange", () => {
+    const now = fragment();
+    for (const name of new Set([...params.keys()])) if (!now.has(name)) params.delete(name);
+    for (const name of new Set(now.keys())) {
+      const values = now.getAll(name);
+      if (values.join("\n") === params.getAll(name).join("\n")) continue;
+      params.delete(name);
+      for (const value of values) params.append(name, value);
+    }
+  });
+}
+
+/** Changes of the place: a value replaces those of its name; null takes the name away. */
+export type Change = Record<string, string | number | null>;
+
+function changed(change: Change): URLSearchParams {
+  const next = new URLSearchParams(params);
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null) next.delete(name);
+    else next.set(name, String(value));
+  }
+  return next;
+}
+
+/** The address of a changed place, for links. */
+export function link(change: Change): string {
+  return `#${changed(change)}`;
+}
+
+/** Goes to a changed place. */
+export function go(change: Change): void {
+  window.location.hash = changed(change).toString();
+}
+
+/** A value of the place. */
+export function at(name: string): string | null {
+  return params.get(name);
+}
+
+/** The filter as chips: name and value. */
+export function chips(): { name: FilterName; value: string }[] {
+  return FILTERS.flatMap((name) => params.getAll(name).map((value) => ({ name, value })));
+}
+
+/** The filter as a query of the server, with more names. */
+export function query(more: Change = {}, without: readonly FilterName[] = []): string {
+  const asked = new URLSearchParams();
+  for (const { name, value } of chips()) if (!without.includes(name)) asked.append(name, value);
+  for (const [name, value] of Object.entries(more)) if (value !== null) asked.append(name, String(value));
+  const text = asked.toString();
+  return text ? `?${text}` : "";
+}

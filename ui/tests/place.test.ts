@@ -1,0 +1,36 @@
+import { beforeEach, expect, test } from "vitest";
+import { at, chips, go, link, query } from "../src/lib/place.svelte";
+
+/** Goes there as a browser does: the address changes, then the page is told. */
+function visit(hash: string) {
+  window.location.hash = hash;
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+beforeEach(() => visit("token=abc&page=threads"));
+
+test("the filter stands in the address, and the rest of it stays", () => {
+  go({ node: 1, home: "unplaced" });
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+  expect(window.location.hash).toBe("#token=abc&page=threads&node=1&home=unplaced");
+  expect(chips()).toEqual([
+    { name: "node", value: "1" },
+    { name: "home", value: "unplaced" },
+  ]);
+  expect(query({ top: 5 })).toBe("?node=1&home=unplaced&top=5");
+  expect(query({}, ["node"])).toBe("?home=unplaced");
+  expect(link({ page: "source", node: null })).toBe("#token=abc&page=source&home=unplaced");
+});
+
+test("an address that somebody sends is taken over, with what it no longer has", () => {
+  visit("token=abc&page=objects&thread=3&thread=4&function=a%26b");
+  expect(at("page")).toBe("objects");
+  expect(query()).toBe("?thread=3&thread=4&function=a%26b");
+  visit("token=abc");
+  expect(chips()).toEqual([]);
+  expect(query()).toBe("");
+});
+
+test("what is no filter is not sent, and the token never is", () => {
+  visit("token=abc&page=source&file=a.c&line=3&colour=red");
+  expect(query()).toBe("");
+});

@@ -1,0 +1,69 @@
+import { flushSync, mount, unmount } from "svelte";
+import { afterEach, expect, test, vi } from "vitest";
+import Table, { type Column } from "../src/components/Table.svelte";
+
+interface Row {
+  name: string;
+  n: number | null;
+}
+const columns: Column<Row>[] = [
+  { key: "name", title: "name", value: (row) => row.name },
+  { key: "n", title: "count", numeric: true, value: (row) => row.n },
+];
+let shown: ReturnType<typeof mount> | null = null;
+afterEach(async () => {
+  if (shown) await unmount(shown);
+  shown = null;
+  document.body.replaceChildren();
+});
+function show(rows: Row[], onpick?: (row: Row) => void) {
+  shown = mount(Table as never, { target: document.body, props: { name: "t", columns, rows, onpick } as never });
+  flushSync();
+}
+const names = () => [...document.querySelectorAll(".line [data-key=name]")].map((cell) => cell.textContent?.trim());
+const heading = (title: string) => [...document.querySelectorAll<HTMLButtonElement>("[role=columnheader]")].find((b) => b.textContent?.includes(title));
+
+test("a hundred thousand rows are a few in the document", () => {
+  show(Array.from({ length: 100_000 }, (_, index) => ({ name: `row ${index}`, n: index })));
+  expect(document.querySelectorAll(".line").length).toBeLessThan(100);
+  expect(document.querySelector(".space")?.getAttribute("style")).toContain("2500000px");
+});
+
+test("headings sort, what is not known comes last, and a third click restores", () => {
+  show([{ name: "a", n: 1 }, { name: "b", n: null }, { name: "c", n: 3 }]);
+  heading("count")?.click();
+  flushSync();
+  expect(names()).toEqual(["c", "a", "b"]);
+  heading("count")?.click();
+  flushSync();
+  expect(names()).toEqual(["a", "c", "b"]);
+  heading("count")?.click();
+  flushSync();
+  expect(names()).toEqual(["a", "b", "c"]);
+});
+
+test("the search keeps rows that have the words", () => {
+  show([{ name: "alpha", n: 1 }, { name: "beta", n: 2 }]);
+  const input = document.querySelector<HTMLInputElement>("input[type=search]");
+  if (!input) throw new Error("no search");
+  input.value = "BET";
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  flushSync();
+  expect(names()).toEqual(["beta"]);
+});
+
+test("arrows walk, Enter picks; a click picks", () => {
+  const picked = vi.fn();
+  show([{ name: "a", n: 1 }, { name: "b", n: 2 }], picked);
+  const body = document.querySelector<HTMLElement>("[role=rowgroup]");
+  for (const key of ["ArrowDown", "Enter"]) body?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  expect(picked.mock.calls.map(([row]) => row.name)).toEqual(["b"]);
+  document.querySelector<HTMLElement>(".line")?.click();
+  expect(picked.mock.calls.map(([row]) => row.name)).toEqual(["b", "a"]);
+});
+
+test("markup in a name stays text", () => {
+  show([{ name: "<img src=x onerror=alert(1)>", n: 1 }]);
+  expect(document.querySelector("img")).toBeNull();
+  expect(names()).toEqual(["<img src=x onerror=alert(1)>"]);
+});
