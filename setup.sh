@@ -8,6 +8,9 @@ cd "$(dirname "$0")"
 
 rust_wanted=1.90
 agent_target=x86_64-unknown-none
+# The web pages' tools need it; building numalens itself needs no Node.js at all.
+node_wanted=20.19.0
+node_brought=22.12.0
 
 check_only=false
 corpus=false
@@ -30,7 +33,7 @@ packages=(
     hyperfine jq                    # measurements
 )
 # Commands that may come from elsewhere; their package only when they are missing.
-declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless)
+declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)
 
 # Programs that `make corpus` records, and nothing else needs: some 700 MB. Servers are installed for their programs; they are neither
 # started nor enabled.
@@ -42,7 +45,6 @@ if $corpus; then
         libopenblas0-pthread "lib$python-testsuite" python3-numpy
         "${servers[@]}" apache2-utils
     )
-    package_of[node]=nodejs
 fi
 
 missing_packages() {
@@ -123,5 +125,19 @@ check_rust() {
     fi
 }
 
+# Debian 12's Node.js is too old: npm has newer ones as packages.
+check_node() {
+    local version own=target/node/node_modules/.bin/node
+    command -v node >/dev/null || { say "there is no Node.js: tests of the web pages will fail"; return; }
+    version=$(node --version | tr -d v)
+    [ "$(printf '%s\n' "$node_wanted" "$version" | sort -V | head -n 1)" = "$node_wanted" ] && return
+    [ -x $own ] && return
+    $check_only && fail "Node.js $version is too old for the web pages' tools: run ./setup.sh"
+    say "Node.js $version is too old for the web pages' tools: bringing $node_brought into target/node"
+    npm install --silent --no-audit --no-fund --no-save --prefix target/node "node@$node_brought" \
+        || fail "npm could not install node@$node_brought: is there a network?"
+}
+
 install_packages
 check_rust
+check_node

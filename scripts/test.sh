@@ -23,6 +23,10 @@ step make -s -C targets
 
 status=0
 step cargo test --release --workspace --no-fail-fast 2>&1 | tee -a "$log" || status=1
+step cargo xtask ui --check || status=1
+step cargo xtask ui --script check || status=1
+step cargo xtask ui --script test 2>&1 | tee -a "$log" || status=1
+step cargo xtask ui --script e2e 2>&1 | tee -a "$log" || status=1
 step cargo run --release -q -p numalens-lab -- run 2>&1 | tee -a "$log" || status=1
 
 echo

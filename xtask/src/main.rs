@@ -1,7 +1,9 @@
 //! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording costs.
+//! `cargo xtask ui`: the web pages.
 
 mod bench;
 mod tidy;
+mod ui;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +13,10 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/archite
            --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
            --rounds N         pairs of runs of each program (default 5)
            --only NAME        only this program (may be repeated)
-           --numalens PATH    the binary to measure (default target/release/numalens)";
+           --numalens PATH    the binary to measure (default target/release/numalens)
+       cargo xtask ui       build the web pages into ui/dist
+           --check            build them aside, and fail when ui/dist differs
+           --script NAME      run a script of ui/package.json: check, test, e2e";
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -19,7 +24,20 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
         ["bench", ref options @ ..] => bench(&root, options),
+        ["ui"] => said(ui::build(&root)),
+        ["ui", "--check"] => said(ui::check(&root)),
+        ["ui", "--script", name] => said(ui::script(&root, name)),
         _ => usage(),
+    }
+}
+
+fn said(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ui: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
