@@ -6,7 +6,7 @@
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
 //!     + 3 MiB      where stays have begun
-//!     + 4 MiB      table of return addresses
+//!     + 4 MiB      table of returns, copy-on-write as well
 //!     + 5 MiB      site counters       }
 //!     + ...        stays               } shared memory:
 //!     + ...        passes              } the thread's extent in the session file
@@ -17,7 +17,7 @@ use crate::call;
 use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
 use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Extent, StayRecord};
 use numalens_translator::area as fixed;
 
@@ -40,7 +40,8 @@ const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
 pub const RETURNS_BITS: u8 = 17;
 /// Where that is.
 pub const RETURNS: u64 = 0x40_0000;
-const RETURNS_BYTES: u64 = 8 << RETURNS_BITS;
+/// Bytes of it.
+pub const RETURNS_BYTES: u64 = 8 << RETURNS_BITS;
 /// Where the site counters are.
 pub const SITES: u64 = RETURNS + RETURNS_BYTES;
 /// Bytes that site counters may take: what follows must stay within reach of a displacement.
@@ -77,7 +78,7 @@ pub struct Layout {
     pub classes_log2: u8,
     /// Most sites.
     pub sites: u32,
-    /// Where the pattern of empty lookup tables stands in the session file.
+    /// Where the patterns of empty tables stand in the session file: of lookups, behind it of returns.
     pub pattern: u64,
 }
 
@@ -148,13 +149,7 @@ impl Area {
     pub fn fill(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
-        let parts = [
-            (0, PAGE),
-            (STACK, STACK_BYTES),
-            (SIGNAL_STACK, SIGNAL_STACK_BYTES),
-            (TOUCHED, TOUCHED_BYTES),
-            (RETURNS, RETURNS_BYTES),
-        ];
+        let parts = [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES), (TOUCHED, TOUCHED_BYTES)];
         for (offset, bytes) in parts {
             // SAFETY: within our own reservation; its thread does not run (yet, or any more).
             unsafe {
@@ -163,8 +158,10 @@ impl Area {
         }
         // SAFETY: as above.
         unsafe {
-            call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, layout.pattern)
-        }?;
+            let returns = layout.pattern + LOOKUP_BYTES;
+            call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, layout.pattern)?;
+            call!(__NR_mmap, self.0 + RETURNS, RETURNS_BYTES, readable, fresh, session.descriptor, returns)?;
+        }
         self.map_counters(layout, session, thread)?;
         self.set(fixed::SELF, self.0);
         self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);
@@ -208,11 +205,11 @@ impl Area {
                 // SAFETY: a page of the table of stays, which has this many; records are made of atomics.
                 let records =
                     unsafe { &*((self.0 + layout.stays() + number * PAGE) as *const [StayRecord; AT_ONCE as usize]) };
-                for record in records {
+                for (number, record) in records.iter().enumerate() {
                     let page = record.page.load(Relaxed);
-                    if page != 0 && pages.contains(&page) {
+                    if page != 0 && pages.contains(&page) && record.hot.load(Relaxed) != exact::IS_LIMIT {
                         // Unless the thread has left the page meanwhile.
-                        let _ = record.page.compare_exchange(page, 0, Acquire, Relaxed);
+                        StayRecord::look_again(records, number, page);
                     }
                 }
             }
@@ -243,17 +240,11 @@ impl Area {
         self.set(fixed::register(number), value);
     }
 
-    /// Puts `code` (an address in the cache) into the lookup table at the offset `entry` from GS, as
-    /// `Config::lookup_entry` gives it.
+    /// Puts `code` (an address in the cache) into the lookup table, or that of returns, at the offset `entry` from GS, as
+    /// `Config::lookup_entry` and `Config::return_entry` give it.
     pub fn set_lookup(self, entry: u64, code: u64) {
-        // SAFETY: within the lookup table of this thread.
+        // SAFETY: within these tables of this thread.
         unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
-    }
-
-    /// Sets a word of the table of return addresses, as `Config::return_entry` gives it.
-    pub fn set_return(self, (entry, word): (u64, u64)) {
-        // SAFETY: within the table of return addresses of this thread.
-        unsafe { ((self.0 + entry) as *mut u64).write_volatile(word) }
     }
 
     /// Makes GS point here, for the calling thread.

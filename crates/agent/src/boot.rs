@@ -75,9 +75,11 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     }
     let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
-    let miss = entry::lookup_miss as *const () as u64;
-    let pattern = shared::lookup_pattern(&session, process, area::LOOKUP_BYTES, miss)
-        .map_err(because("its tables cannot be written"))?;
+    let tables = [
+        (area::LOOKUP_BYTES, entry::lookup_miss as *const () as u64),
+        (area::RETURNS_BYTES, entry::return_miss as *const () as u64),
+    ];
+    let pattern = shared::table_pattern(&session, process, tables).map_err(because("its tables cannot be written"))?;
     let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8, pattern);
     let header = session.header();
     let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));

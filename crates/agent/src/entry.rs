@@ -112,9 +112,9 @@ lookup_miss:
     jmp resume
 
 return_miss:
-    mov gs:[{next}], rax
+    mov gs:[{rax_}], rax
     AGENT_SAVE
-    mov rsi, gs:[{next}]
+    mov rsi, gs:[{return_ip}]
     call {on_return_miss}
     jmp resume
 
@@ -284,6 +284,7 @@ spawn_helper:
     flags = const fixed::FLAGS,
     self_ = const fixed::SELF,
     count_return = const fixed::COUNT_RETURN,
+    return_ip = const fixed::RETURN_IP,
     stack = const own::STACK,
     next = const own::NEXT,
     pending = const own::PENDING,

@@ -209,17 +209,15 @@ pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread, area);
-    let code = {
+    let landing = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
         cache.returning(world, target)
     };
-    match code {
-        Ok(code) => {
-            if let Some(entry) = runtime().config.return_entry(target, code) {
-                area.set_return(entry);
-            }
-            code
+    match landing {
+        Ok(landing) => {
+            area.set_lookup(runtime().config.return_entry(target), landing.checked);
+            landing.entry
         }
         Err(error) => cannot_go_on(thread, error),
     }
@@ -234,7 +232,12 @@ pub unsafe extern "C" fn on_count(area: Area) {
     let thread = unsafe { Thread::of(area) };
     let toucher = &mut Toucher::new(thread, false);
     // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
-    unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
+    let hotter = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
+    if let Some(hotter) = hotter {
+        let mut code = runtime().code.lock();
+        let Code { cache, world } = &mut *code;
+        cache.heat(world, hotter);
+    }
 }
 
 /// How code is translated for areas of this layout.
@@ -263,7 +266,6 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool,
         instructions: 48,
         side_exits: 2,
         flags_dead_at_calls: true,
-        // Until the check of a return leaves the flags alone.
-        predicted_returns: false,
+        predicted_returns: true,
     }
 }

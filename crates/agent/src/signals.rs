@@ -29,7 +29,7 @@ use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
 use numalens_translator::count::{self, Pages, Run};
-use numalens_translator::{Ahead, SiteId, State, area as fixed, settle_stay, settle_stay_end};
+use numalens_translator::{SiteId, State, Unmade, area as fixed, settle_stay, settle_stay_end};
 
 /// Signals, from 1.
 const SIGNALS: usize = 64;
@@ -472,7 +472,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
             context.set_register(number, area.get(fixed::register(number as u8)));
         }
     }
-    let (ahead, checked) = (position.ahead.to_vec(), position.checked);
+    let unmade = position.unmade();
     match position.state {
         State::AfterSyscall => context.set_register(1, ip),
         State::Counted if fault && !breakpoint => {
@@ -506,7 +506,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     }
     drop(code_space);
     if !breakpoint {
-        abandon(thread, context, &ahead, checked);
+        abandon(thread, context, &unmade);
     }
     if stepped {
         context.registers[R_FLAGS] &= !TRAP_FLAG;
@@ -731,20 +731,20 @@ fn install_default(signal: u32) {
 }
 
 /// Takes back what the passes have counted of the rest of the block: the thread comes to it through another one.
-fn abandon(thread: &Thread, context: &Context, ahead: &[Ahead], checked: u16) {
-    if ahead.is_empty() {
+fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
+    if unmade.is_empty() {
         return;
     }
     let runtime = runtime();
     let registers = core::array::from_fn(|number| context.register(number));
-    let run = |site: SiteId| {
+    let run = |site: SiteId, registers: &[u64; 16]| {
         let known = runtime.code.lock().world.site(site.0)?;
-        let address = known.effective_address(&registers)?;
+        let address = known.effective_address(registers)?;
         Some(Run { site, kind: known.kind(), address, count: 1, done: false })
     };
     let mut toucher = Toucher::new(thread, true);
     // SAFETY: the area of this thread, which is stopped.
-    unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, ahead, checked, run) };
+    unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, unmade, &registers, run) };
 }
 
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.

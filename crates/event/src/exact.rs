@@ -28,7 +28,7 @@
 //! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 /// First word of the file: "numaexct", little endian.
@@ -339,8 +339,26 @@ pub struct StayRecord {
     pub entry: AtomicU64,
     /// How often the page changed.
     pub misses: AtomicU32,
-    /// Not 0: it changed so often that the flat tables are used.
+    /// Not 0: it changed so often that the flat tables are used; or [`IS_LIMIT`].
     pub hot: AtomicU32,
+}
+
+/// What [`StayRecord::hot`] is in a record that is no stay's: in place of the page it has the limit of the groups after it, up to the next such
+/// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
+pub const IS_LIMIT: u32 = 0x7fff_fffe;
+
+impl StayRecord {
+    /// Has a stay, one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
+    /// while its thread runs.
+    pub fn look_again(records: &[StayRecord], number: usize, page: u64) {
+        let Some(record) = records.get(number) else { return };
+        if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {
+            let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_LIMIT);
+            if let Some(limit) = limit {
+                limit.page.store(i64::MIN as u64, Release);
+            }
+        }
+    }
 }
 
 /// Bits of [`SiteRecord::flags`].

@@ -51,11 +51,15 @@ pub const TOUCHED: u32 = 0x2b8;
 pub const ROW_BYTES: u32 = 0x2c0;
 /// Where [`crate::settle_stay`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
-/// Code pointer. Entered by `jmp` with the program's target of a return in rax; the program's rax and rcx stand in [`REGISTERS`]`[0..2]`,
-/// every other register is the program's, and the flags are dead.
+/// Code pointer. Entered by `jmp` with the program's target of a return in [`RETURN_IP`]; the program's rcx stands in [`REGISTERS`]`[1]`,
+/// every other register and the flags are the program's.
 pub const RETURN_MISS: u32 = 0x300;
 /// Constant for generated code: the bits of a return address that do not choose its entry.
 pub const RETURN_TAG: u32 = 0x308;
+/// Constant for generated code: the bits of a return address that choose its entry.
+pub const RETURN_INDEX: u32 = 0x318;
+/// The program's target of the return that is under way.
+pub const RETURN_IP: u32 = 0x320;
 /// Code pointer: must hold the address of [`crate::count_group`].
 pub const COUNT_GROUP: u32 = 0x310;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.

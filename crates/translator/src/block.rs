@@ -42,16 +42,69 @@ pub struct Position<'a> {
     pub counted: &'a [SiteId],
     /// All sites of the instruction that are counted one by one.
     pub sites: &'a [SiteId],
-    /// Accesses of groups, at this instruction and after it, that the passes have counted already: [`crate::count::abandon`] takes them
-    /// back if the thread does not go on in the cache.
-    pub ahead: &'a [Ahead],
+    /// Accesses of groups, at this instruction and after it, that the passes have counted already: see
+    /// [`Position::unmade`].
+    pub(crate) ahead: &'a [Ahead],
     /// Groups below this number have been checked.
-    pub checked: u16,
+    pub(crate) checked: u16,
+    /// What registers of accesses grow by on the way to them.
+    pub(crate) steps: &'a [Step],
+    /// The instruction, from the start of the block.
+    pub(crate) instruction: u32,
+}
+
+/// Accesses that passes have counted and that will not be made: a [`Position`]'s, to be kept.
+#[derive(Clone, Debug, Default)]
+pub struct Unmade {
+    pub(crate) ahead: Vec<Ahead>,
+    pub(crate) checked: u16,
+    steps: Vec<Step>,
+    instruction: u32,
+}
+
+impl Position<'_> {
+    /// On the way out of a block.
+    pub(crate) fn leaving(ip: u64, spilled: u16, saved: u16) -> Self {
+        let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], &[][..]);
+        Position { ip, state, spilled, saved, counted, sites, ahead, checked: 0, steps: &[], instruction: 0 }
+    }
+
+    /// What has to be taken back if the thread does not go on in the cache, by [`crate::count::abandon`].
+    pub fn unmade(&self) -> Unmade {
+        let Position { ahead, checked, steps, instruction, .. } = *self;
+        Unmade { ahead: ahead.to_vec(), checked, steps: steps.to_vec(), instruction }
+    }
+}
+
+impl Unmade {
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.ahead.is_empty()
+    }
+
+    /// The registers that an access would have found, from those of the thread that was stopped before it.
+    pub(crate) fn registers_at(&self, one: &Ahead, stopped: &[u64; 16]) -> [u64; 16] {
+        let mut registers = *stopped;
+        for step in self.steps.iter().filter(|step| (self.instruction..one.instruction).contains(&step.instruction)) {
+            let register = &mut registers[usize::from(step.register & 15)];
+            *register = register.wrapping_add_signed(step.by);
+        }
+        registers
+    }
+}
+
+/// A register grows by a constant: see [`crate::lap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The offset of the instruction that does it in the block.
+    pub instruction: u32,
+    pub register: u8,
+    pub by: i64,
 }
 
 /// An access that is counted as a member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
+pub(crate) struct Ahead {
     /// Its site.
     pub site: SiteId,
     /// What its group is counted by.
@@ -60,6 +113,8 @@ pub struct Ahead {
     pub(crate) group: u16,
     /// The stretch's number in the block.
     pub(crate) stretch: u16,
+    /// Its group is looked up in place already, or need not be.
+    pub(crate) hot: bool,
     /// The offset of its instruction in the block.
     pub(crate) instruction: u32,
 }
@@ -122,6 +177,8 @@ pub(crate) struct Block {
     pub site_instructions: Vec<u32>,
     /// Accesses of groups, by stretch and instruction.
     pub ahead: Vec<Ahead>,
+    /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
+    pub steps: Vec<Step>,
     /// Where a return to `end` comes, after a call.
     pub returns_at: Option<u64>,
     /// The code that a lookup enters, once there is one.
@@ -148,8 +205,7 @@ impl Block {
             let ip = exit.map_or(0, |exit| exit.target);
             // The first instruction of a stub saves rax.
             let saved = if exit.is_some_and(|exit| exit.stub == address) { 0 } else { saved };
-            let (counted, sites, ahead) = (&[], &[], &[]);
-            return Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked });
+            return Some(Position::leaving(ip, spilled, saved));
         }
         let from = self.site_instructions.partition_point(|&instruction| instruction < mark.instruction);
         let to = self.site_instructions.partition_point(|&instruction| instruction <= mark.instruction);
@@ -160,6 +216,7 @@ impl Block {
         let to = self.ahead.partition_point(|one| one.stretch < mark.begun);
         let ahead = self.ahead.get(from..to).unwrap_or(&[]);
         let ip = self.ip + u64::from(mark.instruction);
-        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked })
+        let (steps, instruction) = (&self.steps[..], mark.instruction);
+        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction })
     }
 }

@@ -1,6 +1,7 @@
 //! The code cache: which blocks there are, how they are linked, and what stands at an address.
 
-use crate::block::{Block, Exit, ExitKind, Position, State};
+use crate::block::{Block, Exit, ExitKind, Position};
+use crate::count::Hotter;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
@@ -10,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 const PAGE: u64 = 4096;
 
@@ -36,11 +37,11 @@ pub enum Leave {
     },
 }
 
-/// A target of indirect jumps.
+/// A target of indirect jumps, or of returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target, then takes the program's
-    /// rax and rcx from `area::REGISTERS`.
+    /// rax and rcx (after returns: rcx) from `area::REGISTERS`.
     pub checked: u64,
     /// Where to go on now, with all registers of the program in place.
     pub entry: u64,
@@ -86,6 +87,8 @@ impl Cache {
                 liveness: Liveness::new(config.flags_dead_at_calls),
                 plan: Plan::default(),
                 numbers: Numbers::default(),
+                hot: HashSet::new(),
+                short: HashSet::new(),
             },
             config,
             blocks: Vec::new(),
@@ -226,22 +229,51 @@ impl Cache {
         Ok(Landing { checked: room.hot, entry })
     }
 
-    /// Where a return to `ip` goes: for the table of the thread, at [`Config::return_entry`]. Valid until it is evicted, whatever becomes of
-    /// the program's code; with all registers of the program in place.
-    pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<u64, Error> {
-        if let Some(&at) = self.returns.get(&ip) {
-            return Ok(at);
+    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is valid until it is
+    /// evicted, whatever becomes of the program's code.
+    pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
+        let id = self.block(env, ip)?;
+        let entry = self.entry_of(id);
+        if let Some(&checked) = self.returns.get(&ip) {
+            return Ok(Landing { checked, entry });
         }
         // Not the return of a call that was translated.
-        self.block(env, ip)?;
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
         let room = room.ok_or(Error::NoRoom { ip })?;
         let (block, hot, cold) = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
         env.place(&room, &hot, &cold);
-        let at = block.entry;
+        let checked = block.entry;
         self.keep(block);
-        self.returns.insert(ip, at);
-        Ok(at)
+        self.returns.insert(ip, checked);
+        Ok(Landing { checked, entry })
+    }
+
+    /// A group is hot: its block is translated again, with its look-up in place, when it is next entered. Or a loop is short: likewise, without
+    /// a limit. The thread that says so finishes its pass.
+    pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
+        let Some((id, block)) = self.block_at(hotter.at) else { return };
+        if hotter.short_loop && !block.dead {
+            let ip = block.ip;
+            self.tools.short.insert(ip);
+            return self.kill(env, id);
+        }
+        let group = block.ahead.iter().find(|one| one.site == hotter.site && !one.hot);
+        let Some(group) = group.filter(|_| !block.dead).map(|one| one.group) else { return };
+        let members = block.ahead.iter().filter(|one| one.group == group);
+        let instructions: Vec<u64> = members.map(|one| block.ip + u64::from(one.instruction)).collect();
+        self.tools.hot.extend(instructions);
+        self.kill(env, id);
+    }
+
+    /// The block that an address in the cache belongs to.
+    fn block_at(&self, address: u64) -> Option<(BlockId, &Block)> {
+        let hot = self.hot.range(..=address).next_back().and_then(|(_, &place)| match place {
+            Place::Block(id) => Some(id),
+            Place::Landing(_) => None,
+        });
+        let cold = self.cold.range(..=address).next_back().map(|(_, &id)| id);
+        let holds = |id: BlockId| self.get(id).filter(|block| block.locate(address).is_some()).map(|block| (id, block));
+        hot.and_then(holds).or_else(|| cold.and_then(holds))
     }
 
     /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
@@ -349,9 +381,7 @@ impl Cache {
                 }
                 Place::Landing(_) if address - start < LANDING => {
                     let saved = 1 << RAX | 1 << RCX;
-                    let (counted, sites, ahead) = (&[][..], &[][..], &[][..]);
-                    let state = State::Leaving;
-                    return Some(Position { ip: 0, state, spilled: 0, saved, counted, sites, ahead, checked: 0 });
+                    return Some(Position::leaving(0, 0, saved));
                 }
                 Place::Landing(_) => {}
             }

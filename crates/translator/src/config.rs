@@ -49,9 +49,10 @@ pub struct Config {
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
-    /// Offset from GS of the table of return addresses: `1 << returns_bits` words, which must start as 0.
+    /// Offset from GS of the table of return addresses: `1 << returns_bits` code pointers, which must start as copies of
+    /// `area::RETURN_MISS`.
     pub returns: u32,
-    /// 17 to 20: what is left of an address must fit in 31 bits. 17 is good.
+    /// 17 to 20: what is left of an address must fit in 32 bits. 17 is good.
     pub returns_bits: u8,
     /// Offset from GS of the site counters: 64 bits at `sites + ((site << classes_log2) + class) * 8`.
     pub sites: u32,
@@ -75,8 +76,7 @@ pub struct Config {
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it.
     pub flags_dead_at_calls: bool,
-    /// Have the processor predict returns. Their check changes the flags, which a program may have restored just before: Go's
-    /// preemption returns into the middle of a function that way.
+    /// Have the processor predict returns.
     pub predicted_returns: bool,
 }
 
@@ -100,11 +100,12 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 10] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
             (area::RETURN_TAG, self.return_tag()),
+            (area::RETURN_INDEX, self.return_index()),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
@@ -116,25 +117,25 @@ impl Config {
     }
 
     /// The bits of a return address that choose its entry: not the lowest, as calls lie apart.
-    pub(crate) fn returns_mask(&self) -> u32 {
+    fn return_index(&self) -> u64 {
         ((1 << self.returns_bits) - 1) << 3
     }
 
-    /// The entry of the table of return addresses for a return to `ip` that goes on at `code`: its offset from GS, and the word
-    /// to store there; `None`: it cannot have one, and has to be asked for each time.
-    pub fn return_entry(&self, ip: u64, code: u64) -> Option<(u64, u64)> {
-        let index = u64::from(self.returns_mask());
-        let tag = self.return_tag();
-        // As `pext` does.
-        let low = (ip & 7) | (ip & tag & !7) >> (u32::from(self.returns_bits));
-        let distance = i32::try_from(code.wrapping_sub(ip) as i64).ok()?;
-        let word = u64::from(!(low as u32)) << 32 | u64::from(distance as u32);
-        (ip >> 47 == 0).then_some((u64::from(self.returns) + (ip & index), word))
+    /// The other bits: those that addresses of programs have, and the highest.
+    fn return_tag(&self) -> u64 {
+        (1 << 63 | ((1 << 48) - 1)) & !self.return_index()
     }
 
-    /// The bits of an address that [`Config::returns_mask`] lacks.
-    fn return_tag(&self) -> u64 {
-        ((1 << 48) - 1) & !u64::from(self.returns_mask())
+    /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
+    pub fn return_entry(&self, ip: u64) -> u64 {
+        u64::from(self.returns) + (ip & self.return_index())
+    }
+
+    /// What generated code has of an address beside its entry: as `pext` takes the bits of [`Config::return_tag`].
+    pub(crate) fn return_tag_of(&self, ip: u64) -> u32 {
+        let upper = (ip & ((1 << 48) - 1)) >> (3 + self.returns_bits);
+        let bits = 48 - self.returns_bits;
+        ((ip >> 63) << bits | upper << 3 | ip & 7) as u32
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.

@@ -11,11 +11,12 @@
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | | |
+//! | [`Operation::Hot`] | | | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
 //! by a fault, and what it did not do is not counted.
 
-use crate::block::Ahead;
+use crate::block::Unmade;
 use crate::stay::{Record, descriptor};
 use crate::{Config, PageEntry, SiteId, area};
 use numalens_isa::Kind;
@@ -38,7 +39,13 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
+    /// Nothing to count: the group of the site has become hot, or, with [`SHORT_LOOP`] as the second site, its loop is short: see
+    /// [`crate::Cache::heat`].
+    Hot = 7,
 }
+
+/// See [`Operation::Hot`].
+pub(crate) const SHORT_LOOP: SiteId = SiteId(1);
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +73,7 @@ pub struct What {
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 8] = [
     Operation::One,
     Operation::String,
     Operation::FirstActive,
@@ -74,6 +81,7 @@ const OPERATIONS: [Operation; 7] = [
     Operation::Elements,
     Operation::Bits,
     Operation::Group,
+    Operation::Hot,
 ];
 
 impl What {
@@ -178,15 +186,30 @@ impl Area {
     }
 }
 
+/// A group has become hot, or a loop is short: for [`crate::Cache::heat`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hotter {
+    /// The address in the cache where the group's block goes on.
+    pub(crate) at: u64,
+    /// The first of its sites.
+    pub(crate) site: SiteId,
+    pub(crate) short_loop: bool,
+}
+
 /// Counts what the area describes.
 ///
 /// # Safety
 /// `area` is the area of the calling thread, laid out as `config` has it, just left through `area::COUNT`.
-pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) {
+pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Hotter> {
     let area = Area(area);
-    if let Some(what) = What::unpack(area.load(area::COUNT_WHAT)) {
-        count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
+    let what = What::unpack(area.load(area::COUNT_WHAT))?;
+    if what.operation == Operation::Hot {
+        let sites = area.load(area::COUNT_SITES);
+        let short_loop = (sites >> 32) as u32 == SHORT_LOOP.0;
+        return Some(Hotter { at: area.load(area::COUNT_RETURN), site: SiteId(sites as u32), short_loop });
     }
+    count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
+    None
 }
 
 /// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`]. The registers are
@@ -233,7 +256,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
             );
         }
         Operation::AnyActive if active != 0 => access(first, what.kind, address, 1),
-        Operation::FirstActive | Operation::AnyActive => {}
+        Operation::FirstActive | Operation::AnyActive | Operation::Hot => {}
         Operation::Group => {
             for (site, kind, offset) in members(mask) {
                 access(site, kind, address.wrapping_add(offset), 1);
@@ -288,8 +311,8 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
 }
 
 /// Takes back what a thread has counted for accesses that it will not make: it was stopped within a pass and goes on elsewhere, or
-/// comes back to the instruction through another block. `ahead` and `checked` are those of the [`crate::Position`]; `run` gives the kind of
-/// a site and its address by the registers that the thread was stopped with.
+/// comes back to the instruction through another block. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
+/// stopped with; `run` gives the kind of a site and its address by the registers before its instruction.
 ///
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
@@ -297,20 +320,20 @@ pub unsafe fn abandon(
     area: *mut u8,
     config: &Config,
     pages: &mut impl Pages,
-    ahead: &[Ahead],
-    checked: u16,
-    mut run: impl FnMut(SiteId) -> Option<Run>,
+    unmade: &Unmade,
+    registers: &[u64; 16],
+    mut run: impl FnMut(SiteId, &[u64; 16]) -> Option<Run>,
 ) {
     let area = Area(area);
-    for one in ahead {
-        let Some(run) = run(one.site) else { continue };
+    for one in &unmade.ahead {
+        let Some(run) = run(one.site, &unmade.registers_at(one, registers)) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
         let tables = one.stay.and_then(|stay| config.stay_record(stay.id).zip(config.passes_counter(stay.passes)));
         let entry = tables.map_or(0, |(record, _)| area.load(record + Record::ENTRY));
         let entry = PageEntry { class: entry as u32, slot: (entry >> 32) as u32 };
         let begun = |(record, passes)| area.load(record + Record::SINCE) < area.load(passes);
         let in_stay = entry.class != 0 && tables.is_some_and(begun);
-        let counted = if one.group < checked { pages.entry(&run) } else { None };
+        let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };
         if in_stay {
             // This pass is part of the stay, the page of a hot group was counted at the check.
             add_to_row(area, config, &run, entry.class);

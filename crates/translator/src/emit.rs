@@ -15,8 +15,6 @@ pub(crate) const RDI: u8 = 7;
 pub(crate) enum Memory {
     /// Relative to GS: the area of the thread.
     Area { index: Option<u8>, offset: u32 },
-    /// The same with another scale than 8.
-    Scaled { index: u8, scale: u8, offset: u32 },
     /// `base + index * scale + displacement`.
     Flat { base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32 },
 }
@@ -75,10 +73,6 @@ impl Code {
             Memory::Area { index, offset } => {
                 self.raw(&[0x65]);
                 (None, index, 8, offset as i32)
-            }
-            Memory::Scaled { index, scale, offset } => {
-                self.raw(&[0x65]);
-                (None, Some(index), scale, offset as i32)
             }
             Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
         };
@@ -148,6 +142,10 @@ impl Code {
 
     pub fn increment(&mut self, memory: Memory) {
         self.memory(true, &[0xff], 0, memory);
+    }
+
+    pub fn increment_register(&mut self, register: u8) {
+        self.registers(true, &[0xff], 0, register);
     }
 
     /// `add qword [memory], value`; nothing for 0.

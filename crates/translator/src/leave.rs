@@ -19,32 +19,33 @@
 //!
 //! The processor predicts returns by a stack of its own, on which only call instructions push. A return that is translated to a jump
 //! is guessed by its history instead, often wrongly. So calls are calls, and returns returns, though by way of addresses in the cache that the
-//! program never sees: a call replaces the address that it has pushed at once, and a return puts it back right before it pops it.
+//! program never sees: a call replaces the address that it has pushed at once, and a return puts what the table of returns has
+//! in the place of its own right before it pops it. Several addresses share an entry, so what is come to there compares the rest of the address:
 //!
 //! ```text
-//!   call 1f                          mov  gs:[REGISTERS + 0], rax       rax, rcx are not dead: callers may know that
-//!   jmp  next   <- returns here      mov  gs:[REGISTERS + 8], rcx       this function leaves them alone
-//! 1: lea  rsp, [rsp + 8]             mov  rax, [rsp]
-//!   push [next, as a constant]       mov  ecx, eax
-//!   jmp  target                      and  ecx, mask                     bits 3 to 19: which entry
-//!                                    pext rax, rax, gs:[RETURN_TAG]     the other 31
-//!                                    not  eax                           so that no tag is 0
-//!                                    cmp  eax, gs:[rcx + returns + 4]
-//!                                    jne  miss                          -> pop rax; jmp gs:[RETURN_MISS]
-//!                                    movsxd rax, gs:[rcx + returns]     from the program's address to the cache's
-//!                                    add  [rsp], rax
-//!                                    mov  rcx, gs:[REGISTERS + 8]
-//!                                    mov  rax, gs:[REGISTERS + 0]
-//!                                    ret
+//!   call 1f                            mov  gs:[REGISTERS + 8], rcx
+//!   [site, see below]                  mov  rcx, [rsp]
+//! 1: lea  rsp, [rsp + 8]               mov  gs:[RETURN_IP], rcx
+//!   push [next, as a constant]         pext rcx, rcx, gs:[RETURN_INDEX]     bits 3 to 19: which entry
+//!   jmp  target                        mov  rcx, gs:[rcx*8 + returns]       a site, or RETURN_MISS
+//!                                      mov  [rsp], rcx
+//! site:                                mov  rcx, gs:[RETURN_IP]
+//!   lea  ecx, [rcx - tag of next]      pext rcx, rcx, gs:[RETURN_TAG]       the other bits
+//!   jrcxz 2f                           ret
+//!   jmp  gs:[RETURN_MISS]              (in the cold half)
+//! 2: mov  rcx, gs:[REGISTERS + 8]
+//!   jmp  next
 //! ```
-//! Entries are small and those of neighbours lie together: large programs return to many places. The table says where control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is
-//! left below the stack pointer is the address in the cache, where a program cannot expect anything.
+//! The flags are left alone here as well: a program may return into the middle of a function with flags that it restored just before, as Go's
+//! preemption does. No register is dead at a return either, as callers may know what this function leaves alone. The table says where
+//! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
+//! below the stack pointer is the address in the cache, where a program cannot expect anything.
 
 use crate::block::{Exit, ExitKind, Mark, State};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RAX, RCX, RSP};
 use crate::translate::{Builder, push_mark};
-use crate::{Env, Error, area};
+use crate::{Env, Error, ExitId, area};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};
 
 impl<E: Env> Builder<'_, E> {
@@ -68,11 +69,15 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// A direct jump: to a stub at first.
+    /// A direct jump: to a stub at first, unless the block is a loop and goes back.
     pub(crate) fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
         let field = self.hot.patchable(opcode);
+        let again = self.loop_start.filter(|_| target == self.start);
+        if again.is_some() {
+            self.goes_back = Some(ExitId(self.first_exit.0 + self.exits.len() as u32));
+        }
         let stub = self.cold.here();
-        self.resolve_hot(field, stub)?;
+        self.resolve_hot(field, again.unwrap_or(stub))?;
         let branch = self.hot.address_of(field);
         self.exit_stub(ExitKind::Direct { branch }, target)
     }
@@ -137,12 +142,7 @@ impl<E: Env> Builder<'_, E> {
         }
         let under_way = self.hot_marks.last().copied();
         let over = self.hot.relative(&[0xe8]);
-        self.returns_at = Some(self.hot.here());
-        let after = (next - self.start) as u32;
-        let returned =
-            Mark { instruction: after, begun: 0, counted: 0, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, Mark { state: State::Before, ..returned });
-        self.leave_to(&[0xe9], next)?;
+        self.return_site(next)?;
         let here = self.hot.here();
         self.resolve_hot(over, here)?;
         if let Some(mark) = under_way {
@@ -155,6 +155,25 @@ impl<E: Env> Builder<'_, E> {
         }
         self.hot.lea(RSP, Memory::base(RSP, 8));
         self.push_constant(next)
+    }
+
+    /// Writes where a return to `next` comes.
+    pub(crate) fn return_site(&mut self, next: u64) -> Result<(), Error> {
+        let instruction = (next - self.start) as u32;
+        let clean = Mark { instruction, begun: 0, counted: 0, ..self.mark(self.hot.offset(), State::Before) };
+        let leaving = Mark { instruction: u32::MAX, state: State::Leaving, saved: 1 << RCX, ..clean };
+        self.returns_at = Some(self.hot.here());
+        push_mark(&mut self.hot_marks, leaving);
+        self.hot.memory(false, &[0x8d], RCX, Memory::base(RCX, self.config.return_tag_of(next).wrapping_neg() as i32));
+        self.hot.raw(&[0xe3, 5]); // jrcxz past the next
+        let miss = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(miss, stub)?;
+        push_mark(&mut self.cold_marks, Mark { offset: self.cold.offset(), ..leaving });
+        self.cold.jump_area(None, area::RETURN_MISS);
+        self.hot.load(RCX, Memory::area(area::register(RCX)));
+        push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Before, ..clean });
+        self.leave_to(&[0xe9], next)
     }
 
     fn save_for_lookup(&mut self) {
@@ -175,37 +194,25 @@ impl<E: Env> Builder<'_, E> {
 
     /// A return.
     pub(crate) fn give_back(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
-        self.save_for_lookup();
-        let popped = if instruction.op_count() == 1 { 8 + i32::from(instruction.immediate16()) } else { 8 };
         if !self.config.predicted_returns {
+            self.save_for_lookup();
+            let popped = if instruction.op_count() == 1 { 8 + i32::from(instruction.immediate16()) } else { 8 };
             self.hot.load(RAX, Memory::base(RSP, 0));
             self.hot.lea(RSP, Memory::base(RSP, popped));
             self.look_up();
             return Ok(());
         }
-        let mask = self.config.returns_mask();
-        let entry = |offset: u32| Memory::Scaled { index: RCX, scale: 1, offset: self.config.returns + offset };
-        self.hot.load(RAX, Memory::base(RSP, 0));
-        self.hot.move32(RCX, RAX);
-        self.hot.registers(false, &[0x81], 4, RCX); // and ecx, mask
-        self.hot.imm32(mask);
-        self.hot.extract(RAX, RAX, area::RETURN_TAG);
-        self.hot.registers(false, &[0xf7], 2, RAX); // not eax
-        self.hot.memory(false, &[0x3b], RAX, entry(4)); // cmp eax, ..
-        let miss = self.hot.relative(&[0x0f, 0x85]);
-        self.hot.memory(true, &[0x63], RAX, entry(0)); // movsxd rax, ..
-        self.hot.memory(true, &[0x01], RAX, Memory::base(RSP, 0)); // add [rsp], rax
-        self.hot.load(RCX, Memory::area(area::register(RCX)));
-        self.hot.load(RAX, Memory::area(area::register(RAX)));
+        self.hot.store(RCX, Memory::area(area::register(RCX)));
+        let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
+        push_mark(&mut self.hot_marks, mark);
+        self.hot.load(RCX, Memory::base(RSP, 0));
+        self.hot.store(RCX, Memory::area(area::RETURN_IP));
+        self.hot.extract(RCX, RCX, area::RETURN_INDEX);
+        self.hot.load(RCX, Memory::Area { index: Some(RCX), offset: self.config.returns });
+        self.hot.store(RCX, Memory::base(RSP, 0));
+        self.hot.load(RCX, Memory::area(area::RETURN_IP));
+        self.hot.extract(RCX, RCX, area::RETURN_TAG);
         self.hot.raw(code);
-        let stub = self.cold.here();
-        self.resolve_hot(miss, stub)?;
-        let saved = 1 << RAX | 1 << RCX;
-        let leaving = Mark { instruction: u32::MAX, saved, ..self.mark(self.cold.offset(), State::Leaving) };
-        push_mark(&mut self.cold_marks, leaving);
-        self.cold.load(RAX, Memory::base(RSP, 0));
-        self.cold.lea(RSP, Memory::base(RSP, popped));
-        self.cold.jump_area(None, area::RETURN_MISS);
         Ok(())
     }
 

@@ -40,7 +40,7 @@
 //! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes only once.
 //! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
 //!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
-//! - `RETURN_MISS`, likewise: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what to enter.
+//! - `RETURN_MISS`: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what to enter.
 //! - `SETTLE`: a group of accesses has changed its page; [`settle_stay`], which this crate brings along.
 //! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
 //!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
@@ -64,8 +64,10 @@ pub mod count;
 mod decode;
 mod emit;
 mod error;
+mod hot;
 mod ids;
 mod instrument;
+mod lap;
 mod leave;
 mod liveness;
 mod plan;
@@ -74,7 +76,7 @@ mod site;
 mod stay;
 mod translate;
 
-pub use block::{Ahead, Position, State};
+pub use block::{Position, State, Unmade};
 pub use cache::{Cache, Landing, Leave};
 pub use config::{Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use error::Error;

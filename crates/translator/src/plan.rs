@@ -19,7 +19,9 @@
 //! which may fault if the access does, and must do so in its place.
 
 use crate::decode::Decoded;
+use crate::lap::{Advance, Lead};
 use alloc::vec::Vec;
+use hashbrown::HashSet;
 use iced_x86::FlowControl;
 use numalens_isa::{Access, Address, Kind, Shape};
 
@@ -38,6 +40,14 @@ pub(crate) struct Group {
     pub span: i64,
     /// The instruction before which it is checked.
     pub at: usize,
+    /// The instruction of its first access.
+    pub first: usize,
+    /// It is known to change its page too often: see [`crate::hot`].
+    pub hot: bool,
+    /// It advances by the same in each pass of a loop, and is checked together with others.
+    pub advance: Option<Advance>,
+    /// What its address grows by from the check to its first access.
+    pub shift: i64,
     pub stretch: u16,
     pub reads: u8,
     pub writes: u8,
@@ -74,6 +84,8 @@ pub(crate) struct Plan {
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
+    /// What the groups that advance have in common.
+    pub lead: Option<Lead>,
     /// Those of all instructions, grouped or not.
     pub accesses: Vec<Access>,
 }
@@ -84,10 +96,11 @@ impl Plan {
         self.groups.clear();
         self.members.clear();
         self.grouped.clear();
+        self.lead = None;
     }
 
-    /// Finds the groups of a block.
-    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool) {
+    /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often.
+    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, hot: &HashSet<u64>) {
         self.clear();
         self.at_once = at_once;
         let mut stretch = (0u16, 0usize);
@@ -109,7 +122,16 @@ impl Plan {
                 stretch = (stretch.0 + 1, number + 1);
             }
         }
-        self.sort();
+        if !hot.is_empty() {
+            for member in self.members.iter().filter(|member| hot.contains(&member.ip)) {
+                let group = &mut self.groups[usize::from(member.group)];
+                group.hot = !group.is_constant();
+                // Its check reads the table of pages.
+                if list[group.first].before.flags == 0 {
+                    group.at = group.first;
+                }
+            }
+        }
     }
 
     fn close(&mut self, written: u16) {
@@ -138,7 +160,7 @@ impl Plan {
                 let earliest = earliest.fold(begin, usize::max);
                 let earliest = if self.at_once { number } else { earliest };
                 let Some(at) = (earliest..=number).rev().find(|&at| list[at].before.flags == 0) else { return false };
-                self.groups.push(Group::new(access, at, stretch));
+                self.groups.push(Group::new(access, at, number, stretch));
                 self.groups.len() - 1
             }
         };
@@ -147,29 +169,44 @@ impl Plan {
     }
 
     /// Brings groups into the order of their checks and members into that of their groups.
-    fn sort(&mut self) {
+    pub fn sort(&mut self) {
         let Plan { groups, members, order, .. } = self;
-        if !groups.is_sorted_by_key(|group| group.at) {
+        // Those that advance stand together.
+        let key = |group: &Group| (group.at, group.advance.is_none());
+        if !groups.is_sorted_by_key(key) {
             order.clear();
             order.extend(0..groups.len() as u16);
-            order.sort_by_key(|&number| groups[usize::from(number)].at);
+            order.sort_by_key(|&number| key(&groups[usize::from(number)]));
             for member in members.iter_mut() {
                 let place = order.iter().position(|&number| number == member.group);
                 member.group = place.unwrap_or_default() as u16;
             }
-            groups.sort_by_key(|group| group.at);
+            groups.sort_by_key(key);
         }
         members.sort_by_key(|member| member.group);
     }
 }
 
 impl Group {
-    fn new(access: &Access, at: usize, stretch: u16) -> Self {
+    fn new(access: &Access, at: usize, first: usize, stretch: u16) -> Self {
         let mut address = access.address;
         if address.is_constant() {
             address.displacement &= !(PAGE - 1);
         }
-        let mut group = Group { address, span: 0, at, stretch, reads: 0, writes: 0, members: 0, open: true };
+        let mut group = Group {
+            address,
+            span: 0,
+            at,
+            first,
+            hot: false,
+            advance: None,
+            shift: 0,
+            stretch,
+            reads: 0,
+            writes: 0,
+            members: 0,
+            open: true,
+        };
         group.count(access.kind);
         group
     }

@@ -19,8 +19,8 @@
 //! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
 //! So nothing has to be done when a thread ends, or is killed.
 //!
-//! A group that changes its page too often is *hot*: its stub looks its page up and counts it at once, and its stay is one in a class of
-//! pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
+//! A group that changes its page too often is *hot*: its stub, and soon its check ([`crate::hot`]), looks its page up and counts it at once,
+//! and its stay is one in a class of pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
 //! counted at once and there is no stay. Members of a group that lie across the end of a page are counted one by one.
 //! Pages that are not known are left to [`crate::count::settle`].
 //!
@@ -52,12 +52,17 @@ impl Record {
     pub const ENTRY: u32 = 16;
     /// How often the page, or the class of a hot group, changed (32 bits).
     pub const MISSES: u32 = 24;
-    /// 0: by page; else hot: the class of the stay, or one of the two below (32 bits).
+    /// 0: by page; else hot: the class of the stay plus 1, so that no page without a class is taken for one, or one of the two below
+    /// (32 bits).
     pub const HOT: u32 = 28;
     /// Hot, and the class changes too often.
     pub const ANY_CLASS: u32 = u32::MAX;
     /// Hot, and there is no stay now.
     pub const UNDECIDED: u32 = 0x7fff_ffff;
+    /// In a record that is no stay's: below which the lead of a loop may grow, as a signed number: see [`crate::lap`].
+    pub const LIMIT: u32 = 0;
+    /// What `HOT` is there.
+    pub const IS_LIMIT: u32 = 0x7fff_fffe;
     /// Bytes of a record.
     pub const BYTES: u32 = 32;
 }
@@ -204,7 +209,7 @@ numalens_settle_stay:
     jne 3f
     shl rdi, {share}
     cmp rdi, rsi
-    ja 5f
+    ja 9f
 3:
     // The stay that begins with this pass.
     dec rsi
@@ -218,7 +223,7 @@ numalens_settle_stay:
     // Hot: the class is another.
     cmp r9d, {any}
     je 8f
-    test edi, {often} - 1
+    test edi, {often_class} - 1
     jne 5f
     shl rdi, {share}
     cmp rdi, rsi
@@ -235,7 +240,8 @@ numalens_settle_stay:
 5:
     // The stay in a class that begins with this pass.
     mov qword ptr gs:[rdx + {page}], 0
-    mov gs:[rdx + {hot}], r8d
+    lea edi, [r8 + 1]
+    mov gs:[rdx + {hot}], edi
     dec rsi
     mov gs:[rdx + {since}], rsi
     NUMALENS_COUNT_PAGE
@@ -243,6 +249,21 @@ numalens_settle_stay:
     mov gs:[rdx + {entry}], r8
     NUMALENS_NOTE_STAY
     NUMALENS_GO_ON {count_return}
+9:
+    // Hot from now on, which is told: the code can be better.
+    mov qword ptr gs:[rdx + {page}], 0
+    lea edi, [r8 + 1]
+    mov gs:[rdx + {hot}], edi
+    dec rsi
+    mov gs:[rdx + {since}], rsi
+    NUMALENS_COUNT_PAGE
+    mov r8d, r8d
+    mov gs:[rdx + {entry}], r8
+    NUMALENS_NOTE_STAY
+    mov qword ptr gs:[{count_what}], {hotter}
+    mov ecx, [rcx + {d_site}]
+    mov gs:[{count_sites}], rcx
+    NUMALENS_GO_ON {count}
 6:
     // Across the end of a page, or a page that is not known: the next pass must look.
     mov qword ptr gs:[rdx + {page}], 0
@@ -308,6 +329,8 @@ numalens_settle_stay_end:
     arguments = const area::COUNT_ARGUMENTS,
     count_return = const area::COUNT_RETURN,
     count_what = const area::COUNT_WHAT,
+    count_sites = const area::COUNT_SITES,
+    hotter = const Operation::Hot as u32,
     count = const area::COUNT,
     pages = const area::PAGES,
     stays = const area::STAYS,
@@ -324,12 +347,15 @@ numalens_settle_stay_end:
     undecided = const Record::UNDECIDED,
     // Looked at whenever so many changes have come; too often is more than one pass in four.
     often = const 16,
+    // The classes of pages change while they are being found out.
+    often_class = const 1024,
     share = const 2,
     d_back = const descriptor::BACK,
     d_stay = const descriptor::STAY,
     d_passes = const descriptor::PASSES,
     d_row = const descriptor::ROW,
     d_first_row = const descriptor::FIRST_ROW,
+    d_site = const descriptor::SITE,
     d_span = const descriptor::SPAN,
     d_reads = const descriptor::READS,
     d_writes = const descriptor::WRITES,
@@ -340,7 +366,7 @@ numalens_settle_stay_end:
 /// A group's place in the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    stay: u32,
+    pub stay: u32,
     passes: u32,
     pub row: u32,
     first_row: u32,
@@ -373,6 +399,9 @@ impl<E: Env> Builder<'_, E> {
             self.mark_hot(State::Before);
             self.hot.increment(Memory::area(passes));
         }
+        if group.advance.is_some() {
+            return self.check_together(live);
+        }
         let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };
         self.numbers.stays += 1;
         let place = self.register_group(group, Some(stay))?;
@@ -382,8 +411,11 @@ impl<E: Env> Builder<'_, E> {
         if group.is_constant() {
             self.hot.compare_area(true, place.stay + Record::PAGE, 0);
             let miss = self.hot.relative(&[0x0f, 0x84]);
-            let back = self.hot.here();
-            self.constant_stub(group, &place, miss, back)?;
+            let (stub, back) = (self.cold.here(), self.hot.here());
+            self.resolve_hot(miss, stub)?;
+            self.constant_stub(group, &place, back)?;
+        } else if group.hot {
+            self.check_hot(group, &place, live)?;
         } else {
             let registers = group.address.registers(Shape::Plain);
             self.scratch.restore(&mut self.hot, registers);
@@ -393,8 +425,9 @@ impl<E: Env> Builder<'_, E> {
             self.hot.memory(true, &[0x2b], r1, Memory::area(place.stay + Record::PAGE));
             self.hot.compare(r1, 4096 - group.span as i32);
             let miss = self.hot.relative(&[0x0f, 0x83]);
-            let back = self.hot.here();
-            self.stub(group, &place, live, r1, (miss, back))?;
+            let (stub, back) = (self.cold.here(), self.hot.here());
+            self.resolve_hot(miss, stub)?;
+            self.stub(group, &place, live, 0, r1, back)?;
         }
         self.checked += 1;
         self.mark_hot(State::Before);
@@ -402,7 +435,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Gives the group its sites, and its records where there are several.
-    fn register_group(&mut self, group: &Group, stay: Option<Stay>) -> Result<Place, Error> {
+    pub(crate) fn register_group(&mut self, group: &Group, stay: Option<Stay>) -> Result<Place, Error> {
         let number = self.checked;
         let plan = self.plan;
         let from = plan.members.partition_point(|member| member.group < number);
@@ -420,6 +453,7 @@ impl<E: Env> Builder<'_, E> {
                 instruction: (member.ip - self.start) as u32,
                 group: number,
                 stretch: group.stretch,
+                hot: group.hot || group.is_constant(),
             });
         }
         let members = u32::from(group.members);
@@ -440,22 +474,17 @@ impl<E: Env> Builder<'_, E> {
         })
     }
 
-    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
-    fn stub(
+    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise. `avoid`: registers to leave alone.
+    pub(crate) fn stub(
         &mut self,
         group: &Group,
         place: &Place,
         live: u16,
+        avoid: u16,
         r1: u8,
-        (miss, back): (Field, u64),
+        back: u64,
     ) -> Result<(), Error> {
-        let spilled = self.scratch.spilled;
-        let avoid = group.address.registers(Shape::Plain) | 1 << r1 | 1 << crate::emit::RSP;
-        let free = (spilled | !live) & !avoid;
-        let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
-        let save = Memory::area(area::spill(r2));
         let hot = Memory::area(place.stay + Record::HOT);
-        self.resolve_hot(miss, self.cold.here())?;
         self.mark_cold(State::Counting);
         self.cold.compare_area(false, place.stay + Record::HOT, 0);
         let cool = self.cold.relative(&[0x0f, 0x84]);
@@ -471,6 +500,7 @@ impl<E: Env> Builder<'_, E> {
         });
         self.cold.shift_right(r1, 12);
         self.load_entry_cold(r1);
+        self.cold.increment_register(r1);
         self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
         let other = self.cold.relative(&[0x0f, 0x85]);
         self.cold.shift_right(r1, 32);
@@ -480,7 +510,28 @@ impl<E: Env> Builder<'_, E> {
 
         let here = self.cold.here();
         self.resolve_cold(other, here)?;
-        self.cold.registers(false, &[0x85], r1, r1); // test r1d, r1d
+        self.other_class(group, place, (live, avoid), r1, [Some(cool), across], back)
+    }
+
+    /// What follows where a hot group has met another class than that of its stay, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
+    /// go on where the stay is settled.
+    pub(crate) fn other_class(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        (live, avoid): (u16, u16),
+        r1: u8,
+        settle: [Option<Field>; 2],
+        back: u64,
+    ) -> Result<(), Error> {
+        let spilled = self.scratch.spilled;
+        let avoid = avoid | group.address.registers(Shape::Plain) | 1 << r1 | 1 << crate::emit::RSP;
+        let free = (spilled | !live) & !avoid;
+        let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
+        let save = Memory::area(area::spill(r2));
+        self.mark_cold(State::Counting);
+        self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
+        self.cold.raw(&[1]);
         let unknown = self.cold.relative(&[0x0f, 0x84]);
         self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
@@ -492,7 +543,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.move32(r2, r1);
         self.cold.shift_right(r1, 32);
         self.count_page_cold(r1, group);
-        self.cold.increment(Memory::Area { index: Some(r2), offset: place.row });
+        self.cold.increment(Memory::Area { index: Some(r2), offset: place.row - 8 });
         if free == 0 {
             self.cold.load(r2, save);
         }
@@ -500,10 +551,15 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_cold(field, back)?;
         self.scratch.spilled = spilled;
         self.mark_cold(State::Counting);
-        let settle = self.cold.here();
-        for field in [Some(cool), across, Some(unknown), Some(by_class)].into_iter().flatten() {
-            self.resolve_cold(field, settle)?;
+        let here = self.cold.here();
+        for field in settle.into_iter().flatten().chain([unknown, by_class]) {
+            self.resolve_cold(field, here)?;
         }
+        self.settle_from(group, place, r1, back)
+    }
+
+    /// Has the stay of a group settled, from the cold half.
+    pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
         operand(&mut self.cold, r1, group);
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
         let field = self.cold.load_address(r1);
@@ -518,8 +574,7 @@ impl<E: Env> Builder<'_, E> {
         }
     }
 
-    fn constant_stub(&mut self, group: &Group, place: &Place, miss: Field, back: u64) -> Result<(), Error> {
-        self.resolve_hot(miss, self.cold.here())?;
+    pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
         self.mark_cold(State::Counting);
         let save = Memory::area(area::SETTLE_SAVED);
         self.cold.store(RAX, save);
@@ -581,7 +636,7 @@ pub(crate) fn operand(code: &mut Code, to: u8, group: &Group) {
         base: address.base,
         index: address.index,
         scale: address.scale.max(1),
-        displacement: address.displacement as i32,
+        displacement: (address.displacement + group.shift) as i32,
     };
     code.lea(to, memory);
 }

@@ -4,15 +4,17 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State};
+use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State, Step};
 use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::instrument::string_operation;
+use crate::lap::Lap;
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::vec::Vec;
+use hashbrown::HashSet;
 use iced_x86::{FlowControl, Mnemonic, Register};
 use numalens_isa::Access;
 
@@ -28,6 +30,10 @@ pub(crate) struct Tools {
     pub liveness: Liveness,
     pub plan: Plan,
     pub numbers: Numbers,
+    /// Instructions of the program whose groups are hot.
+    pub hot: HashSet<u64>,
+    /// Blocks that are loops of few passes.
+    pub short: HashSet<u64>,
 }
 
 /// A block in the making.
@@ -59,6 +65,13 @@ pub(crate) struct Builder<'a, E: Env> {
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
+    /// Where the block goes back to its start, and what its laps add to registers.
+    pub loop_start: Option<u64>,
+    pub steps: Vec<Step>,
+    /// The records of the limits of stretches.
+    pub limits: Vec<(u16, StayId)>,
+    /// The exit that goes back.
+    pub goes_back: Option<ExitId>,
     /// Where a return comes from the call that ends the block.
     pub returns_at: Option<u64>,
 }
@@ -72,7 +85,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
-    let Tools { liveness, plan, numbers } = tools;
+    let Tools { liveness, plan, numbers, hot, short } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     let mut bytes = Vec::new();
@@ -82,7 +95,14 @@ pub(crate) fn translate(
     let mut accesses = core::mem::take(&mut plan.accesses);
     let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
     if config.count && config.scheme != Scheme::Flat {
-        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop);
+        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop, hot);
+        // Limits take room that stays may need.
+        let roomy = numbers.stays < config.most_sites / 2;
+        let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
+        if wanted && let Some(lap) = Lap::of(&list) {
+            plan.advance(&list, &lap);
+        }
+        plan.sort();
     } else {
         plan.clear();
     }
@@ -93,6 +113,7 @@ pub(crate) fn translate(
     if may_change {
         builder.compare_code(&bytes)?;
     }
+    builder.begin_loop()?;
     let mut closed = false;
     for (number, one) in list.iter().enumerate() {
         let at = (one.instruction.ip() - ip) as usize;
@@ -114,7 +135,7 @@ pub(crate) fn translate(
     Ok(builder.finish(end))
 }
 
-/// A block without instructions: it goes to the one at `ip`.
+/// A block without instructions: where returns to `ip` come that no call was translated for.
 pub(crate) fn relay(
     config: &Config,
     tools: &mut Tools,
@@ -125,8 +146,7 @@ pub(crate) fn relay(
 ) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
     tools.plan.clear();
     let mut builder = Builder::new(config, env, room, (ip, first_exit), &tools.plan, &mut tools.numbers, Vec::new());
-    builder.mark_hot(State::Before);
-    builder.leave_to(&[0xe9], ip)?;
+    builder.return_site(ip)?;
     Ok(builder.finish(ip))
 }
 
@@ -163,6 +183,10 @@ impl<'a, E: Env> Builder<'a, E> {
             passes: 0,
             begun: 0,
             checked: 0,
+            loop_start: None,
+            steps: Vec::new(),
+            limits: Vec::new(),
+            goes_back: None,
             returns_at: None,
         }
     }
@@ -187,9 +211,10 @@ impl<E: Env> Builder<'_, E> {
             sites: self.sites,
             site_instructions: self.site_instructions,
             ahead: self.ahead,
+            steps: self.steps,
             returns_at: self.returns_at,
             landing: None,
-            incoming: Vec::new(),
+            incoming: self.goes_back.into_iter().collect(),
             dead: false,
         };
         (block, self.hot.bytes, self.cold.bytes)

@@ -99,6 +99,113 @@ fn triad_over_pages() {
 }
 
 #[test]
+fn operands_that_advance_together() {
+    // Four streams: by an index, by pointers that grow before and after, and backwards; across the ends of pages.
+    let text = "
+        lea r8, [rdi + rcx*8]
+        lea r9, [rsi + 0xf84]
+        lea r10, [rdx + rcx*4]
+        xor eax, eax
+    1:  mov rbx, [rdi + rax*8]
+        add rbx, [rdi + rax*8 + 8]
+        sub r10, 4
+        add [r9], rbx
+        lea r9, [r9 + 16]
+        mov [r10 + 4], ebx
+        add [r9 - 8], bl
+        add rax, 1
+        dec rcx
+        jnz 1b";
+    check(text, 2500, |r| {
+        let [rdi, rsi, rdx] = [7, 6, 2].map(|register| r.general[register]);
+        let pass = |i: u64| {
+            let r9 = rsi + 0xf84 + 16 * i;
+            let backwards = rdx + 10000 - 4 * i;
+            let own = [updates(r9, 1), updates(r9 + 8, 1), writes(backwards, 1)];
+            [reads(rdi + 8 * i, 1), reads(rdi + 8 * i + 8, 1)].into_iter().chain(own)
+        };
+        (0..2500).flat_map(pass).collect()
+    });
+}
+
+#[test]
+fn short_loops_begin_anew_elsewhere() {
+    // Rows of seven, far apart, with a way out in the middle of the last pass and operands that stand still.
+    let text = "
+        mov r11, rdi
+    1:  mov r8, r11
+        mov r9, rsi
+        mov eax, 7
+    2:  mov rbx, [r8]
+        add r8, 8
+        mov [r9], rbx
+        cmp eax, 1
+        je 3f
+        add qword ptr [rdx], 1
+        add r9, 24
+        add [r8 + 64], rbx
+        dec eax
+        jmp 2b
+    3:  add r11, 0x1a8
+        dec rcx
+        jnz 1b";
+    check(text, 100, |r| {
+        let [rdi, rsi, rdx] = [7, 6, 2].map(|register| r.general[register]);
+        let mut all = Vec::new();
+        for row in 0..100 {
+            for i in 0..7 {
+                let r8 = rdi + 0x1a8 * row + 8 * i;
+                all.extend([reads(r8, 1), writes(rsi + 24 * i, 1)]);
+                if i < 6 {
+                    all.extend([updates(rdx, 1), updates(r8 + 72, 1)]);
+                }
+            }
+        }
+        all
+    });
+}
+
+#[test]
+fn random_updates_are_looked_up_in_place() {
+    // A linear congruence spreads over sixteen pages; two neighbours, which lie across the end of a page now and then.
+    let text = "
+        mov eax, 1
+    1:  imul eax, eax, 1103515245
+        add eax, 12345
+        mov ebx, eax
+        shr ebx, 16
+        add byte ptr [rdi + rbx], 1
+        mov bl, byte ptr [rsi + rcx]
+        dec rcx
+        jnz 1b
+        mov ecx, 300
+    2:  imul eax, eax, 1103515245
+        add eax, 12345
+        mov ebx, eax
+        shr ebx, 17
+        add [rdi + rbx], eax
+        add [rdi + rbx + 7], eax
+        dec rcx
+        jnz 2b";
+    check(text, 3000, |r| {
+        let mut x = 1u32;
+        let mut next = |shift: u32| {
+            x = x.wrapping_mul(1103515245).wrapping_add(12345);
+            r.general[7] + u64::from(x >> shift)
+        };
+        let mut all: Vec<Expected> = Vec::new();
+        for i in 0..3000 {
+            all.extend([updates(next(16), 1), reads(r.general[6] + 3000 - i, 1)]);
+        }
+        for _ in 0..300 {
+            let at = next(17);
+            all.extend([updates(at, 1), updates(at + 7, 1)]);
+        }
+        all
+    });
+}
+
+#[test]
 fn flags_live_across_accesses() {
     // The carry runs through loads and stores.
     let text = "
@@ -144,6 +251,45 @@ fn calls_returns_and_the_stack() {
         let top = r.general[4] - 8;
         vec![writes(top - 8, 1), writes(top - 16, 1), reads(r.general[7], 1), reads(top - 16, 1), reads(top - 8, 1)]
     });
+}
+
+#[test]
+fn returns_leave_the_flags_alone() {
+    // To where no call has come from, into the middle of what looks at flags; then the same entry for another address.
+    let text = "
+        xor ebx, ebx
+    1:  lea rax, [rip + 2f]
+        push rax
+        cmp rcx, 2
+        ret
+    2:  adc rbx, rbx
+        sets dl
+        call 3f
+        add rbx, rdx
+        dec rcx
+        jnz 1b
+        jmp 4f
+    3:  stc
+        ret
+    4:  nop";
+    let mut machine = Machine::new(Options { low_shadow: false, stack: false, ..Options::default() });
+    let program = machine.load(&assemble(&[text])[0]);
+    let mut registers = registers(&machine);
+    (registers.general[1], registers.general[2]) = (5, 0);
+    let native = machine.run_native(&registers);
+    for _ in 0..2 {
+        assert_eq!(machine.run_translated(&registers).general, native.general);
+    }
+    let code = assemble(&[text]).remove(0);
+    let mut sites: Vec<u64> =
+        (program..program + code.len() as u64).filter(|&ip| machine.return_entry(ip).is_some()).collect();
+    // Neighbours share an entry.
+    sites.dedup_by_key(|ip| *ip >> 3);
+    assert!(sites.len() >= 2, "{} addresses that are returned to", sites.len());
+    for [one, other] in [[sites[0], sites[1]], [sites[1], sites[0]]] {
+        machine.confuse_returns(one, other);
+        assert_eq!(machine.run_translated(&registers).general, native.general);
+    }
 }
 
 #[test]

@@ -191,6 +191,56 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
     }
 }
 
+/// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of one, behind an
+/// increment that is not made any more.
+#[test]
+fn a_lap_that_breaks_off_counts_what_it_did() {
+    prepare();
+    let text = "
+    1:  mov r9, [rdi]
+        add r9, [rdi + 8]
+        cmp rcx, 1
+        cmove rbx, r12
+        mov r10, [rbx]
+        add rsi, 8
+        mov [rsi - 8], r9
+        add [rsi], r10
+        add rdi, 8
+        dec rcx
+        jnz 1b";
+    for (scheme, offset) in [(Scheme::Stays, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
+        let options = Options { low_shadow: false, scheme, ..Options::default() };
+        let mut machine = Machine::new(options);
+        machine.load(&assemble(&[text])[0]);
+        let mut start = registers(&machine);
+        let hole = support::memory::Mapping::hole();
+        (start.general[1], start.general[12]) = (200, hole.address());
+        // The last pass begins right before the end of a page, or not.
+        start.general[7] += 0x1000 - 200 * 8 + offset;
+        start.general[6] += 0x1000 - 200 * 8 + offset;
+        let [rbx, rsi, rdi] = [3, 6, 7].map(|register| start.general[register]);
+        machine.trace.reserve(CAPACITY);
+        machine.run_translated(&start);
+        let stop = machine.trace.pop().expect("a fault");
+        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
+        let at = restored(&stop, &position);
+        machine.give_up_at(stop.rip, &at);
+        let mut wanted = Vec::new();
+        for pass in 0..200 {
+            let (rsi, rdi) = (rsi + pass * 8, rdi + pass * 8);
+            wanted.extend([reads(rdi, 1), reads(rdi + 8, 1)]);
+            if pass < 199 {
+                wanted.extend([reads(rbx, 1), writes(rsi, 1), updates(rsi + 8, 1)]);
+            }
+        }
+        let (pages, sites) = machine.take_counts();
+        let pages: support::PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, offset {offset}");
+        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
+        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, offset {offset}");
+    }
+}
+
 #[test]
 fn code_that_changes_is_translated_again() {
     let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });

@@ -17,7 +17,7 @@ use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
 use numalens_profile::ids::{ObjectId, Page};
 use rustc_hash::FxHashMap;
 use std::io;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Accesses told each time.
 const ACCESSES: u32 = 1;
@@ -110,7 +110,7 @@ fn ask(
         let offsets = || of_thread.iter().map(|&(_, offset)| offset);
         let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
         let base = first & !4095;
-        let map = file.extent(of_thread[0].0, base, (last - base) as usize + size_of::<StayRecord>())?;
+        let map = file.extent(of_thread[0].0, base, ((last & !4095) + 4096 - base) as usize)?;
         records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
     }
     record.waited.store(exact::HOLD, Relaxed);
@@ -118,8 +118,9 @@ fn ask(
     for (map, offsets) in &records {
         for &at in offsets {
             // Unless the thread has left the page meanwhile.
-            let stay = &map.words::<StayRecord>(at, 1)[0];
-            let _ = stay.page.compare_exchange(page.address(), 0, AcqRel, Relaxed);
+            const SIZE: usize = size_of::<StayRecord>();
+            let records = map.words::<StayRecord>(at & !4095, 4096 / SIZE);
+            StayRecord::look_again(records, at % 4096 / SIZE, page.address());
         }
     }
     record.waited.store(ACCESSES, Relaxed);

@@ -170,6 +170,9 @@ impl Machine {
         for entry in 0..1 << LOOKUP_BITS {
             set(LOOKUP + 8 * entry, switch::lookup_miss as *const () as u64);
         }
+        for entry in 0..1 << RETURNS_BITS {
+            set(RETURNS + 8 * entry, switch::return_miss as *const () as u64);
+        }
         let shadow = machine.world.shadow.address();
         for (offset, value) in config.constants(shadow) {
             machine.area.set(offset as usize, value);
@@ -242,21 +245,21 @@ impl Machine {
     pub fn give_up_at(&mut self, rip: u64, registers: &[u64; 16]) {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
-        let (counted, ahead, checked) = (position.counted.to_vec(), position.ahead.to_vec(), position.checked);
+        let (counted, unmade) = (position.counted.to_vec(), position.unmade());
         let sites = self.world.sites.clone();
-        let run = |site: SiteId, count| {
+        let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
             Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count, done: false })
         };
         let area = self.area.pointer();
         for site in counted {
-            let run = run(site, 1u64.wrapping_neg()).expect("a plain operand");
+            let run = run(site, registers, 1u64.wrapping_neg()).expect("a plain operand");
             let entry = self.world.entry(&run).expect("a page that was counted");
             // SAFETY: the area of this machine, whose code does not run.
             unsafe { adjust(area, &config, &run, entry) };
         }
         // SAFETY: as above.
-        unsafe { abandon(area, &config, &mut self.world, &ahead, checked, |site| run(site, 1)) };
+        unsafe { abandon(area, &config, &mut self.world, &unmade, registers, |site, found| run(site, found, 1)) };
     }
 
     /// Adds what is pending in stays to the tables; the stays go on.
@@ -354,8 +357,9 @@ impl Machine {
         for entry in 0..1 << LOOKUP_BITS {
             self.area.set(LOOKUP as usize + 8 * entry, switch::lookup_miss as *const () as u64);
         }
-        let returns = RETURNS as usize..AREA;
-        self.area.bytes_mut()[returns].fill(0);
+        for entry in 0..1 << RETURNS_BITS {
+            self.area.set(RETURNS as usize + 8 * entry, switch::return_miss as *const () as u64);
+        }
     }
 
     /// A new machine in the place of one whose tables are nearly used up.
@@ -366,6 +370,18 @@ impl Machine {
             assert!(!options.low_shadow, "more code than a machine with a low table can hold");
             *self = Machine::new(options);
         }
+    }
+
+    /// Where a return to `ip` goes; `None` if that has to be asked for.
+    pub fn return_entry(&self, ip: u64) -> Option<u64> {
+        let entry = self.area.get(self.cache.config().return_entry(ip) as usize);
+        (entry != switch::return_miss as *const () as u64).then_some(entry)
+    }
+
+    /// Makes returns to `ip` go where those to `other` do.
+    pub fn confuse_returns(&mut self, ip: u64, other: u64) {
+        let entry = self.return_entry(other).expect("a return to it has been seen");
+        self.area.set(self.cache.config().return_entry(ip) as usize, entry);
     }
 
     /// The code in the arena so far: hot and cold half.
@@ -490,18 +506,21 @@ extern "C" fn on_lookup_miss(area: *mut u8) -> u64 {
 
 extern "C" fn on_return_miss(area: *mut u8) -> u64 {
     let machine = machine_of(area);
-    let ip = machine.area.get(switch::ARGUMENT as usize);
-    let code = machine.cache.returning(&mut machine.world, ip).expect("what comes next can be translated");
-    let (entry, word) = machine.cache.config().return_entry(ip, code).expect("they are near each other");
-    machine.area.set(entry as usize, word);
-    code
+    let ip = machine.area.get(area::RETURN_IP as usize);
+    let landing = machine.cache.returning(&mut machine.world, ip).expect("what comes next can be translated");
+    let entry = machine.cache.config().return_entry(ip);
+    machine.area.set(entry as usize, landing.checked);
+    landing.entry
 }
 
 extern "C" fn on_count(area: *mut u8) {
     let machine = machine_of(area);
     let config = *machine.cache.config();
     // SAFETY: this is the area of the calling thread, laid out by this configuration.
-    unsafe { settle(area, &config, &mut machine.world) };
+    let hotter = unsafe { settle(area, &config, &mut machine.world) };
+    if let Some(hotter) = hotter {
+        machine.cache.heat(&mut machine.world, hotter);
+    }
 }
 
 /// What a piece of code should have counted.

@@ -124,7 +124,7 @@ global_asm!(
         jmp gs:[{next}]
 
     nl_return_miss:
-        mov gs:[{argument}], rax
+        mov gs:[{registers}], rax
         NL_SAVE
         call {on_return_miss}
         mov gs:[{next}], rax

@@ -1,0 +1,66 @@
+//! Groups that change their page too often for a stay in it: looked up in place.
+//!
+//! A group of a loop begins with a stay ([`crate::stay`]). When it has changed its page in more than one pass of four, a jump to a stub in the
+//! cold half for each pass costs more than looking it up. So the block is translated again ([`crate::Cache::heat`]), with the
+//! look-up in place of the check. The row of site counters still costs nothing: the stay is one in a class of pages, and what is compared is the class.
+//!
+//! ```text
+//!   lea  r1, [lowest operand]
+//!   mov  r2d, r1d                       } if there is more than one address
+//!   and  r2d, 0xfff                     }
+//!   cmp  r2d, 4095 - span               }
+//!   ja   settle                         }
+//!   shr  r1, 12
+//!   mov  r1, [shadow + r1*8]
+//!   inc  r1
+//!   cmp  r1d, gs:[stay + HOT]
+//!   jne  stub                           another class, or not known
+//!   shr  r1, 32
+//!   add  qword gs:[pages + r1*8], reads
+//! ```
+
+use crate::block::State;
+use crate::emit::Memory;
+use crate::plan::Group;
+use crate::stay::{Place, Record, operand};
+use crate::translate::Builder;
+use crate::{Env, Error, Shape, area};
+
+impl<E: Env> Builder<'_, E> {
+    /// Looks a hot group up and counts it, where flags are dead.
+    pub(crate) fn check_hot(&mut self, group: &Group, place: &Place, live: u16) -> Result<(), Error> {
+        let registers = group.address.registers(Shape::Plain);
+        self.scratch.restore(&mut self.hot, registers);
+        let r1 = self.scratch.pick(&mut self.hot, live, registers);
+        let r2 = (group.span > 0).then(|| self.scratch.pick(&mut self.hot, live, registers | 1 << r1));
+        self.mark_spilled();
+        operand(&mut self.hot, r1, group);
+        let across = r2.map(|r2| {
+            self.hot.move32(r2, r1);
+            self.hot.registers(false, &[0x81], 4, r2); // and r2d, 0xfff
+            self.hot.imm32(0xfff);
+            self.hot.compare(r2, 4095 - group.span as i32);
+            self.hot.relative(&[0x0f, 0x87])
+        });
+        self.hot.shift_right(r1, 12);
+        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+        self.hot.increment_register(r1);
+        self.hot.memory(false, &[0x3b], r1, Memory::area(place.stay + Record::HOT)); // cmp r1d, gs:[hot]
+        let other = self.hot.relative(&[0x0f, 0x85]);
+        self.mark_hot(State::Counting);
+        self.hot.shift_right(r1, 32);
+        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
+            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
+        }
+        let back = self.hot.here();
+        if let Some(across) = across {
+            let stub = self.cold.here();
+            self.resolve_hot(across, stub)?;
+            self.mark_cold(State::Counting);
+            self.settle_from(group, place, r1, back)?;
+        }
+        let stub = self.cold.here();
+        self.resolve_hot(other, stub)?;
+        self.other_class(group, place, (live, 0), r1, [None; 2], back)
+    }
+}

@@ -1,0 +1,376 @@
+//! Loops whose operands advance by constant steps: one check for all of them.
+//!
+//! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the work. Yet each of
+//! their addresses grows by the same amount from pass to pass, so how many passes all of them stay in their pages can be computed.
+//!
+//! Mechanism: if a block is a loop, that is, jumps back to its own start in one place, then a *lap* is the way from its start to
+//! there. Registers that a lap changes by adding constants make addresses that advance; one of them, which grows, is the *lead*. The
+//! groups of a stretch that advance have a *limit*: while the lead is below, all of them are in the pages of their stays.
+//!
+//! ```text
+//!   entry:  mov  gs:[limit], lead      whoever comes from elsewhere has other registers
+//!   loop:   inc  qword gs:[passes]
+//!           cmp  lead, gs:[limit]
+//!           jge  look                  in the cold half: checks each group as [`crate::stay`] does, then sets the limit
+//!   back:   ...
+//!           jb   loop                  so nobody else comes here
+//! ```
+//! From the offset in its page, each group can grow by so many bytes; in terms of the lead that is a shift, because only groups are
+//! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that is in no stay now (its page is not
+//! known, or ends within the group) sets the limit to the lead: the next pass looks again.
+//!
+//! A loop of few passes is better off without: whenever it has looked [`JUDGED`] times, it is judged by its passes, and
+//! translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
+//!
+//! The limit stands in a [`Record`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
+//! see `numalens_event::exact::StayRecord::look_again`.
+
+use crate::block::{State, Step};
+use crate::count::{Operation, SHORT_LOOP, What};
+use crate::decode::Decoded;
+use crate::emit::{Memory, RSP};
+use crate::instrument::call_out;
+use crate::plan::{Group, Plan};
+use crate::stay::{Place, Record, operand};
+use crate::translate::Builder;
+use crate::{Env, Error, Shape, SiteId, Stay, StayId};
+use alloc::vec::Vec;
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::Kind;
+
+/// Farthest that a group may advance in a pass: one that is faster leaves its page soon.
+const FASTEST: u64 = 256;
+/// How often a loop looks between two judgements. A power of two.
+const JUDGED: u32 = 256;
+/// log2 of the passes for each look below which a limit does not pay.
+const FEW: u8 = 2;
+/// Records in a page of the table: a limit and its groups lie in one.
+const IN_A_PAGE: u32 = 4096 / Record::BYTES;
+/// Farthest that a limit lies ahead: for groups that do not advance.
+const FARTHEST: u64 = 0x7fff_ffff;
+
+/// The way through a loop that is one block.
+pub(crate) struct Lap {
+    /// The instruction that jumps back to the start.
+    back: usize,
+    /// What each register grows by; `None` if it changes in another manner.
+    by: [Option<i64>; 16],
+    /// Registers that it also makes smaller.
+    shrinks: u16,
+}
+
+impl Lap {
+    /// The lap of a block, if it is a loop.
+    pub fn of(list: &[Decoded]) -> Option<Lap> {
+        let start = list.first()?.instruction.ip();
+        let goes_back = |one: &&Decoded| {
+            let jumps = matches!(
+                one.instruction.flow_control(),
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+            );
+            jumps && !one.is_unsupported && one.instruction.near_branch64() == start
+        };
+        let back = list.iter().position(|one| goes_back(&one))?;
+        if list[back + 1..].iter().any(|one| goes_back(&one)) {
+            return None;
+        }
+        let (mut by, mut shrinks) = ([Some(0i64); 16], 0);
+        for one in &list[..=back] {
+            let grown = grows(&one.instruction);
+            if let Some((register, ..=0)) = grown {
+                shrinks |= 1 << register;
+            }
+            for register in (0..16u8).filter(|register| one.usage.writes >> register & 1 != 0) {
+                let sum = &mut by[usize::from(register)];
+                *sum = match (*sum, grown) {
+                    (Some(sum), Some((same, more))) if same == register => sum.checked_add(more),
+                    _ => None,
+                };
+            }
+        }
+        Some(Lap { back, by, shrinks })
+    }
+
+    /// Of a lap, in bytes; `None`: not the same in each.
+    fn advance(&self, group: &Group) -> Option<i64> {
+        let of = |register: Option<u8>| register.map_or(Some(0), |register| self.by[usize::from(register & 15)]);
+        let index = of(group.address.index)?.checked_mul(i64::from(group.address.scale.max(1)))?;
+        of(group.address.base)?.checked_add(index).filter(|step| step.unsigned_abs() <= FASTEST)
+    }
+}
+
+/// The register that an instruction adds a constant to, as a whole, and how much.
+fn grows(instruction: &Instruction) -> Option<(u8, i64)> {
+    let target = instruction.op0_register();
+    if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register || !target.is_gpr64() {
+        return None;
+    }
+    let constant = || instruction.try_immediate(1).ok().map(|value| value as i64);
+    let more = match instruction.mnemonic() {
+        Mnemonic::Add => constant()?,
+        Mnemonic::Sub => constant()?.checked_neg()?,
+        Mnemonic::Inc => 1,
+        Mnemonic::Dec => -1,
+        Mnemonic::Lea if instruction.memory_base() == target && instruction.memory_index() == Register::None => {
+            instruction.memory_displacement64() as i64
+        }
+        _ => return None,
+    };
+    Some((target.number() as u8, more))
+}
+
+/// How far to shift bytes of a group to have them in steps of the lead: positive to the right. `None`: it is no shift.
+fn shift(advance: i64, lead: i64) -> Option<i8> {
+    let (group, lead) = (advance.unsigned_abs(), lead.unsigned_abs());
+    let power = |large: u64, small: u64| {
+        let whole = small != 0 && large % small == 0 && (large / small).is_power_of_two();
+        whole.then(|| (large / small).trailing_zeros() as i8)
+    };
+    if group >= lead { power(group, lead) } else { power(lead, group).map(|bits| -bits) }
+}
+
+/// What a group does in a lap: bytes, and the shift; not set if it does not advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Advance {
+    by: i64,
+    shift: i8,
+}
+
+/// What the loop of a block has in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Lead {
+    register: u8,
+    /// The stretches that have a limit, and how many groups each.
+    stretches: Vec<(u16, u32)>,
+    /// What a lap does to registers.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Finds the groups of a loop that advance, and a lead for them.
+    pub fn advance(&mut self, list: &[Decoded], lap: &Lap) {
+        let Plan { groups, .. } = self;
+        let in_lap = |group: &Group| group.first <= lap.back && !group.hot;
+        let steps: Vec<Option<i64>> = groups.iter().map(|group| lap.advance(group).filter(|_| in_lap(group))).collect();
+        let taken = |lead: i64| {
+            steps.iter().map(move |step| match *step {
+                Some(0) => Some(Advance { by: 0, shift: 0 }),
+                Some(by) => shift(by, lead).map(|shift| Advance { by, shift }),
+                None => None,
+            })
+        };
+        let growing = (0..16u8).filter(|&register| register != RSP && lap.shrinks >> register & 1 == 0);
+        let growing = growing.filter_map(|register| lap.by[usize::from(register)].map(|by| (register, by)));
+        // A limit is compared as a signed number, and computed from offsets in a page.
+        let growing = growing.filter(|&(_, by)| by > 0 && by <= FASTEST as i64);
+        let Some((register, by)) = growing.max_by_key(|&(_, by)| taken(by).flatten().count()) else { return };
+        let start = list[0].instruction.ip();
+        let mut lead = Lead { register, stretches: Vec::new(), steps: Vec::new() };
+        let taken: Vec<Option<Advance>> = taken(by).collect();
+        let mut begin = 0;
+        for stretch in 0.. {
+            let end = (begin..list.len())
+                .find(|&at| list[at].instruction.flow_control() == FlowControl::ConditionalBranch)
+                .unwrap_or(list.len() - 1);
+            let at = (begin..=end).find(|&at| list[at].before.flags == 0);
+            let together = |group: &Group| group.stretch == stretch && at.is_some_and(|at| at <= group.first);
+            let all = || groups.iter().zip(&taken).filter(|(group, taken)| taken.is_some() && together(group));
+            let count = all().count();
+            // One alone is checked as fast by itself.
+            if count > 1
+                && let Some(at) = at
+            {
+                lead.stretches.push((stretch, count as u32));
+                for (group, &advance) in groups.iter_mut().zip(&taken).filter(|(_, taken)| taken.is_some()) {
+                    if together(group) {
+                        group.advance = advance;
+                        group.at = at;
+                        let grown = |register: Option<u8>| {
+                            register.map_or(0, |register| growth(list, at, group.first, register))
+                        };
+                        let index = grown(group.address.index) * i64::from(group.address.scale.max(1));
+                        group.shift = grown(group.address.base) + index;
+                    }
+                }
+            }
+            begin = end + 1;
+            if begin > lap.back {
+                break;
+            }
+        }
+        if lead.stretches.is_empty() {
+            return;
+        }
+        for one in &list[..=lap.back] {
+            let instruction = (one.instruction.ip() - start) as u32;
+            let step = grows(&one.instruction).map(|(register, by)| Step { instruction, register, by });
+            lead.steps.extend(step);
+        }
+        self.lead = Some(lead);
+    }
+}
+
+/// What a register grows by from one instruction to another.
+fn growth(list: &[Decoded], from: usize, to: usize, register: u8) -> i64 {
+    let grown = list[from..to].iter().filter_map(|one| grows(&one.instruction));
+    grown.filter(|&(same, _)| same == register).map(|(_, by)| by).sum()
+}
+
+impl<E: Env> Builder<'_, E> {
+    /// Writes what whoever enters the loop from elsewhere goes through.
+    pub(crate) fn begin_loop(&mut self) -> Result<(), Error> {
+        let Some(lead) = &self.plan.lead else { return Ok(()) };
+        for &(stretch, groups) in &lead.stretches {
+            let left = IN_A_PAGE - self.numbers.stays % IN_A_PAGE;
+            if left < groups + 1 {
+                self.numbers.stays += left;
+            }
+            let first = self.numbers.stays;
+            self.numbers.stays += groups + 1;
+            self.limits.push((stretch, StayId(first)));
+            let limit = self.config.stay_record(StayId(first)).ok_or(Error::TooMany)?;
+            self.hot.store(lead.register, Memory::area(limit + Record::LIMIT));
+        }
+        self.steps.clone_from(&lead.steps);
+        self.loop_start = Some(self.hot.here());
+        Ok(())
+    }
+
+    /// Writes the check of the groups of a stretch that advance together, of which the next one to check is the first.
+    pub(crate) fn check_together(&mut self, live: u16) -> Result<(), Error> {
+        let (plan, first) = (self.plan, usize::from(self.checked));
+        let stretch = plan.groups[first].stretch;
+        let together =
+            plan.groups[first..].iter().take_while(|group| group.advance.is_some() && group.stretch == stretch);
+        let groups: &[Group] = &plan.groups[first..first + together.count()];
+        let number = |(_, limit): &(u16, StayId)| *limit;
+        let limit = self.limits.iter().find(|(of, _)| *of == stretch).map(number).ok_or(Error::TooMany)?;
+        let lead = plan.lead.as_ref().map_or(0, |lead| lead.register);
+        let record = self.config.stay_record(limit).ok_or(Error::TooMany)?;
+        self.scratch.restore(&mut self.hot, 1 << lead);
+        self.begun = stretch + 1;
+        self.mark_hot(State::Before);
+        self.hot.memory(true, &[0x3b], lead, Memory::area(record + Record::LIMIT));
+        let look = self.hot.relative(&[0x0f, 0x8d]);
+        let back = self.hot.here();
+
+        self.resolve_hot(look, self.cold.here())?;
+        // Two registers for this path, and the groups' own in their place.
+        let spilled = self.scratch.spilled;
+        let needed = groups.iter().fold(1 << lead | 1 << RSP, |set, group| set | group.address.registers(Shape::Plain));
+        let free = (spilled | !live) & !needed;
+        let mut order: Vec<u8> = (0..16u8).filter(|register| needed >> register & 1 == 0).collect();
+        order.sort_by_key(|register| free >> register & 1 == 0);
+        let &[r1, least, ..] = &order[..] else { return Err(Error::TooMany) };
+        let borrowed = (1u16 << r1 | 1 << least) & !free;
+        self.mark_cold(State::Counting);
+        for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
+            self.cold.store(register, Memory::area(crate::area::spill(register)));
+        }
+        self.scratch.spilled |= borrowed;
+        self.mark_cold(State::Counting);
+        for register in (0..16u8).filter(|register| spilled & needed >> register & 1 != 0) {
+            self.cold.load(register, Memory::area(crate::area::spill(register)));
+        }
+        self.cold.memory(false, &[0xc7], 0, Memory::area(record + Record::HOT));
+        self.cold.imm32(Record::IS_LIMIT);
+        self.cold.constant(least, FARTHEST);
+        let mut ways = Vec::with_capacity(groups.len());
+        for (index, group) in groups.iter().enumerate() {
+            let stay = Stay { id: StayId(limit.0 + 1 + index as u32), passes: self.passes };
+            let place = self.register_group(group, Some(stay))?;
+            self.mark_cold(State::Counting);
+            let miss = self.compare_page(group, &place, r1);
+            let room = self.cold.here();
+            self.least_room(group, r1, least);
+            ways.push((place, miss, room, self.cold.here()));
+            self.checked += 1;
+            self.mark_cold(State::Counting);
+        }
+        // lea least, [lead + least + 1]
+        self.cold.lea(least, Memory::Flat { base: Some(lead), index: Some(least), scale: 1, displacement: 1 });
+        self.cold.store(least, Memory::area(record + Record::LIMIT));
+        let looks = Memory::area(record + Record::MISSES);
+        self.cold.memory(false, &[0xff], 0, looks); // inc dword
+        self.cold.memory(false, &[0xf7], 0, looks); // test dword
+        self.cold.imm32(JUDGED - 1);
+        let judge = self.cold.relative(&[0x0f, 0x84]);
+        let judged = self.cold.here();
+        for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
+            self.cold.load(register, Memory::area(crate::area::spill(register)));
+        }
+        let field = self.cold.relative(&[0xe9]);
+        self.resolve_cold(field, back)?;
+        let stub = self.cold.here();
+        self.resolve_cold(judge, stub)?;
+        self.mark_cold(State::Counting);
+        self.cold.memory(false, &[0x8b], r1, looks); // mov r1d, ..
+        self.cold.registers(true, &[0xc1], 4, r1); // shl
+        self.cold.raw(&[FEW]);
+        let passes = self.config.passes_counter(self.passes).ok_or(Error::TooMany)?;
+        self.cold.memory(true, &[0x3b], r1, Memory::area(passes));
+        let field = self.cold.relative(&[0x0f, 0x82]);
+        self.resolve_cold(field, judged)?;
+        let what = What { operation: Operation::Hot, ..What::one(Kind::Read) };
+        let site = ways.first().map_or(SiteId(0), |(place, ..)| place.first);
+        call_out(&mut self.cold, &what, &[site, SHORT_LOOP], &[], r1);
+        self.return_to(r1, judged)?;
+        // The groups that have changed their pages.
+        let all = self.checked;
+        for (index, (group, (place, miss, room, next))) in groups.iter().zip(ways).enumerate() {
+            self.checked = (first + index) as u16;
+            self.mark_cold(State::Counting);
+            let settled = self.cold.here();
+            let still = self.compare_page(group, &place, r1);
+            let field = self.cold.relative(&[0xe9]);
+            self.resolve_cold(field, room)?;
+            let none = self.cold.here();
+            self.resolve_cold(still, none)?;
+            self.cold.registers(true, &[0xc7], 0, least); // mov least, -1
+            self.cold.imm32(u32::MAX);
+            let field = self.cold.relative(&[0xe9]);
+            self.resolve_cold(field, next)?;
+            let stub = self.cold.here();
+            self.resolve_cold(miss, stub)?;
+            if group.is_constant() {
+                self.constant_stub(group, &place, settled)?;
+            } else {
+                self.stub(group, &place, live | 1 << least, 1 << least, r1, settled)?;
+            }
+        }
+        self.checked = all;
+        self.scratch.spilled = spilled;
+        self.mark_hot(State::Before);
+        Ok(())
+    }
+
+    /// Goes to what is returned unless the group is in the page of its stay. `r1` is then its offset there.
+    fn compare_page(&mut self, group: &Group, place: &Place, r1: u8) -> crate::emit::Field {
+        let page = place.stay + Record::PAGE;
+        if group.is_constant() {
+            self.cold.compare_area(true, page, 0);
+            return self.cold.relative(&[0x0f, 0x84]);
+        }
+        operand(&mut self.cold, r1, group);
+        self.cold.memory(true, &[0x2b], r1, Memory::area(page));
+        self.cold.compare(r1, 4096 - group.span as i32);
+        self.cold.relative(&[0x0f, 0x83])
+    }
+
+    /// Lowers `least` to what the lead can grow by while a group stays in its page, where it is `r1` bytes from the beginning.
+    fn least_room(&mut self, group: &Group, r1: u8, least: u8) {
+        let Some(Advance { by, shift }) = group.advance.filter(|advance| advance.by != 0) else { return };
+        if by > 0 {
+            self.cold.registers(true, &[0xf7], 3, r1); // neg
+            self.cold.registers(true, &[0x81], 0, r1); // add
+            self.cold.imm32((4095 - group.span) as u32);
+        }
+        if shift != 0 {
+            let opcode = if shift > 0 { 5 } else { 4 };
+            self.cold.registers(true, &[0xc1], opcode, r1);
+            self.cold.raw(&[shift.unsigned_abs()]);
+        }
+        self.cold.registers(true, &[0x3b], r1, least); // cmp
+        self.cold.registers(true, &[0x0f, 0x4c], least, r1); // cmovl
+    }
+}
