@@ -74,6 +74,7 @@ mod plan;
 mod scratch;
 mod site;
 mod stay;
+mod stub;
 mod translate;
 
 pub use block::{Position, State, Unmade};

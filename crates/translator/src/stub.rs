@@ -1,0 +1,167 @@
+//! Where the checks of groups ([`crate::stay`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
+//! what [`crate::settle_stay`] must know of its group.
+
+use crate::block::State;
+use crate::count::kind_bits;
+use crate::emit::{Field, Memory, RAX};
+use crate::plan::Group;
+use crate::stay::{Place, Record, operand};
+use crate::translate::Builder;
+use crate::{Env, Error, Shape, area};
+use numalens_isa::Kind;
+
+impl<E: Env> Builder<'_, E> {
+    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise. `avoid`: registers to leave alone.
+    pub(crate) fn stub(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        live: u16,
+        avoid: u16,
+        r1: u8,
+        back: u64,
+    ) -> Result<(), Error> {
+        let hot = Memory::area(place.stay + Record::HOT);
+        self.mark_cold(State::Counting);
+        self.cold.compare_area(false, place.stay + Record::HOT, 0);
+        let cool = self.cold.relative(&[0x0f, 0x84]);
+        operand(&mut self.cold, r1, group);
+        let across = (group.span > 0).then(|| {
+            // Across the end of the page is where bits 12 and up change by adding the span.
+            self.cold.registers(false, &[0x81], 4, r1); // and r1d, 0xfff
+            self.cold.imm32(0xfff);
+            self.cold.compare(r1, 4095 - group.span as i32);
+            let across = self.cold.relative(&[0x0f, 0x87]);
+            operand(&mut self.cold, r1, group);
+            across
+        });
+        self.cold.shift_right(r1, 12);
+        self.load_entry_cold(r1);
+        self.cold.increment_register(r1);
+        self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
+        let other = self.cold.relative(&[0x0f, 0x85]);
+        self.cold.shift_right(r1, 32);
+        self.count_page_cold(r1, group);
+        let field = self.cold.relative(&[0xe9]);
+        self.resolve_cold(field, back)?;
+
+        let here = self.cold.here();
+        self.resolve_cold(other, here)?;
+        self.other_class(group, place, (live, avoid), r1, [Some(cool), across], back)
+    }
+
+    /// What follows where a hot group has met another class than that of its stay, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
+    /// go on where the stay is settled.
+    pub(crate) fn other_class(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        (live, avoid): (u16, u16),
+        r1: u8,
+        settle: [Option<Field>; 2],
+        back: u64,
+    ) -> Result<(), Error> {
+        let spilled = self.scratch.spilled;
+        let avoid = avoid | group.address.registers(Shape::Plain) | 1 << r1 | 1 << crate::emit::RSP;
+        let free = (spilled | !live) & !avoid;
+        let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
+        let save = Memory::area(area::spill(r2));
+        self.mark_cold(State::Counting);
+        self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
+        self.cold.raw(&[1]);
+        let unknown = self.cold.relative(&[0x0f, 0x84]);
+        self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
+        let by_class = self.cold.relative(&[0x0f, 0x85]);
+        if free == 0 {
+            self.cold.store(r2, save);
+            self.scratch.spilled |= 1 << r2;
+            self.mark_cold(State::Counting);
+        }
+        self.cold.move32(r2, r1);
+        self.cold.shift_right(r1, 32);
+        self.count_page_cold(r1, group);
+        self.cold.increment(Memory::Area { index: Some(r2), offset: place.row - 8 });
+        if free == 0 {
+            self.cold.load(r2, save);
+        }
+        let field = self.cold.relative(&[0xe9]);
+        self.resolve_cold(field, back)?;
+        self.scratch.spilled = spilled;
+        self.mark_cold(State::Counting);
+        let here = self.cold.here();
+        for field in settle.into_iter().flatten().chain([unknown, by_class]) {
+            self.resolve_cold(field, here)?;
+        }
+        self.settle_from(group, place, r1, back)
+    }
+
+    /// Has the stay of a group settled, from the cold half.
+    pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
+        operand(&mut self.cold, r1, group);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(r1);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.jump_area(None, area::SETTLE);
+        self.describe_group(group, place, field, back)
+    }
+
+    fn count_page_cold(&mut self, slot: u8, group: &Group) {
+        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
+            self.cold.add_small(Memory::Area { index: Some(slot), offset: self.config.pages + offset }, count);
+        }
+    }
+
+    pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
+        self.mark_cold(State::Counting);
+        let save = Memory::area(area::SETTLE_SAVED);
+        self.cold.store(RAX, save);
+        self.cold.constant(RAX, group.address.displacement as u64);
+        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(RAX);
+        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.load(RAX, save);
+        self.cold.jump_area(None, area::SETTLE);
+        self.describe_group(group, place, field, back)
+    }
+
+    pub(crate) fn describe_group(
+        &mut self,
+        group: &Group,
+        place: &Place,
+        field: Field,
+        back: u64,
+    ) -> Result<(), Error> {
+        self.cold.align(8, 0xcc);
+        let here = self.cold.here();
+        self.resolve_cold(field, here)?;
+        self.cold.imm64(back);
+        for word in [place.stay, place.passes, place.row, place.first_row, place.first.0] {
+            self.cold.imm32(word);
+        }
+        self.cold.raw(&(group.span as u16).to_le_bytes());
+        self.cold.raw(&[group.reads, group.writes, group.members, 0]);
+        let number = self.checked;
+        let plan = self.plan;
+        let from = plan.members.partition_point(|member| member.group < number);
+        for member in &plan.members[from..from + usize::from(group.members)] {
+            let offset = member.access.address.displacement - group.address.displacement;
+            self.cold.raw(&pack_member(offset as u16, member.access.kind).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn load_entry_cold(&mut self, register: u8) {
+        let table = match self.config.shadow {
+            crate::Shadow::At(address) => address as i32,
+            crate::Shadow::FromArea => {
+                self.cold.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
+                0
+            }
+        };
+        self.cold.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement: table });
+    }
+}
+
+fn pack_member(offset: u16, kind: Kind) -> u16 {
+    offset << 2 | kind_bits(kind)
+}
