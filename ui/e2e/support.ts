@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 
-const ROOT = resolve(import.meta.dirname, "../..");
+export const ROOT = resolve(import.meta.dirname, "../..");
 export const NUMALENS = process.env.NUMALENS ?? join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "release/numalens");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** While pages are being worked on: built pages from a folder, not from the program. */
@@ -47,6 +47,8 @@ export interface Shown {
 /** Starts `numalens view`; ready when it has printed its address. */
 export async function view(profile: string): Promise<Shown> {
   const server: ChildProcess = spawn(NUMALENS, ["view", profile, "--no-open"], { stdio: ["ignore", "pipe", "ignore"] });
+  // Also when a test fails before it stops the server.
+  process.once("exit", () => server.kill("SIGTERM"));
   const url = await new Promise<string>((done, failed) => {
     let said = "";
     server.stdout?.on("data", (bytes: Buffer) => {

@@ -33,7 +33,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     writer.append((0..THREADS).map(thread))?;
     writer.append((0..THREADS).map(placement))?;
     writer.append([Module { module: ModuleId(0), path: "/usr/bin/large".into(), build_id: String::new() }])?;
-    writer.append((0..LINES).map(|n| Site { site: SiteId(n as u32), module: Some(ModuleId(0)), address: 0x1000 + 4 * n }))?;
+    writer.append((0..LINES).map(|n| Site {
+        site: SiteId(n as u32),
+        module: Some(ModuleId(0)),
+        address: 0x1000 + 4 * n,
+    }))?;
     writer.append((0..FUNCTIONS).map(|n| Function {
         function: FunctionId(n as u32),
         module: Some(ModuleId(0)),

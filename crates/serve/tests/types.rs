@@ -142,6 +142,7 @@ fn profiles() -> Vec<Synthetic> {
     let mut exact = Synthetic::example();
     (exact.meta.engine, exact.meta.unit, exact.meta.period) = ("exact".to_string(), "accesses".to_string(), 1);
     exact.meta.duration_ns = 0;
+    exact.processes[0].rank = Some(3);
     exact.meta.start_time.clear();
     exact.meta.host.clear();
     exact.meta.unit_note.clear();

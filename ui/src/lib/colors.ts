@@ -25,14 +25,15 @@ export function nodeColor(node: number | null): string {
   return node < NODES.length ? color : `color-mix(in srgb, ${color} 55%, white)`;
 }
 
-/** A quantity between 0 and 1. */
-export function heat(x: number): string {
-  return interpolateCividis(Math.max(0, Math.min(1, x)));
+/** A quantity between 0 and 1: little of it is near the background, dark or light. */
+export function heat(x: number, on_dark: boolean): string {
+  const level = Math.max(0, Math.min(1, x));
+  return interpolateCividis(on_dark ? level : 1 - level);
 }
 
 /** Whether text on this heat is dark. */
-export function darkText(x: number): boolean {
-  return x > 0.55;
+export function darkText(x: number, on_dark: boolean): boolean {
+  return on_dark ? x > 0.55 : x < 0.45;
 }
 
 /** The share of accesses that is remote, in percent. None: grey. */

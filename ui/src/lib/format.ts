@@ -24,6 +24,11 @@ export function exact(n: number | null | undefined): string {
   return n == null ? "" : n.toLocaleString("en-US");
 }
 
+/** `1 page`, `4,096 pages`. */
+export function counted(n: number, one: string): string {
+  return `${exact(n)} ${one}${n === 1 ? "" : "s"}`;
+}
+
 /** `64.0 MiB`. */
 export function bytes(n: number | null | undefined): string {
   return n == null ? "" : scaled(n, 1024, BINARY);

@@ -48,6 +48,7 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
 export interface ThreadsRow {
   thread: number;
   pid: number;
+  rank: null;
   tid: number;
   name: string;
   nodes: (number | string)[];
@@ -162,21 +163,6 @@ export interface CallTreeRow {
   intervals?: Record<string, number[]>;
 }
 
-export interface AccessedRow {
-  node: number | null;
-  accesses: number;
-}
-
-export interface HomesRow {
-  node: number;
-  bytes: number;
-}
-
-export interface UsersRow {
-  node: number | null;
-  accesses: number;
-}
-
 export interface ObjectsRow {
   accesses: number;
   share: number;
@@ -197,9 +183,18 @@ export interface ObjectsRow {
   samples: number;
   size: number;
   count: number;
-  accessed: AccessedRow[];
-  homes: HomesRow[];
-  users: UsersRow[];
+  accessed: ({
+    node: number | null;
+    accesses: number;
+  })[];
+  homes: {
+    node: number;
+    bytes: number;
+  }[];
+  users: ({
+    node: number | null;
+    accesses: number;
+  })[];
   first_touch: number;
   unpinned_first_touch: number;
   placed_unseen: number;
@@ -222,11 +217,6 @@ export interface ObjectsRow {
   intervals?: Record<string, number[]>;
 }
 
-export interface HomesRow {
-  node: number;
-  pages: number;
-}
-
 export interface FirstTouchLinesRow {
   pages: number;
   page_share: number;
@@ -234,7 +224,10 @@ export interface FirstTouchLinesRow {
   first_touch: number;
   unpinned_first_touch: number;
   threads: number[];
-  homes: HomesRow[];
+  homes: {
+    node: number;
+    pages: number;
+  }[];
   object: string;
   file: string;
   line: number;
@@ -242,11 +235,6 @@ export interface FirstTouchLinesRow {
   module: string;
   via: string[] | null;
   stack: string[];
-}
-
-export interface HomesRow {
-  node: number;
-  pages: number;
 }
 
 export interface FirstTouchRow {
@@ -259,14 +247,12 @@ export interface FirstTouchRow {
   bytes: number;
   thread: number;
   pinned: boolean;
-  homes: HomesRow[];
+  homes: {
+    node: number;
+    pages: number;
+  }[];
   object: string;
   stack: string[];
-}
-
-export interface UsersRow {
-  node: number | null;
-  accesses: number;
 }
 
 export interface PagesRow {
@@ -278,7 +264,10 @@ export interface PagesRow {
   reads: number;
   writes: number;
   home: number | null;
-  users: UsersRow[];
+  users: ({
+    node: number | null;
+    accesses: number;
+  })[];
   exclusivity: number | null;
   page_size: number;
   placed: string;
@@ -293,11 +282,6 @@ export interface PagesRow {
   intervals?: Record<string, number[]>;
 }
 
-export interface UsersRow {
-  node: number | null;
-  accesses: number;
-}
-
 export interface AddressSpaceRow {
   pid: number;
   address: string;
@@ -306,7 +290,10 @@ export interface AddressSpaceRow {
   home: number | null;
   main_user: number | null;
   exclusivity: number;
-  users: UsersRow[];
+  users: ({
+    node: number | null;
+    accesses: number;
+  })[];
   page_size: number;
   kind: string;
   name: string | null;
