@@ -13,8 +13,8 @@ pub struct Cells(BTreeMap<(Option<NodeId>, Option<NodeId>), Tally>);
 /// Sums the accesses of a study by nodes.
 pub fn cells(study: &Study) -> Cells {
     let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
-    for (key, tally) in &study.sites.sums {
-        *cells.entry((key.node, key.home)).or_default() += *tally;
+    for ((_, node, home), tally) in study.sites.by_nodes() {
+        *cells.entry((node, home)).or_default() += tally;
     }
     Cells(cells)
 }
@@ -33,6 +33,11 @@ impl Cells {
     /// Accesses of pinned threads.
     pub fn pinned(&self) -> Tally {
         self.sum(|from, _| from.is_some())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Tally {
+        self.sum(|_, _| true)
     }
 
     /// Accesses to a node, by all threads.

@@ -6,6 +6,7 @@
 //! to the home of most of its bytes.
 
 use crate::access_matrix::fill;
+use crate::margins::Margins;
 use crate::metrics;
 use crate::report::{Report, Shape};
 use crate::study::Study;
@@ -21,6 +22,9 @@ type Homes = BTreeMap<Option<NodeId>, u64>;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
+    if let Some(margins) = &study.sites.margins {
+        return imported(study, margins);
+    }
     let mut runs: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
     for row in &study.pages {
         runs.entry(row.process).or_default().push(row);
@@ -56,7 +60,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Report::new(
             "allocation-matrix",
             "matrix.allocation",
-            "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)",
+            TITLE,
             Shape::Matrix(by_bytes),
         )
         .doubting(doubts),
@@ -68,6 +72,21 @@ pub fn run(study: &Study) -> Vec<Report> {
         ),
     ]
 }
+
+/// What another tool has counted.
+fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
+    let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
+    margins.nodes.iter().for_each(|cell| *cells.entry((cell.node, cell.home)).or_default() += cell.allocated);
+    let doubt = match cells.values().any(|n| *n > 0) {
+        true => "imported: some versions of the tool count bytes, others calls, and the file does not say which",
+        false => "no allocations were recorded",
+    };
+    let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
+    let matrix = fill(study.nodes(), &metrics::ALLOCATED, "untouched", at);
+    vec![Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix)).doubting(vec![doubt.to_string()])]
+}
+
+const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";
 
 /// Where the bytes of an allocation came to lie. `rows` are the process' pages by address; no run is longer than `longest`.
 fn homes(study: &Study, allocation: &Allocation, rows: &[&PlacedPages], longest: u64) -> Homes {

@@ -63,7 +63,7 @@ pub fn run(before: &Profile, after: &Profile, options: &Options) -> Result<Diff,
     let scalars = (scalars(before), scalars(after));
     reports.push(figures(&scalars.0, &scalars.1).doubting(doubts(before, after)));
     let lines = |study: &Study| {
-        sums(study.sites.sums.iter().map(|(key, tally)| (study.code.own(key.site).location, key.class, *tally)))
+        sums(study.sites.by_site().map(|((site, class), tally)| (study.code.own(site).location, class, tally)))
     };
     reports.push(rows("lines", "source lines", Column::new("", "line"), lines(before), lines(after), Value::Location));
     reports.push(rows(

@@ -40,6 +40,7 @@ pub fn of_application(study: &Study, doubts: &mut Vec<String>) -> Value {
     let (max, sum, samples) =
         pages.values().fold((0, 0, 0), |(max, sum, samples), page| (max + page.0, sum + page.1, samples + page.2));
     if sum == 0 {
+        doubts.extend(study.sums_only().map(|missing| format!("exclusivity: {missing}")));
         return Value::Absent;
     }
     let per_page = samples as f64 / pages.len() as f64;

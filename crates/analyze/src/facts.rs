@@ -2,6 +2,7 @@
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
 use crate::counts::{Counts, Tally};
+use crate::margins::Margins;
 use crate::pinning::PinningLog;
 use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
@@ -60,11 +61,51 @@ pub struct SiteKey {
     pub class: Class,
 }
 
-/// `site_accesses`: by everything but time, and by time alone.
+/// `site_accesses`: by everything but time, and by time alone. An imported profile may have but the sums over threads and over sites
+/// ([`Margins`]); whoever asks for one of the projections below gets it from what there is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
     pub sums: Sums<SiteKey>,
     pub bins: FxHashMap<Bin, Counts>,
+    pub margins: Option<Margins>,
+}
+
+/// One row of a projection after the other.
+pub type Rows<'a, K> = Box<dyn Iterator<Item = (K, Tally)> + 'a>;
+
+impl SiteFacts {
+    /// By thread and class.
+    pub fn by_thread(&self) -> Rows<'_, (ThreadId, Class)> {
+        match &self.margins {
+            Some(margins) => Margins::rows(&margins.threads),
+            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.thread, key.class), *tally))),
+        }
+    }
+
+    /// By site and class.
+    pub fn by_site(&self) -> Rows<'_, (SiteId, Class)> {
+        match &self.margins {
+            Some(margins) => Margins::rows(&margins.sites),
+            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.site, key.class), *tally))),
+        }
+    }
+
+    /// By thread, its node, and the page's home.
+    pub fn by_nodes(&self) -> Rows<'_, (ThreadId, Option<NodeId>, Option<NodeId>)> {
+        match &self.margins {
+            Some(margins) => {
+                let tally = |n: u64| Tally { reads: n, ..Tally::default() };
+                let cell = move |cell: &crate::margins::Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
+                Box::new(margins.nodes.iter().map(cell))
+            }
+            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.thread, key.node, key.home), *tally))),
+        }
+    }
+
+    /// Whether there are no accesses.
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty() && self.margins.is_none()
+    }
 }
 
 impl SiteFacts {
@@ -95,7 +136,7 @@ impl SiteFacts {
         for (bin, counts) in other.bins {
             *bins.entry(bin).or_default() += counts;
         }
-        SiteFacts { sums: merge(self.sums, other.sums), bins }
+        SiteFacts { sums: merge(self.sums, other.sums), bins, margins: self.margins.or(other.margins) }
     }
 }
 

@@ -61,7 +61,9 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     let total = study.first_touches();
     let mut doubts = Vec::new();
-    if study.placed.is_empty() {
+    if let Some(missing) = study.sums_only() {
+        doubts.push(missing);
+    } else if study.placed.is_empty() {
         doubts.push("no placed pages were recorded".to_string());
     }
     if unseen.unseen > 0 {

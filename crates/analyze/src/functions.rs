@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 pub fn run(study: &Study) -> Vec<Report> {
     let total = study.total();
     let mut sites: FxHashMap<_, Counts> = FxHashMap::default();
-    for (key, tally) in &study.sites.sums {
-        sites.entry(key.site).or_default().add(key.class, *tally);
+    for ((site, class), tally) in study.sites.by_site() {
+        sites.entry(site).or_default().add(class, tally);
     }
     let mut functions: FxHashMap<FunctionName, (Counts, FirstTouches)> = FxHashMap::default();
     for (site, counts) in sites {

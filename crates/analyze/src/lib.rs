@@ -25,6 +25,7 @@ pub mod intervals;
 mod lines;
 mod load;
 mod machine;
+mod margins;
 pub mod metrics;
 mod node_timeline;
 mod objects;

@@ -24,14 +24,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     let total = study.total();
     let mut lines: BTreeMap<Location, Line> = BTreeMap::new();
     let mut places: FxHashMap<_, OwnPlace> = FxHashMap::default();
-    for (key, tally) in &study.sites.sums {
-        let place = places.entry(key.site).or_insert_with(|| study.code.own(key.site));
+    for ((site, class), tally) in study.sites.by_site() {
+        let place = places.entry(site).or_insert_with(|| study.code.own(site));
         // Borrowed first: the same few lines are met again and again.
         if !lines.contains_key(&place.location) {
             lines.insert(place.location.clone(), Line::default());
         }
         if let Some(line) = lines.get_mut(&place.location) {
-            line.counts.add(key.class, *tally);
+            line.counts.add(class, tally);
             if let Some(via) = &place.via
                 && !line.via.contains(via)
             {
@@ -78,7 +78,7 @@ pub fn via(names: &BTreeSet<String>) -> Value {
 /// What the sections of code have to say beforehand.
 pub fn name_doubts(study: &Study) -> Vec<String> {
     let mut doubts = study.access_doubts();
-    if !study.code.has_names() && !study.sites.sums.is_empty() {
+    if !study.code.has_names() && !study.sites.is_empty() {
         doubts.push("no symbols were found: build the program with -g, or map moved sources and binaries with --source-map OLD=NEW".to_string());
     }
     doubts

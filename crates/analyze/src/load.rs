@@ -7,6 +7,7 @@ use crate::code::Code;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
 use crate::filter::{Filter, Sieve};
 use crate::flows::Flows;
+use crate::margins::Margins;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed;
@@ -113,7 +114,7 @@ impl Study {
         // Columns that only a filter reads need not be decoded without one.
         let columns =
             |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };
-        let sites = match (needs(Need::Sites), filter.object) {
+        let mut sites = match (needs(Need::Sites), filter.object) {
             (true, None) => fold::<SiteAccess, SiteFacts>(
                 profile,
                 columns(SiteFacts::COLUMNS, SiteAccess::COLUMNS),
@@ -128,6 +129,9 @@ impl Study {
             )?,
             (false, _) => SiteFacts::default(),
         };
+        if needs(Need::Sites) || needs(Need::Objects) {
+            sites.margins = Margins::load(profile, |process| only.has(process))?;
+        }
         let by_object = match needs(Need::Objects) {
             true => fold::<ObjectAccess, ObjectFacts>(
                 profile,

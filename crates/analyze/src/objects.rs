@@ -6,6 +6,7 @@
 use crate::code::OwnPlace;
 use crate::counts::{self, Counts};
 use crate::lines::via;
+use crate::margins;
 use crate::metrics;
 use crate::placed::{self, FirstTouches};
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
@@ -75,6 +76,13 @@ pub fn run(study: &Study) -> Vec<Report> {
         *row.users.entry(key.node).or_default() += tally.accesses();
         total.add(key.class, *tally);
     }
+    if let Some(margins) = &study.sites.margins {
+        for (id, sum) in &margins.objects {
+            let counts = margins::counts(sum);
+            rows.entry(groups.get(id).cloned().unwrap_or(Group::Lost(*id))).or_default().counts += counts;
+            total += counts;
+        }
+    }
     for page in &study.placed {
         if let Some(object) = page.object {
             let row = rows.entry(groups.get(&object).cloned().unwrap_or(Group::Lost(object))).or_default();
@@ -140,7 +148,7 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> 
     let alone = example.filter(|o| row.count == o.count);
     let mut values = counts::values(&row.counts, total);
     values.extend([
-        Value::Bytes(row.size),
+        if row.size > 0 { Value::Bytes(row.size) } else { Value::Absent },
         Value::Count(row.count),
         Value::homes(&metrics::ACCESSES, row.accessed),
         Value::homes(&metrics::BYTES, row.homes),

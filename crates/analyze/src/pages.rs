@@ -69,8 +69,11 @@ pub fn run(study: &Study) -> Vec<Report> {
         .map(|(process, page, users, placed, away)| row(study, (process, page), &users, placed, away, &total))
         .collect();
     let table = Table { columns: columns(study), rows, omitted };
-    let doubts =
-        if study.by_page.sums.is_empty() { vec!["no accesses to pages were recorded".to_string()] } else { Vec::new() };
+    let doubts = match study.sums_only() {
+        Some(missing) => vec![missing],
+        None if study.by_page.sums.is_empty() => vec!["no accesses to pages were recorded".to_string()],
+        None => Vec::new(),
+    };
     vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]
 }
 

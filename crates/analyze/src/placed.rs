@@ -42,6 +42,15 @@ impl FirstTouches {
     }
 }
 
+impl std::ops::AddAssign for FirstTouches {
+    fn add_assign(&mut self, other: Self) {
+        self.pinned += other.pinned;
+        self.unpinned += other.unpinned;
+        self.unseen += other.unseen;
+        self.bytes += other.bytes;
+    }
+}
+
 /// Pages of a row as its pages are mapped: a huge page is one.
 pub fn pages(row: &PlacedPages) -> u64 {
     bytes(row).div_ceil(row.page_size.max(4096))

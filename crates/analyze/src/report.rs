@@ -298,6 +298,22 @@ impl Report {
         true
     }
 
+    /// Makes the values of some metrics unknown: those that the recording does not have.
+    pub fn blank(&mut self, metrics: &[&'static Metric]) {
+        let meant = |name: &str| metrics.iter().any(|metric| metric.name == name);
+        match &mut self.shape {
+            Shape::Record(fields) => {
+                fields.iter_mut().filter(|field| meant(&field.key)).for_each(|field| field.value = Value::Absent);
+            }
+            Shape::Table(Table { columns, rows, .. }) => {
+                for (index, _) in columns.iter().enumerate().filter(|(_, column)| meant(column.key)) {
+                    rows.iter_mut().for_each(|row| row[index] = Value::Absent);
+                }
+            }
+            Shape::Matrix(_) | Shape::Series(_) | Shape::Findings(_) => {}
+        }
+    }
+
     /// Keeps the first `rows` rows of a table, and remembers how many it left out.
     pub fn limit(&mut self, rows: usize) {
         if let Shape::Table(table) = &mut self.shape {

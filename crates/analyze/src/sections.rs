@@ -1,6 +1,7 @@
 //! The sections of a report: one row each.
 
 use crate::load::{LoadError, Need, Options};
+use crate::metrics;
 use crate::report::{Report, Shape, Table};
 use crate::study::Study;
 use crate::{
@@ -25,7 +26,11 @@ pub struct Section {
 impl Section {
     /// Runs the analysis on a study that was loaded with this section among the wanted ones.
     pub fn run(&self, study: &Study) -> Vec<Report> {
-        (self.run)(study)
+        let mut reports = (self.run)(study);
+        if !study.about.meta.reads_and_writes {
+            reports.iter_mut().for_each(|report| report.blank(&[&metrics::READS, &metrics::WRITES]));
+        }
+        reports
     }
 }
 
@@ -48,7 +53,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "allocation-matrix",
         help: "allocated bytes by thread's node and pages' home",
-        needs: &[Need::Allocations, Need::Placed],
+        needs: &[Need::Allocations, Need::Placed, Need::Sites],
         run: allocation_matrix::run,
         first_screen: false,
     },
@@ -97,14 +102,14 @@ pub static ALL: &[Section] = &[
     Section {
         name: "first-touch",
         help: "which line placed the pages, and where",
-        needs: &[Need::Placed, Need::Names],
+        needs: &[Need::Placed, Need::Names, Need::Sites],
         run: first_touch::run,
         first_screen: true,
     },
     Section {
         name: "pages",
         help: "the pages that most remote accesses go to",
-        needs: &[Need::Pages, Need::Names],
+        needs: &[Need::Pages, Need::Names, Need::Sites],
         run: pages::run,
         first_screen: false,
     },

@@ -7,6 +7,7 @@ use crate::code::Code;
 use crate::counts::Counts;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
 use crate::flows::Flows;
+use crate::margins;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
@@ -46,8 +47,8 @@ impl Study {
     /// Accesses of everything.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
-        for (key, tally) in &self.sites.sums {
-            total.add(key.class, *tally);
+        for ((_, class), tally) in self.sites.by_thread() {
+            total.add(class, tally);
         }
         total
     }
@@ -55,8 +56,8 @@ impl Study {
     /// Accesses by thread.
     pub fn by_thread(&self) -> FxHashMap<ThreadId, Counts> {
         let mut threads: FxHashMap<ThreadId, Counts> = FxHashMap::default();
-        for (key, tally) in &self.sites.sums {
-            threads.entry(key.thread).or_default().add(key.class, *tally);
+        for ((thread, class), tally) in self.sites.by_thread() {
+            threads.entry(thread).or_default().add(class, tally);
         }
         threads
     }
@@ -65,13 +66,21 @@ impl Study {
     pub fn first_touches(&self) -> FirstTouches {
         let mut sum = FirstTouches::default();
         self.placed.iter().for_each(|row| sum.add(row));
+        if let Some(margins) = &self.sites.margins {
+            margins.threads.keys().for_each(|thread| sum += margins.touches(*thread));
+        }
         sum
+    }
+
+    /// What an analysis says that needs accesses by page, when there are but sums.
+    pub fn sums_only(&self) -> Option<String> {
+        self.sites.margins.as_ref().map(|_| margins::MISSING.to_string())
     }
 
     /// The nodes of matrices: the machine's, and whatever else the facts name (a profile of a machine that changed).
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.machine.nodes.iter().map(|node| node.id).collect();
-        nodes.extend(self.sites.sums.keys().flat_map(|key| [key.node, key.home]).flatten());
+        nodes.extend(self.sites.by_nodes().flat_map(|((_, node, home), _)| [node, home]).flatten());
         nodes.extend(self.fetches.instructions.keys().flat_map(|key| [key.node, key.home]).flatten());
         nodes.sort();
         nodes.dedup();
@@ -90,6 +99,6 @@ impl Study {
 
     /// What the sections of accesses have to say beforehand.
     pub fn access_doubts(&self) -> Vec<String> {
-        if self.sites.sums.is_empty() { vec!["no accesses were recorded".to_string()] } else { Vec::new() }
+        if self.sites.is_empty() { vec!["no accesses were recorded".to_string()] } else { Vec::new() }
     }
 }

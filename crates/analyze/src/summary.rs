@@ -18,6 +18,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let cells = access_matrix::cells(study);
     let diagonal = cells.diagonal();
     let pinned = cells.pinned();
+    // The same as `total`, but for imported matrices that leave out what had no home.
+    let all = cells.all();
     let unit = study.about.unit;
     let mut fields = vec![
         Field::new("unit", "unit", Value::Text(study.about.unit_words())).only(Shown::Screen),
@@ -39,16 +41,19 @@ pub fn run(study: &Study) -> Vec<Report> {
     fields.push(Field::new("class_shares", "by class", Value::Parts(class_shares.collect())));
     fields.push(Field::metric(&metrics::LOCAL_SHARE, percent(diagonal.accesses(), pinned.accesses(), pinned.samples)));
     fields
-        .push(Field::metric(&metrics::LOCAL_SHARE_ALL, percent(diagonal.accesses(), total.accesses(), total.samples)));
+        .push(Field::metric(&metrics::LOCAL_SHARE_ALL, percent(diagonal.accesses(), all.accesses(), all.samples)));
     // The bar has it.
     let local_class = Field::metric(&metrics::LOCAL_CLASS_SHARE, total.percent(total.class(Class::Local)));
     fields.push(local_class.only(Shown::Data));
-    fields.push(Field::metric(&metrics::HOT_REGION, hot_region(&cells, total.accesses(), total.samples)));
+    fields.push(Field::metric(&metrics::HOT_REGION, hot_region(&cells, all.accesses(), all.samples)));
     fields.extend(access_rate(study, &cells));
     let mut doubts = study.access_doubts();
+    if study.sites.margins.is_some() && study.about.meta.run_time_ns.is_none() {
+        doubts.push("the NUMA access rate needs the run time of the program: import it again with --run-time SECONDS".to_string());
+    }
     fields.push(Field::metric(&metrics::APPLICATION_EXCLUSIVITY, exclusivity::of_application(study, &mut doubts)));
     fields.extend(balance(study, &cells));
-    fields.push(Field::new("distances", "by distance", distances(study, &cells, total.accesses(), total.samples)));
+    fields.push(Field::new("distances", "by distance", distances(study, &cells, all.accesses(), all.samples)));
     fields.push(first_touch(study));
     vec![Report::new("summary", "summary", "summary", Shape::Record(fields)).doubting(doubts)]
 }
@@ -71,9 +76,17 @@ fn hot_region(cells: &Cells, all: u64, samples: u64) -> Value {
     }
 }
 
-/// The rate, and the time that it was divided by: the recorded run's, which the recording may have slowed down.
+/// The rate, and the time that it was divided by: the program's own where the user has told it, else the recorded run's, which the recording may
+/// have slowed down.
 fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
-    let seconds = study.about.meta.duration_ns as f64 / 1e9;
+    let meta = &study.about.meta;
+    let (run_time, of) = match meta.run_time_ns {
+        Some(run_time) => (run_time, "program without a profiler"),
+        // Sums come with a count of cycles, whose rate nobody knows.
+        None if study.sites.margins.is_some() => (0, ""),
+        None => (meta.duration_ns, "recorded run"),
+    };
+    let seconds = run_time as f64 / 1e9;
     if seconds <= 0.0 {
         return vec![Field::metric(&metrics::NUMA_ACCESS_RATE, Value::Absent).only(Shown::Data)];
     }
@@ -92,9 +105,9 @@ fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
             &metrics::NUMA_ACCESS_RATE,
             Value::Number(rate, intervals::weighted_sum(rate, terms.into_iter())),
         )
-        .only(Shown::Data),
-        Field::new("run_time_s", "run time", Value::Time(study.about.meta.duration_ns)).only(Shown::Data),
-        Field::new("run_time_of", "run time of", Value::Text("recorded run".to_string())).only(Shown::Data),
+        .only(if meta.run_time_ns.is_some() { Shown::Everywhere } else { Shown::Data }),
+        Field::new("run_time_s", "run time", Value::Time(run_time)).only(Shown::Data),
+        Field::new("run_time_of", "run time of", Value::Text(of.to_string())).only(Shown::Data),
     ]
 }
 

@@ -21,11 +21,11 @@ pub fn run(study: &Study) -> Vec<Report> {
     let total = study.total();
     let accesses = study.by_thread();
     let mut pinned: FxHashMap<ThreadId, Pinned> = FxHashMap::default();
-    for (key, tally) in study.sites.sums.iter().filter(|(key, _)| key.node.is_some()) {
-        let sum = pinned.entry(key.thread).or_default();
-        sum.all += *tally;
-        if key.node == key.home {
-            sum.own += *tally;
+    for ((thread, node, home), tally) in study.sites.by_nodes().filter(|((_, node, _), _)| node.is_some()) {
+        let sum = pinned.entry(thread).or_default();
+        sum.all += tally;
+        if node == home {
+            sum.own += tally;
         }
     }
     let mut touches: FxHashMap<ThreadId, FirstTouches> = FxHashMap::default();
@@ -33,6 +33,9 @@ pub fn run(study: &Study) -> Vec<Report> {
         if let Some(thread) = row.thread {
             touches.entry(thread).or_default().add(row);
         }
+    }
+    if let Some(margins) = &study.sites.margins {
+        touches.extend(margins.threads.keys().map(|thread| (*thread, margins.touches(*thread))));
     }
     let mut columns = vec![
         Column::new("thread", "thread"),

@@ -45,7 +45,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
         lines.push((metric, line));
     }
-    let mut doubts = Vec::new();
+    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
     if last > bins {
         doubts.push(format!("time bins after number {MOST_BINS} are left out"));
     }

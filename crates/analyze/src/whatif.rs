@@ -31,7 +31,7 @@ pub struct Plan {
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
-    let study = Study::load(profile, options, &[Need::Flows])?;
+    let study = Study::load(profile, options, &[Need::Flows, Need::Sites])?;
     let mut reports = vec![study.about.report()];
     reports.extend(simulate(&study, plan));
     Ok(reports)
@@ -126,6 +126,9 @@ fn doubts(study: &Study) -> Vec<String> {
     let mut doubts = Vec::new();
     let (mut all, mut samples) = (0, 0);
     study.flows.sums.values().for_each(|tally| (all, samples) = (all + tally.accesses(), samples + tally.samples));
+    if let Some(missing) = study.sums_only() {
+        return vec![missing];
+    }
     if all == 0 {
         doubts.push("no accesses to pages were recorded".to_string());
         return doubts;

@@ -56,6 +56,10 @@ pub struct Meta {
     pub frequency: Option<f64>,
     /// Amount of the unit that one sample stands for; 1: exact.
     pub period: u64,
+    /// Whether reads and writes are told apart; if not, all accesses stand as reads.
+    pub reads_and_writes: bool,
+    /// Run time of the program without any profiler, when the user has said it.
+    pub run_time_ns: Option<u64>,
     /// What was lost, and how many of it.
     pub losses: BTreeMap<String, u64>,
     /// What was coarsened to stay within limits.
@@ -98,6 +102,8 @@ impl Default for Meta {
             bins: 0,
             frequency: None,
             period: 1,
+            reads_and_writes: true,
+            run_time_ns: None,
             losses: BTreeMap::new(),
             coarsened: Vec::new(),
             unobserved: Vec::new(),

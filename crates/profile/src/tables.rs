@@ -159,6 +159,39 @@ table! {
         period: u64,
     }
 
+    /// Fact of imported profiles that have no finer ones: accesses of one thread, while bound to `node`, to pages of one home. Reads and writes
+    /// are not told apart (`meta.reads_and_writes` is false).
+    NodeAccess = "node_accesses" {
+        process: ProcessId,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        home: Option<NodeId>,
+        accesses: u64,
+        /// Bytes that it allocated there, where the tool counts them.
+        allocated: u64,
+        /// Pages that it touched first and that came to lie there; they stand beside one of the thread's nodes.
+        touched: u64,
+    }
+
+    /// Fact of imported profiles that have no finer ones: accesses of one thread, or from one site, or to the objects of one allocation: one of the
+    /// three is there. Threads and sites count the same accesses; their number is the sum of all columns, as the access that places a page has no class.
+    ClassSum = "class_sums" {
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        site: Option<SiteId>,
+        object: Option<ObjectId>,
+        local: u64,
+        remote: u64,
+        unpinned_page: u64,
+        unpinned_thread: u64,
+        unpinned_both: u64,
+        memory_tier_local: u64,
+        memory_tier_remote: u64,
+        /// Accesses of pinned and of unpinned threads to pages that had no home yet.
+        first_touch: u64,
+        unpinned_first_touch: u64,
+    }
+
     /// Fact of the sample engine: one sampled access.
     Sample = "samples" {
         process: ProcessId,

@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-translator", &["numalens-isa"]),
     ("numalens-agent", &["numalens-event", "numalens-isa", "numalens-translator"]),
     ("numalens-profile", &["numalens-topology"]),
+    ("numalens-import", &["numalens-topology", "numalens-profile"]),
     ("numalens-interpose", &["numalens-event"]),
     (
         "numalens-collect",
@@ -41,6 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-topology",
             "numalens-profile",
             "numalens-collect",
+            "numalens-import",
             "numalens-symbolize",
             "numalens-simulate",
             "numalens-analyze",

@@ -71,7 +71,9 @@ fn of(study: &Study) -> Vec<Report> {
     let usages = Usages::of(study);
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
     let mut findings = Vec::new();
-    if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
+    if let Some(missing) = study.sums_only() {
+        doubts.push(missing);
+    } else if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
         doubts.push("no accesses were recorded".to_string());
     } else if !usage::matters(study) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod diff;
 pub mod doctor;
 pub mod export;
+pub mod import;
 mod input;
 pub mod machine;
 pub mod merge;

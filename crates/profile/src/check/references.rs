@@ -137,6 +137,22 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
                 row.home.map(|id| id.0.into()),
             ]
         })?,
+        refer(profile, [process, thread, node, home], |row: &NodeAccess| {
+            [
+                Some(row.process.0),
+                Some(row.thread.0),
+                row.node.map(|id| id.0.into()),
+                row.home.map(|id| id.0.into()),
+            ]
+        })?,
+        refer(profile, [process, thread, site, object], |row: &ClassSum| {
+            [
+                Some(row.process.0),
+                row.thread.map(|id| id.0),
+                row.site.map(|id| id.0),
+                row.object.map(|id| id.0),
+            ]
+        })?,
         refer(profile, [process, thread, site, stack, object, node, home], |row: &Sample| {
             [
                 Some(row.process.0),
@@ -192,6 +208,8 @@ pub(super) fn owners(checked: &Checked<'_>) -> Found {
         each_row(profile, columns, &|row: &PageAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &SiteAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &ObjectAccess| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &NodeAccess| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &ClassSum| row.thread.and_then(|thread| foreign(row.process, thread)))?,
         each_row(profile, columns, &|row: &Sample| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &CodeFetch| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &Allocation| foreign(row.process, row.thread))?,

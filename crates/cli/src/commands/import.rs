@@ -1,0 +1,79 @@
+//! `numalens import`
+
+use clap::ValueEnum;
+use miette::{IntoDiagnostic, miette};
+use numalens_import::{Options, numaprof};
+use numalens_topology::Machine;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Make a profile from another tool's.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  numalens import numaprof-app-1234.json --machine togian --run-time 13.91 -o app.numalens\n\nNUMAPROF's files have sums by thread, node and instruction, and no pages: sections that need more say so."
+)]
+pub struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The tool that wrote it [default: seen from the file]
+    #[arg(long, value_enum)]
+    from: Option<Tool>,
+
+    /// The machine that was recorded on: a preset, NODESxCPUS, or a file of `lstopo machine.xml` [default: what the file says of it]
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+
+    /// Run time of the program without any profiler, in seconds: rates are divided by it
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    run_time: Option<u64>,
+
+    /// The profile to make
+    #[arg(short, long, value_name = "PROFILE")]
+    output: PathBuf,
+
+    /// Replace an existing profile
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Whose file it is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Tool {
+    /// NUMAPROF's JSON
+    Numaprof,
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok((seconds * 1e9).round().max(1.0) as u64),
+        _ => Err("it is no number of seconds above 0".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    let machine = match &args.machine {
+        Some(spec) => Some(Machine::parse(spec, &Machine::host().into_diagnostic()?).into_diagnostic()?),
+        None => None,
+    };
+    let options = Options { machine, run_time_ns: args.run_time };
+    let made = match args.from.map_or_else(|| tool(&args.file), Ok)? {
+        Tool::Numaprof => numaprof::import(&args.file, &options, &args.output, args.force).into_diagnostic()?,
+    };
+    eprintln!("numalens: {} imported; next: numalens report {}", args.file.display(), made.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The tool that a file's beginning speaks for.
+fn tool(path: &Path) -> Result<Tool, miette::Report> {
+    let mut beginning = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| miette!("cannot read {}: {error}", path.display()))?;
+    file.take(64).read_to_end(&mut beginning).map_err(|error| miette!("cannot read {}: {error}", path.display()))?;
+    if numaprof::looks_like(&beginning) {
+        return Ok(Tool::Numaprof);
+    }
+    Err(miette!("{} begins like no file that can be imported: say with --from whose it is", path.display()))
+}
