@@ -10,6 +10,7 @@ help:
 	@echo 'make test    everything that is checked: rules, format, lints, tests, the NUMA lab'
 	@echo 'make corpus  some sixty programs under the exact engine: the same output, the same status; installs what it runs'
 	@echo 'make bench   what recording costs: whole programs with and without it, into bench/runs/'
+	@echo 'make python  only the tests of the Python package; make spark: with a Spark of its own'
 	@echo 'make lab     only the NUMA lab: Linux on emulated machines of several nodes'
 
 setup:
@@ -34,7 +35,13 @@ corpus:
 bench: build
 	cargo xtask bench --numalens $(NUMALENS)
 
+SYNTHETIC := $(or $(CARGO_TARGET_DIR),target)/release/examples/synthetic
+
+python spark: setup
+	cargo build --release -q -p numalens-profile --example synthetic
+	./scripts/python.sh $(SYNTHETIC) $(filter spark,$@)
+
 lab: setup
 	cargo run --release -p numalens-lab -- run
 
-.PHONY: help setup build targets demo test corpus bench lab
+.PHONY: help setup build targets demo test corpus bench python spark lab

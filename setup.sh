@@ -31,6 +31,8 @@ packages=(
     qemu-system-x86 busybox-static  # the NUMA lab
     xz-utils python3 openmpi-bin    # programs that tests record
     hyperfine jq                    # measurements
+    valgrind                        # callgrind_annotate reads exports
+    python3-venv                    # tests of the Python package
 )
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)

@@ -3,6 +3,7 @@
  * Every thread looks up elements all over the table, in the order of a full-period generator. Expected: object `table`
  * (a global) on top of `objects`, written once and read by all nodes; the look-up is the top line, (N-1)/N of its
  * accesses remote on N nodes; remedy: a replica on every node. No placement of single pages can mend it.
+ * With FIXED every thread looks up in a copy that it made itself.
  */
 #include "target.h"
 
@@ -15,13 +16,23 @@ static uint64_t *sums;
 static void work(int slot)
 {
     uint64_t sum = 0, at = (uint64_t)slot * 0x9e3779b97f4a7c15ul;
+    const uint64_t *replica = table;
+#ifdef FIXED
+    uint64_t *copy = malloc((mask + 1) * 8);
+    if (!copy)
+        tg_die("malloc");
+    replica = memcpy(copy, table, (mask + 1) * 8);
+#endif
     double start = tg_seconds();
     for (long n = 0; n < tg.rounds; n++) {
         at = at * 6364136223846793005ul + 1442695040888963407ul;
-        sum += table[(at >> 33) & mask]; // EXPECT remote
+        sum += replica[(at >> 33) & mask]; // EXPECT remote
     }
     tg_accessed(array, slot, 0, (mask + 1) * 8, (double)tg.rounds, 0, tg_seconds() - start, "remote");
     sums[slot - 1] = sum;
+#ifdef FIXED
+    free(copy);
+#endif
 }
 
 int main(int argc, char **argv)

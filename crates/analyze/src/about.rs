@@ -107,7 +107,11 @@ impl About {
             Field::new("policy", "page policy", text(&meta.policy)),
             Field::new("host", "host", text(&meta.host)),
             Field::new("start_time", "started", text(&meta.start_time)),
-            Field::new("duration_s", "duration", Value::maybe(Some(meta.duration_ns).filter(|ns| *ns > 0), Value::Time)),
+            Field::new(
+                "duration_s",
+                "duration",
+                Value::maybe(Some(meta.duration_ns).filter(|ns| *ns > 0), Value::Time),
+            ),
             Field::new("kernel", "kernel", text(&meta.kernel)).only(Shown::Data),
             Field::new("numalens_version", "recorded by", text(&meta.numalens_version)).only(Shown::Data),
             Field::new("exit_status", "exit status", text(&meta.exit_status)),

@@ -57,13 +57,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let by_bytes = fill(nodes.clone(), &metrics::ALLOCATED, "untouched", |from, to| at(&bytes, from, to));
     let by_calls = fill(nodes, &metrics::CALLS, "untouched", |from, to| at(&calls, from, to));
     vec![
-        Report::new(
-            "allocation-matrix",
-            "matrix.allocation",
-            TITLE,
-            Shape::Matrix(by_bytes),
-        )
-        .doubting(doubts),
+        Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(by_bytes)).doubting(doubts),
         Report::new(
             "allocation-matrix",
             "matrix.allocation_calls",
@@ -83,7 +77,10 @@ fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
     };
     let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
     let matrix = fill(study.nodes(), &metrics::ALLOCATED, "untouched", at);
-    vec![Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix)).doubting(vec![doubt.to_string()])]
+    vec![
+        Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix))
+            .doubting(vec![doubt.to_string()]),
+    ]
 }
 
 const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";

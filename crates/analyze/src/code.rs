@@ -168,6 +168,20 @@ impl Code {
         self.sites.keys().copied().filter(move |site| self.function(*site).name == function)
     }
 
+    /// Module's path and address in it.
+    pub fn address_of(&self, site: SiteId) -> (Option<&str>, u64) {
+        let (module, address) = self.sites.get(&site).copied().unwrap_or_default();
+        (module.and_then(|module| self.module_path(module)), address)
+    }
+
+    /// The inlined calls of a site, the innermost first; the last is the function that it lies in. At least one.
+    pub fn lines(&self, site: SiteId) -> Vec<Location> {
+        match self.frames.get(&site).filter(|frames| !frames.is_empty()) {
+            Some(frames) => frames.iter().map(|frame| self.location(site, frame)).collect(),
+            None => vec![self.innermost(site).location],
+        }
+    }
+
     /// The function that a site lies in, or its address.
     fn outermost(&self, site: SiteId) -> String {
         match self.frames.get(&site).and_then(|frames| frames.last()) {
@@ -243,7 +257,7 @@ impl Code {
     }
 
     /// The sites of a stack, innermost first. A damaged tree ends the walk rather than looping.
-    fn walk(&self, stack: StackId) -> impl Iterator<Item = SiteId> {
+    pub fn walk(&self, stack: StackId) -> impl Iterator<Item = SiteId> {
         let mut next = Some(stack);
         std::iter::from_fn(move || {
             let (parent, site) = *self.stacks.get(&next?)?;

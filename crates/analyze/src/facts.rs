@@ -95,7 +95,8 @@ impl SiteFacts {
         match &self.margins {
             Some(margins) => {
                 let tally = |n: u64| Tally { reads: n, ..Tally::default() };
-                let cell = move |cell: &crate::margins::Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
+                let cell =
+                    move |cell: &crate::margins::Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
                 Box::new(margins.nodes.iter().map(cell))
             }
             None => Box::new(self.sums.iter().map(|(key, tally)| ((key.thread, key.node, key.home), *tally))),

@@ -15,8 +15,8 @@ use crate::study::Study;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::{
-    Allocation, CodeFetch, Frame, Function, Module, Object, ObjectAccess, PageAccess, PlacedPages, Placement, Process,
-    Sample, Site, SiteAccess, Stack, Thread,
+    Allocation, CodeFetch, Frame, Function, Module, Object, ObjectAccess, PageAccess, Phase, PlacedPages, Placement,
+    Process, Sample, Site, SiteAccess, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
@@ -230,6 +230,7 @@ impl Study {
             by_page,
             fetches,
             allocations,
+            phases: only.rows(profile, |row: &Phase| row.process)?,
             subjects,
             flows,
             lines,

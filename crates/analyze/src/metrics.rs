@@ -92,6 +92,24 @@ metrics! {
     PAGES_MOVED = "pages_moved", "pages moved", "pages", "Pages whose home would be another than the recorded one.";
     COPIES = "copies", "copies", "bytes", "Memory that copies of pages would take beyond one home each.";
 
+    SHARED = "shared", "shared", "recorded unit",
+        "Accesses to pages that both threads use: of each page those of the thread that uses it less.";
+    STRUCTURE = "structure", "structure", "%",
+        "How far threads share pages with one other thread alone (100) rather than with all others alike (0), weighted by what they share.";
+    SMALL_EXCLUSIVITY = "small_exclusivity", "of small pages", "%",
+        "Exclusivity of the small pages that a huge page covers, weighted by accesses.";
+    HOT_PAGES = "hot_pages", "hot pages", "pages of 4 KiB", "Pages with more accesses than the mean of the pages that were used.";
+    COLD_PAGES = "cold_pages", "cold pages", "pages of 4 KiB",
+        "Pages with less than a tenth of the mean accesses of the pages that were used, or without any.";
+    LIVE = "live", "live", "bytes", "Bytes allocated and not yet released; of a time bin the most.";
+    PLACED = "placed", "placed", "bytes", "Bytes of pages that have a home.";
+    ALLOCATION_RATE = "allocation_rate", "allocation rate", "bytes / s", "Bytes allocated, over the length of the recording.";
+    BYTE_SECONDS = "byte_seconds", "byte-seconds", "bytes * s", "Integral of the live bytes over time.";
+    FREES = "frees", "frees", "calls", "Releases of blocks whose allocation was recorded.";
+    FREED_BY_OTHERS = "freed_by_others", "by other threads", "calls", "Of those, by another thread than the one that allocated the block.";
+    FREED_ELSEWHERE = "freed_elsewhere", "on other nodes", "calls",
+        "Of those, by a thread bound to another node than the one that allocated the block.";
+
     SWITCHES = "switches", "switches", "switches", "Times the scheduler took the thread off a CPU.";
     MIGRATIONS = "migrations", "migrations", "migrations", "Times the thread went on on another CPU than before.";
 

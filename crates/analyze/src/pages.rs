@@ -14,10 +14,11 @@ use std::cmp::Reverse;
 const MOST: usize = 1000;
 
 /// The last known period of every page.
-struct Homes<'a>(FxHashMap<ProcessId, Vec<&'a PlacedPages>>);
+pub struct Homes<'a>(FxHashMap<ProcessId, Vec<&'a PlacedPages>>);
 
 impl<'a> Homes<'a> {
-    fn new(rows: &'a [PlacedPages]) -> Self {
+    /// Sorts the rows of a study.
+    pub fn new(rows: &'a [PlacedPages]) -> Self {
         let mut processes: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
         for row in rows {
             processes.entry(row.process).or_default().push(row);
@@ -28,7 +29,8 @@ impl<'a> Homes<'a> {
         Homes(processes)
     }
 
-    fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
+    /// The newest run that covers a page.
+    pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
         let rows = self.0.get(&process)?;
         let end = rows.partition_point(|row| row.page <= page);
         // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.

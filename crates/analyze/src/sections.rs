@@ -5,8 +5,9 @@ use crate::metrics;
 use crate::report::{Report, Shape, Table};
 use crate::study::Study;
 use crate::{
-    access_matrix, address_space, allocation_matrix, call_tree, code_matrix, first_touch, functions, lines, machine,
-    node_timeline, objects, pages, placements, summary, threads, timeline,
+    access_matrix, address_space, allocation_matrix, call_tree, code_matrix, communication, first_touch, functions,
+    huge_pages, lines, machine, node_timeline, objects, pages, phases, placements, remote_frees, residency, summary,
+    threads, tiers, timeline,
 };
 use numalens_profile::Profile;
 
@@ -118,6 +119,48 @@ pub static ALL: &[Section] = &[
         help: "what lies where, and who uses it",
         needs: &[Need::Pages, Need::Placed],
         run: address_space::run,
+        first_screen: false,
+    },
+    Section {
+        name: "huge-pages",
+        help: "huge pages that several nodes use in disjoint parts",
+        needs: &[Need::Pages, Need::Names, Need::Sites],
+        run: huge_pages::run,
+        first_screen: false,
+    },
+    Section {
+        name: "communication",
+        help: "which threads use the same pages",
+        needs: &[Need::Flows, Need::Sites],
+        run: communication::run,
+        first_screen: false,
+    },
+    Section {
+        name: "memory-tiers",
+        help: "accesses and bytes by tier of memory, hot and cold pages",
+        needs: &[Need::Pages, Need::Placed, Need::Sites],
+        run: tiers::run,
+        first_screen: false,
+    },
+    Section {
+        name: "residency",
+        help: "live and allocated bytes of the heap, placed bytes, over time",
+        needs: &[Need::Allocations, Need::Placed, Need::Sites],
+        run: residency::run,
+        first_screen: false,
+    },
+    Section {
+        name: "remote-frees",
+        help: "blocks released on another node than the one that allocated them",
+        needs: &[Need::Allocations, Need::Objects, Need::Names],
+        run: remote_frees::run,
+        first_screen: false,
+    },
+    Section {
+        name: "phases",
+        help: "named spans of the program, and what it accessed meanwhile",
+        needs: &[Need::Sites],
+        run: phases::run,
         first_screen: false,
     },
     Section {

@@ -13,7 +13,7 @@ use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
-use numalens_profile::tables::{Allocation, Object, PlacedPages, Placement, Process, Thread};
+use numalens_profile::tables::{Allocation, Object, Phase, PlacedPages, Placement, Process, Thread};
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 
@@ -36,6 +36,7 @@ pub struct Study {
     pub by_page: PageFacts,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
+    pub phases: Vec<Phase>,
     pub subjects: Subjects,
     pub flows: Flows,
     pub lines: LineFacts,

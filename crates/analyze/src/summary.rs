@@ -40,8 +40,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     });
     fields.push(Field::new("class_shares", "by class", Value::Parts(class_shares.collect())));
     fields.push(Field::metric(&metrics::LOCAL_SHARE, percent(diagonal.accesses(), pinned.accesses(), pinned.samples)));
-    fields
-        .push(Field::metric(&metrics::LOCAL_SHARE_ALL, percent(diagonal.accesses(), all.accesses(), all.samples)));
+    fields.push(Field::metric(&metrics::LOCAL_SHARE_ALL, percent(diagonal.accesses(), all.accesses(), all.samples)));
     // The bar has it.
     let local_class = Field::metric(&metrics::LOCAL_CLASS_SHARE, total.percent(total.class(Class::Local)));
     fields.push(local_class.only(Shown::Data));
@@ -49,7 +48,10 @@ pub fn run(study: &Study) -> Vec<Report> {
     fields.extend(access_rate(study, &cells));
     let mut doubts = study.access_doubts();
     if study.sites.margins.is_some() && study.about.meta.run_time_ns.is_none() {
-        doubts.push("the NUMA access rate needs the run time of the program: import it again with --run-time SECONDS".to_string());
+        doubts.push(
+            "the NUMA access rate needs the run time of the program: import it again with --run-time SECONDS"
+                .to_string(),
+        );
     }
     fields.push(Field::metric(&metrics::APPLICATION_EXCLUSIVITY, exclusivity::of_application(study, &mut doubts)));
     fields.extend(balance(study, &cells));

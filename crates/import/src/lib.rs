@@ -2,6 +2,7 @@
 //! too, and `meta.notes` says so.
 
 pub mod numaprof;
+pub mod perf;
 
 use numalens_topology::Machine;
 use std::path::PathBuf;

@@ -1,7 +1,11 @@
-//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`], [`csv`]. The only place that formats figures.
+//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`], [`csv`]. The only place that formats figures. And call paths in
+//! the form of other programs: [`callgrind`], [`pprof`], [`firefox`].
 
+pub mod callgrind;
 pub mod csv;
+pub mod firefox;
 pub mod html;
 pub mod json;
 mod numbers;
+pub mod pprof;
 pub mod text;

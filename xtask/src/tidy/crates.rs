@@ -13,7 +13,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-translator", &["numalens-isa"]),
     ("numalens-agent", &["numalens-event", "numalens-isa", "numalens-translator"]),
     ("numalens-profile", &["numalens-topology"]),
-    ("numalens-import", &["numalens-topology", "numalens-profile"]),
     ("numalens-interpose", &["numalens-event"]),
     (
         "numalens-collect",
@@ -30,6 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-symbolize", &["numalens-topology", "numalens-profile"]),
     ("numalens-simulate", &["numalens-topology"]),
     ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
+    // Its tests look at what was imported.
+    ("numalens-import", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
     ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
     (
         "numalens-serve",
@@ -52,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-lab",
         ],
     ),
+    ("numalens-fuzz", &["numalens-topology", "numalens-profile", "numalens-import", "numalens-analyze"]),
     ("numalens-bench", &[]),
     ("xtask", &[]),
 ];

@@ -1,16 +1,18 @@
 //! `numalens export`
 
-use super::input;
+use super::{input, output};
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
+use numalens_analyze::paths::{self, Grain};
 use numalens_analyze::sections::{self, Section};
+use numalens_view::{callgrind, firefox, pprof};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Write a recording in the form of another program.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  numalens export app-1234.numalens --to csv -o app-csv\n\nThe directory gets one file per table of the report: lines.csv, objects.csv, matrix-access.csv, ...\nThe profile itself is a directory of Parquet tables, which DuckDB, Polars and pandas read as it is."
+    after_help = "Examples:\n  numalens export app-1234.numalens --to csv -o app-csv\n  numalens export app-1234.numalens --to callgrind -o callgrind.out.app     (kcachegrind, callgrind_annotate)\n  numalens export app-1234.numalens --to pprof -o app.pb                     (go tool pprof -http : app.pb)\n  numalens export app-1234.numalens --to firefox -o app.json                 (profiler.firefox.com)\n\nThe directory of csv gets one file per table of the report: lines.csv, objects.csv, matrix-access.csv, ...\nCall stacks belong to samples and to first touches; exact counts of accesses have none.\nThe profile itself is a directory of Parquet tables, which DuckDB, Polars and pandas read as it is."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -19,8 +21,8 @@ pub struct Args {
     #[arg(long, value_enum)]
     to: Form,
 
-    /// The directory to make
-    #[arg(short, long, value_name = "DIR")]
+    /// The file to make; with csv the directory
+    #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
     /// Replace an existing output
@@ -33,11 +35,42 @@ pub struct Args {
 enum Form {
     /// A directory with a CSV file for each table of the report
     Csv,
+    /// Costs by function and line, with calls, for kcachegrind and callgrind_annotate
+    Callgrind,
+    /// Call stacks for `go tool pprof` and what else reads its profiles
+    Pprof,
+    /// Threads over time for profiler.firefox.com
+    Firefox,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
-    let Form::Csv = args.to;
+    let grain = match args.to {
+        Form::Csv => return tables(&args),
+        Form::Firefox => Grain::InTime,
+        Form::Callgrind | Form::Pprof => Grain::Sum,
+    };
+    if !args.force && std::fs::symlink_metadata(&args.output).is_ok() {
+        return Err(exists(&args.output));
+    }
+    let loaded = input::load(&args.input)?;
+    let paths = paths::load(&loaded.profile, &args.input.options(), grain).into_diagnostic()?;
+    let document = match args.to {
+        Form::Callgrind => callgrind::document(&paths).into_bytes(),
+        Form::Pprof => pprof::document(&paths),
+        Form::Csv | Form::Firefox => firefox::document(&paths).into_diagnostic()?,
+    };
+    output::write(Some(&args.output), &document)?;
+    eprintln!("numalens: {} paths in {}", paths.paths.len(), args.output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exists(output: &Path) -> miette::Report {
+    miette!("{} exists already: choose another output or replace it with --force", output.display())
+}
+
+/// A directory of CSV files.
+fn tables(args: &Args) -> Result<ExitCode, miette::Report> {
     let replaceable = check_output(&args.output, args.force)?;
     let loaded = input::load(&args.input)?;
     let wanted: Vec<&Section> = sections::ALL.iter().collect();
@@ -79,10 +112,7 @@ fn check_output(output: &Path, force: bool) -> Result<bool, miette::Report> {
     for entry in entries {
         let name = PathBuf::from(entry.into_diagnostic()?.file_name());
         if !force {
-            return Err(miette!(
-                "{} exists already: choose another output or replace it with --force",
-                output.display()
-            ));
+            return Err(exists(output));
         }
         if name.extension().is_none_or(|ending| ending != "csv") {
             return Err(miette!(

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
-use numalens_import::{Options, numaprof};
+use numalens_import::{Options, numaprof, perf};
 use numalens_topology::Machine;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Make a profile from another tool's.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  numalens import numaprof-app-1234.json --machine togian --run-time 13.91 -o app.numalens\n\nNUMAPROF's files have sums by thread, node and instruction, and no pages: sections that need more say so."
+    after_help = "Examples:\n  numalens import numaprof-app-1234.json --machine togian --run-time 13.91 -o app.numalens\n  perf mem record --phys-data -- ./app; numalens import perf.data -o app.numalens\n\nNUMAPROF's files have sums by thread, node and instruction, and no pages: sections that need more say so.\nperf knows neither where threads were bound nor where pages were: both follow from samples."
 )]
 pub struct Args {
     /// The file
@@ -44,6 +44,8 @@ pub struct Args {
 enum Tool {
     /// NUMAPROF's JSON
     Numaprof,
+    /// perf.data of `perf mem record` or `perf record -d`
+    Perf,
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
@@ -61,8 +63,10 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     };
     let options = Options { machine, run_time_ns: args.run_time };
     let made = match args.from.map_or_else(|| tool(&args.file), Ok)? {
-        Tool::Numaprof => numaprof::import(&args.file, &options, &args.output, args.force).into_diagnostic()?,
+        Tool::Numaprof => numaprof::import(&args.file, &options, &args.output, args.force),
+        Tool::Perf => perf::import(&args.file, &options, &args.output, args.force),
     };
+    let made = made.into_diagnostic()?;
     eprintln!("numalens: {} imported; next: numalens report {}", args.file.display(), made.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -74,6 +78,9 @@ fn tool(path: &Path) -> Result<Tool, miette::Report> {
     file.take(64).read_to_end(&mut beginning).map_err(|error| miette!("cannot read {}: {error}", path.display()))?;
     if numaprof::looks_like(&beginning) {
         return Ok(Tool::Numaprof);
+    }
+    if perf::looks_like(&beginning) {
+        return Ok(Tool::Perf);
     }
     Err(miette!("{} begins like no file that can be imported: say with --from whose it is", path.display()))
 }

@@ -38,7 +38,9 @@ pub fn read(document: &Document) -> Code {
     let mut functions: FxHashMap<(Option<ModuleId>, &str), FunctionId> = FxHashMap::default();
     let mut ranges: Vec<(u64, u64, &str)> = Vec::new();
     for row in &symbols.map {
-        let (Some(start), Some(end), offset) = (address(&row.lower), address(&row.upper), address(&row.offset)) else { continue };
+        let (Some(start), Some(end), offset) = (address(&row.lower), address(&row.upper), address(&row.offset)) else {
+            continue;
+        };
         if start >= end {
             continue;
         }

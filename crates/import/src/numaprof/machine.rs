@@ -31,15 +31,22 @@ pub fn of(
         return Err(unfit(format!("the file has {} nodes, and it lacks node {}", own.nodes.len(), node.id)));
     }
     let pairs = || own.nodes.iter().flat_map(|a| own.nodes.iter().map(|b| (a.id, b.id)));
-    if let Some((a, b)) = pairs().find(|&(a, b)| (own.distance(a, b) == LOCAL_DISTANCE) != (machine.distance(a, b) == LOCAL_DISTANCE)) {
+    if let Some((a, b)) =
+        pairs().find(|&(a, b)| (own.distance(a, b) == LOCAL_DISTANCE) != (machine.distance(a, b) == LOCAL_DISTANCE))
+    {
         return Err(unfit(format!("the file and it disagree on which of nodes {a} and {b} are one")));
     }
     // Ranks in the file follow the distances, so equal ranks of one node mean equal distances.
     let contradicts = |&(a, b): &(NodeId, NodeId)| {
-        own.nodes.iter().any(|c| (own.distance(a, b) < own.distance(a, c.id)) != (machine.distance(a, b) < machine.distance(a, c.id)))
+        own.nodes.iter().any(|c| {
+            (own.distance(a, b) < own.distance(a, c.id)) != (machine.distance(a, b) < machine.distance(a, c.id))
+        })
     };
     if let Some((a, b)) = pairs().find(contradicts) {
-        notes.push(format!("the distance from node {a} to node {b} on {} has another rank than in the file: is it the same machine?", machine.name));
+        notes.push(format!(
+            "the distance from node {a} to node {b} on {} has another rank than in the file: is it the same machine?",
+            machine.name
+        ));
     }
     Ok(Machine { is_virtual: false, ..machine.clone() })
 }

@@ -138,20 +138,10 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
             ]
         })?,
         refer(profile, [process, thread, node, home], |row: &NodeAccess| {
-            [
-                Some(row.process.0),
-                Some(row.thread.0),
-                row.node.map(|id| id.0.into()),
-                row.home.map(|id| id.0.into()),
-            ]
+            [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
         })?,
         refer(profile, [process, thread, site, object], |row: &ClassSum| {
-            [
-                Some(row.process.0),
-                row.thread.map(|id| id.0),
-                row.site.map(|id| id.0),
-                row.object.map(|id| id.0),
-            ]
+            [Some(row.process.0), row.thread.map(|id| id.0), row.site.map(|id| id.0), row.object.map(|id| id.0)]
         })?,
         refer(profile, [process, thread, site, stack, object, node, home], |row: &Sample| {
             [

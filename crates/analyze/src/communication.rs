@@ -1,0 +1,131 @@
+//! Section `communication`: which threads use the same pages, and how structured that is.
+//!
+//! Who accessed a page last is not recorded, so a pair of threads communicates through a page as much as the one that uses it less. Unlike a count of
+//! transitions this cannot tell memory that goes to and fro from memory handed over once.
+
+use crate::access_matrix::fill;
+use crate::clusters::{self, Communication};
+use crate::counts::percent;
+use crate::metrics;
+use crate::report::{Column, Field, Report, Shape, Shown, Table, Value};
+use crate::study::Study;
+use crate::threads::node;
+use numalens_profile::ids::ThreadId;
+use numalens_topology::NodeId;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let found = clusters::communication(study);
+    let pairs: Vec<((ThreadId, ThreadId), u64)> =
+        found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
+    let all: u64 = pairs.iter().map(|(_, n)| n).sum();
+    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    if doubts.is_empty() && all == 0 {
+        doubts.push("no two threads used the same pages".to_string());
+    }
+    let within: u64 = pairs.iter().filter(|((a, b), _)| together(study, *a, *b)).map(|(_, n)| n).sum();
+    let score = structure(&found);
+    let record = vec![
+        Field::metric(&metrics::SHARED, Value::Count(all)),
+        Field::new("threads", "threads", Value::Count(found.threads.len() as u64)),
+        Field::metric(&metrics::STRUCTURE, Value::maybe(score, |score| Value::Percent(score, None))),
+        Field::new("within_nodes", "within nodes", percent(within, all, 0)),
+    ];
+    let record = Report::new("communication", "communication", "communication of threads", Shape::Record(record));
+    vec![record.doubting(doubts), matrix(study, &pairs), table(study, pairs, all)]
+}
+
+fn together(study: &Study, a: ThreadId, b: ThreadId) -> bool {
+    study.pinning.last(a).is_some_and(|node| study.pinning.last(b) == Some(node))
+}
+
+/// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it communicates.
+fn structure(found: &Communication) -> Option<f64> {
+    let threads = found.threads.len();
+    if threads < 3 {
+        return None;
+    }
+    let mut partners: BTreeMap<ThreadId, (f64, f64)> = BTreeMap::new();
+    for ((a, b), n) in &found.pairs {
+        for thread in [a, b] {
+            let (most, sum) = partners.entry(*thread).or_default();
+            (*most, *sum) = (most.max(*n), *sum + n);
+        }
+    }
+    let alike = 1.0 / (threads - 1) as f64;
+    let (weighted, sum) = partners.values().fold((0.0, 0.0), |(weighted, all), (most, sum)| {
+        let score = if *sum > 0.0 { (most / sum - alike) / (1.0 - alike) } else { 0.0 };
+        (weighted + score.max(0.0) * sum, all + sum)
+    });
+    (sum > 0.0).then(|| weighted * 100.0 / sum)
+}
+
+fn matrix(study: &Study, pairs: &[((ThreadId, ThreadId), u64)]) -> Report {
+    let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
+    for ((a, b), n) in pairs {
+        let (from, to) = (study.pinning.last(*a), study.pinning.last(*b));
+        // Unpinned threads have a row and no column.
+        let (from, to) = if from.is_none() { (from, to) } else { (to, from) };
+        *cells.entry((from, to)).or_default() += n;
+        if from != to && from.is_some() {
+            *cells.entry((to, from)).or_default() += n;
+        }
+    }
+    let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
+    let matrix = fill(study.nodes(), &metrics::SHARED, "unpinned", at);
+    let title = "communication matrix: accesses to pages that threads of two nodes share";
+    Report::new("communication", "matrix.communication", title, Shape::Matrix(matrix))
+}
+
+fn table(study: &Study, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -> Report {
+    pairs.sort_by_key(|(pair, n)| (Reverse(*n), *pair));
+    let name = |id: ThreadId| study.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
+    let of_thread = |id: ThreadId| Value::Count(u64::from(id.0));
+    let rows = pairs.into_iter().map(|((a, b), n)| {
+        vec![
+            Value::Count(n),
+            percent(n, all, 0),
+            of_thread(a),
+            Value::Text(name(a)),
+            node(study.pinning.last(a)),
+            of_thread(b),
+            Value::Text(name(b)),
+            node(study.pinning.last(b)),
+        ]
+    });
+    let columns = vec![
+        Column::metric(&metrics::SHARED),
+        Column::at("communication_share", &metrics::SHARE),
+        Column::new("thread", "thread"),
+        Column::new("name", "name"),
+        Column::new("node", "on node"),
+        Column::new("other_thread", "with thread"),
+        Column::new("other_name", "name").only(Shown::Data),
+        Column::new("other_node", "on node"),
+    ];
+    let table = Table { rows: rows.collect(), columns, omitted: 0 };
+    Report::new("communication", "communication_pairs", "pairs of threads", Shape::Table(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(pairs: &[(u32, u32, f64)], threads: u32) -> Option<f64> {
+        let found = Communication {
+            pairs: pairs.iter().map(|(a, b, n)| ((ThreadId(*a), ThreadId(*b)), *n)).collect(),
+            threads: (0..threads).map(|thread| (ThreadId(thread), 1.0)).collect(),
+        };
+        structure(&found).map(|score| score.round())
+    }
+
+    #[test]
+    fn pairs_are_structured_and_crowds_are_not() {
+        assert_eq!(score(&[(0, 1, 50.0), (2, 3, 70.0)], 4), Some(100.0));
+        assert_eq!(score(&[(0, 1, 5.0), (0, 2, 5.0), (1, 2, 5.0)], 3), Some(0.0));
+        assert_eq!(score(&[(0, 1, 9.0)], 2), None);
+        assert_eq!(score(&[], 4), None);
+    }
+}

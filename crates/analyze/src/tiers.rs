@@ -1,0 +1,92 @@
+//! Section `memory-tiers`: what each tier of memory serves and holds, hot pages on slow tiers and cold pages on fast ones.
+//!
+//! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or with none.
+
+use crate::access_matrix;
+use crate::counts::percent;
+use crate::metrics;
+use crate::pages::Homes;
+use crate::placed;
+use crate::report::{Column, Report, Shape, Table, Value};
+use crate::study::Study;
+use numalens_profile::ids::{Page, ProcessId};
+use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct Tier {
+    nodes: Vec<NodeId>,
+    accesses: u64,
+    samples: u64,
+    bytes: u64,
+    used: u64,
+    hot: u64,
+    cold: u64,
+}
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let cells = access_matrix::cells(study);
+    let mut tiers: BTreeMap<u32, Tier> = BTreeMap::new();
+    for node in study.machine.nodes_with_memory() {
+        let tier = tiers.entry(node.tier).or_default();
+        let served = cells.to(node.id);
+        tier.nodes.push(node.id);
+        (tier.accesses, tier.samples) = (tier.accesses + served.accesses(), tier.samples + served.samples);
+    }
+    let tier_of = |home: Option<NodeId>| Some(study.machine.node(home?)?.tier);
+    for row in &study.placed {
+        if let Some(tier) = tier_of(row.home).and_then(|tier| tiers.get_mut(&tier)) {
+            tier.bytes += placed::bytes(row);
+        }
+    }
+    let mut uses: FxHashMap<(ProcessId, Page), u64> = FxHashMap::default();
+    for (key, tally) in &study.by_page.sums {
+        *uses.entry((key.process, key.page)).or_default() += tally.accesses();
+    }
+    let homes = Homes::new(&study.pages);
+    let mean = uses.values().sum::<u64>() as f64 / uses.len().max(1) as f64;
+    for ((process, page), n) in &uses {
+        let home = homes.of(*process, *page).and_then(|row| row.home);
+        let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { continue };
+        tier.used += 1;
+        tier.hot += u64::from(*n as f64 > mean);
+        tier.cold += u64::from((*n as f64) < mean / 10.0);
+    }
+    let all = cells.all();
+    let bytes: u64 = tiers.values().map(|tier| tier.bytes).sum();
+    let rows = tiers.iter().map(|(number, tier)| {
+        // Pages that nobody used after they were placed.
+        let unused = (tier.bytes / 4096).saturating_sub(tier.used);
+        vec![
+            Value::Count(u64::from(*number)),
+            Value::List(tier.nodes.iter().map(|node| Value::Node(*node)).collect()),
+            Value::Count(tier.accesses),
+            percent(tier.accesses, all.accesses(), all.samples),
+            Value::Bytes(tier.bytes),
+            percent(tier.bytes, bytes, 0),
+            Value::Count(tier.hot),
+            Value::Count(tier.cold + unused),
+        ]
+    });
+    let columns = vec![
+        Column::new("tier", "tier"),
+        Column::new("nodes", "nodes"),
+        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column::metric(&metrics::SHARE),
+        Column::metric(&metrics::BYTES),
+        Column::new("byte_share", "of all bytes"),
+        Column::metric(&metrics::HOT_PAGES),
+        Column::metric(&metrics::COLD_PAGES),
+    ];
+    let table = Table { rows: rows.collect(), columns, omitted: 0 };
+    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    if tiers.len() == 1 {
+        doubts.push("the machine has one tier of memory".to_string());
+    }
+    if all.samples > 0 {
+        doubts.push("estimated: of a page with few samples nobody knows whether it is hot".to_string());
+    }
+    vec![Report::new("memory-tiers", "memory_tiers", "memory tiers", Shape::Table(table)).doubting(doubts)]
+}

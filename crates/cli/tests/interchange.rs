@@ -1,0 +1,129 @@
+//! `import` and `export` as a user types them, with the programs that read the exports.
+
+use assert_cmd::Command;
+use numalens_profile::testing::Synthetic;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn numalens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_numalens"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What a program that must succeed prints.
+#[track_caller]
+fn read_by(program: &str, args: &[&str], file: &Path) -> String {
+    let mut command = Command::new(program);
+    command.args(args).arg(file).env("PPROF_TMPDIR", file.parent().unwrap());
+    text(&command.assert().success().get_output().stdout)
+}
+
+/// A directory with the synthetic profile in it, and an export of it. 77 accesses, 32 of them remote, all on line 21 of `step`, inlined into `work`.
+fn export(to: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = Synthetic::example().write(&directory.path().join("app.numalens")).unwrap();
+    let file = directory.path().join("export");
+    numalens().arg("export").arg(&profile).args(["--to", to, "-o"]).arg(&file).assert().success();
+    // Not a second time, unless asked for.
+    let again = numalens().arg("export").arg(&profile).args(["--to", to, "-o"]).arg(&file).assert().failure().code(1);
+    assert!(text(&again.get_output().stderr).contains("--force"));
+    numalens().arg("export").arg(&profile).args(["--to", to, "--force", "-o"]).arg(&file).assert().success();
+    (directory, file)
+}
+
+/// Numbers without their separators, and without percentages.
+fn plain(line: &str) -> String {
+    let words = line.split_whitespace().filter(|word| !word.ends_with("%)") && !word.starts_with('('));
+    words.map(|word| word.replace(',', "")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn callgrind_annotate_reads_the_export_with_its_calls() {
+    let (_directory, file) = export("callgrind");
+    let own = read_by("callgrind_annotate", &["--auto=no", "--threshold=100", "--show=accesses,remote"], &file);
+    let has = |report: &str, line: &str| report.lines().any(|l| plain(l).starts_with(line));
+    assert!(has(&own, "77 32 PROGRAM TOTALS"), "{own}");
+    assert!(has(&own, "40 32 app.c:work(double* int)"), "{own}");
+    assert!(has(&own, "16 . app.c:fill") || has(&own, "16 0 app.c:fill"), "{own}");
+    // `main` accesses nothing itself, but all that its callees do.
+    let inclusive = read_by(
+        "callgrind_annotate",
+        &["--inclusive=yes", "--tree=calling", "--show=accesses", "--threshold=100"],
+        &file,
+    );
+    assert!(has(&inclusive, "77 * app.c:main"), "{inclusive}");
+    assert!(has(&inclusive, "40 > app.c:work(double* int)"), "{inclusive}");
+}
+
+#[test]
+fn pprof_reads_the_export_with_its_inlined_calls() {
+    let (_directory, file) = export("pprof");
+    let top = read_by("go", &["tool", "pprof", "-top", "-sample_index=remote"], &file);
+    assert!(top.contains("of 32 total"), "{top}");
+    assert!(top.lines().any(|line| line.contains("step") && line.contains("inline")), "{top}");
+    let all = read_by("go", &["tool", "pprof", "-top", "-cum", "-sample_index=accesses"], &file);
+    let main =
+        all.lines().find(|line| line.trim_end().ends_with(" main")).unwrap_or_else(|| panic!("no main in {all}"));
+    assert_eq!(main.split_whitespace().nth(3), Some("77"), "{all}");
+    let threads = read_by("go", &["tool", "pprof", "-tags", "-sample_index=accesses"], &file);
+    assert!(threads.contains("worker"), "{threads}");
+}
+
+#[test]
+fn the_firefox_profiler_gets_threads_in_time() {
+    let (_directory, file) = export("firefox");
+    let document: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(document["meta"]["preprocessedProfileVersion"].as_u64().map(|version| version >= 44), Some(true));
+    let threads = document["threads"].as_array().unwrap();
+    let names: Vec<_> = threads.iter().map(|thread| thread["name"].as_str().unwrap()).collect();
+    for name in ["app", "worker", "floater", "child"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let weights = threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
+    assert_eq!(weights.map(|weight| weight.as_i64().unwrap()).sum::<i64>(), 77);
+    let categories: Vec<_> =
+        document["meta"]["categories"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert!(categories.contains(&"remote") && categories.contains(&"unplaced"), "{categories:?}");
+    for thread in threads {
+        let length = thread["samples"]["length"].as_u64().unwrap();
+        assert_eq!(thread["samples"]["stack"].as_array().unwrap().len() as u64, length);
+    }
+}
+
+#[test]
+fn a_numaprof_file_is_imported_and_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("numaprof-app-5.json");
+    let profile = serde_json::json!({
+        "infos": { "formatVersion": 2, "tool": "numaprof", "command": "./app", "duration": 100 },
+        "topo": { "0": { "cpus": [0], "distance": [0, 1] }, "1": { "cpus": [1], "distance": [1, 0] } },
+        "threads": [{ "stats": { "localAccess": 300, "remoteAccess": 100 }, "numa": 1, "accessMatrix": { "1": [100, 300] } }],
+        "instructions": { "0x10": { "localAccess": 300, "remoteAccess": 100 } },
+    });
+    std::fs::write(&file, profile.to_string()).unwrap();
+    let made = directory.path().join("app.numalens");
+    numalens()
+        .arg("import")
+        .arg(&file)
+        .args(["--machine", "2x1", "--run-time", "0.5", "-o"])
+        .arg(&made)
+        .assert()
+        .success();
+    let report = numalens().arg("report").arg(&made).args(["--format", "json"]).assert().success();
+    let report: serde_json::Value = serde_json::from_slice(&report.get_output().stdout).unwrap();
+    assert_eq!(report["summary"]["local_share"], 75.0);
+    // Neighbours of an NxC machine are at distance 20.
+    assert_eq!(report["summary"]["numa_access_rate"], (300.0 * 10.0 + 100.0 * 20.0) / 0.5);
+    assert_eq!(report["summary"]["run_time_of"], "program without a profiler");
+    assert_eq!(report["meta"]["duration_s"], serde_json::Value::Null);
+    numalens().arg("check").arg(&made).assert().success();
+
+    let other = directory.path().join("text");
+    std::fs::write(&other, "hello").unwrap();
+    let refused =
+        numalens().arg("import").arg(&other).arg("-o").arg(directory.path().join("b")).assert().failure().code(1);
+    assert!(text(&refused.get_output().stderr).contains("--from"));
+}
