@@ -52,10 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }))?;
     writer.append((0..THREADS).map(object))?;
     writer.append((0..THREADS).map(pages))?;
-    // Of ten facts eight are of sites, one of objects, one of pages.
-    writer.append((0..facts * 8 / 10).map(site_access))?;
-    writer.append((0..facts / 10).map(object_access))?;
-    writer.append((0..facts / 10).map(page_access))?;
+    // The same accesses by site, by object and by page.
+    writer.append((0..facts / 3).map(site_access))?;
+    writer.append((0..facts / 3).map(object_access))?;
+    writer.append((0..facts / 3).map(page_access))?;
     let meta = Meta {
         command: vec!["/usr/bin/large".into()],
         engine: "exact".into(),
@@ -191,8 +191,8 @@ fn object_access(index: u64) -> ObjectAccess {
         object: ObjectId(owner as u32),
         home: home(owner),
         class: class(thread, owner),
-        reads: noise >> 52,
-        writes: noise >> 56,
+        reads: noise >> 54,
+        writes: noise >> 58,
         samples: 0,
         period: 1,
     }
@@ -205,8 +205,8 @@ fn page_access(index: u64) -> PageAccess {
         bin: Bin((index / THREADS % BINS) as u32),
         thread: ThreadId(thread as u32),
         page: Page(BASE + owner * PAGES + noise % PAGES),
-        reads: noise >> 52,
-        writes: noise >> 56,
+        reads: noise >> 54,
+        writes: noise >> 58,
         samples: 0,
         period: 1,
     }

@@ -48,7 +48,7 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
 export interface ThreadsRow {
   thread: number;
   pid: number;
-  rank: null;
+  rank: number | null;
   tid: number;
   name: string;
   nodes: (number | string)[];
