@@ -7,11 +7,13 @@ export NUMALENS_SYNTHETIC
 what=${2:-}
 cd "$(dirname "$0")/.."
 
-target=${CARGO_TARGET_DIR:-target}
-venv=$target/python-venv
+venv=$(realpath -m "${CARGO_TARGET_DIR:-target}")/python-venv
 extras=all
 tests=test_numalens
-[ "$what" = spark ] && extras=all,spark && tests=test_spark
+if [ "$what" = spark ]; then
+    extras=all,spark
+    tests=test_spark
+fi
 
 [ -x "$venv/bin/python" ] || { python3 -m venv "$venv" && "$venv/bin/pip" install -q --upgrade pip; }
 # Installed from a copy: building leaves files beside the sources.
@@ -23,7 +25,7 @@ cp -r python "$copy/python"
 
 cd python/tests
 status=0
-output=$(PYTHONDONTWRITEBYTECODE=1 "$OLDPWD/${venv#"$OLDPWD/"}/bin/python" -W error::ResourceWarning -m unittest -v "$tests" 2>&1) || status=1
+output=$(PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -W error::ResourceWarning -m unittest -v "$tests" 2>&1) || status=1
 echo "$output"
 passed=$(grep -c ' \.\.\. ok$' <<<"$output" || true)
 failed=$(grep -cE ' \.\.\. (FAIL|ERROR)$' <<<"$output" || true)

@@ -10,7 +10,7 @@ def _axes(axes):
 
 
 def matrix(profile, axes=None):
-    """Accesses by the thread's node (rows) and the page's home (columns), in percent of all of them; unpinned threads are the last row."""
+    """Accesses by the thread's node (rows) and the page's home (columns), in percent of all that went to a home; unpinned threads are the last row."""
     axes = _axes(axes)
     nodes, rows, unpinned = profile.matrix()
     names = [str(node) for node in nodes]

@@ -1,7 +1,9 @@
 """Where the tables of a profile are, and which columns they have when a profile lacks them."""
 
 import json
+import shutil
 import tempfile
+import weakref
 import zipfile
 from importlib import resources
 from pathlib import Path
@@ -34,20 +36,20 @@ class Files:
 
     def __init__(self, path):
         self.path = Path(path)
-        self._unpacked = None
         directory = self.path
         if not directory.exists():
             directory = Path(f"{path}.partial")
         if directory.is_file():
             if not zipfile.is_zipfile(directory):
                 raise ValueError(f"{path} is no profile: neither a directory nor a packed one")
-            self._unpacked = tempfile.TemporaryDirectory(prefix="numalens-")
+            unpacked = tempfile.mkdtemp(prefix="numalens-")
+            weakref.finalize(self, shutil.rmtree, unpacked, ignore_errors=True)
             with zipfile.ZipFile(directory) as packed:
                 for name in packed.namelist():
                     # Entries are plain names; whatever else is in there is not a profile's.
                     if name.endswith(".parquet") and Path(name).name == name:
-                        packed.extract(name, self._unpacked.name)
-            directory = Path(self._unpacked.name)
+                        packed.extract(name, unpacked)
+            directory = Path(unpacked)
         if not (directory / "meta.parquet").exists():
             raise ValueError(f"{path} is no profile: it has no meta.parquet")
         self.directory = directory

@@ -10,6 +10,7 @@ use numalens_profile::words::Class;
 use numalens_profile::{Error, Profile};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 /// One row of `node_accesses`.
@@ -48,9 +49,9 @@ impl Margins {
         let mut margins = Margins::default();
         for row in profile.rows::<ClassSum>()?.into_iter().filter(|row| wanted(row.process)) {
             match (row.thread, row.site, row.object) {
-                (Some(thread), ..) => drop(margins.threads.insert(thread, row)),
-                (None, Some(site), _) => drop(margins.sites.insert(site, row)),
-                (None, None, Some(object)) => drop(margins.objects.insert(object, row)),
+                (Some(thread), ..) => add(&mut margins.threads, thread, row),
+                (None, Some(site), _) => add(&mut margins.sites, site, row),
+                (None, None, Some(object)) => add(&mut margins.objects, object, row),
                 (None, None, None) => {}
             }
         }
@@ -80,6 +81,29 @@ impl Margins {
         let touched: u64 = self.nodes.iter().filter(|cell| cell.thread == thread).map(|cell| cell.touched).sum();
         let unpinned = self.threads.get(&thread).map_or(0, |sum| sum.unpinned_first_touch).min(touched);
         FirstTouches { pinned: touched - unpinned, unpinned, unseen: 0, bytes: touched.saturating_mul(4096) }
+    }
+}
+
+/// Adds to what there is: merged profiles share their sites.
+fn add<K: Eq + Hash>(sums: &mut FxHashMap<K, ClassSum>, key: K, row: ClassSum) {
+    match sums.entry(key) {
+        Entry::Vacant(entry) => drop(entry.insert(row)),
+        Entry::Occupied(mut entry) => {
+            let sum = entry.get_mut();
+            for (into, n) in [
+                (&mut sum.local, row.local),
+                (&mut sum.remote, row.remote),
+                (&mut sum.unpinned_page, row.unpinned_page),
+                (&mut sum.unpinned_thread, row.unpinned_thread),
+                (&mut sum.unpinned_both, row.unpinned_both),
+                (&mut sum.memory_tier_local, row.memory_tier_local),
+                (&mut sum.memory_tier_remote, row.memory_tier_remote),
+                (&mut sum.first_touch, row.first_touch),
+                (&mut sum.unpinned_first_touch, row.unpinned_first_touch),
+            ] {
+                *into = into.saturating_add(n);
+            }
+        }
     }
 }
 

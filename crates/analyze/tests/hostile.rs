@@ -8,7 +8,6 @@ use numalens_analyze::{Options, advice, diff, sections};
 use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::testing::Synthetic;
-use numalens_profile::words::*;
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::NodeId;
 
