@@ -101,9 +101,6 @@ fn write(paths: &CallPaths, functions: &BTreeMap<Function, Body>, total: &Costs)
     head("desc", &format!("Unit: {}", paths.about.unit_words()));
     head("positions", "line");
     head("events", &used.iter().map(|cost| COSTS[*cost].name).collect::<Vec<_>>().join(" "));
-    for cost in &used {
-        head("event", &format!("{} : {}", COSTS[*cost].name, COSTS[*cost].title));
-    }
     head("summary", &numbers(total));
     let mut names = Names::default();
     let distinct = distinct(functions);
