@@ -41,7 +41,11 @@ int main(int argc, char **argv)
     while (count * 2 * 8 <= tg.bytes)
         count *= 2;
     mask = count - 1;
+#ifdef FIXED
+    data = aligned_alloc(TG_PAGE, count * 8); /* threads take turns page by page */
+#else
     data = malloc(count * 8); // EXPECT object
+#endif
     array = tg_array("data", data, count * 8);
 #ifndef FIXED
     double start = tg_seconds();
