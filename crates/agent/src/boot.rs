@@ -82,7 +82,8 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let pattern = shared::table_pattern(&session, process, tables).map_err(because("its tables cannot be written"))?;
     let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8, pattern);
     let header = session.header();
-    let config = runtime::config(&layout, place, header.stack.load(Relaxed) != 0, header.debug.load(Relaxed));
+    let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
+    let config = runtime::config(&layout, place, wanted, header.debug.load(Relaxed));
     let code = Code { cache: Cache::new(config), world: World::new(maps, vdso, memory, layout) };
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };

@@ -13,9 +13,9 @@ use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact::{self, log};
+use numalens_event::exact::{self, log, stretch};
 use numalens_isa::Kind;
-use numalens_translator::{Cache, Env, Group, Room, Site, SiteId};
+use numalens_translator::{Cache, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
 
 /// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
 /// one (runtimes reserve gigabytes around their code), a smaller one does.
@@ -93,6 +93,11 @@ pub struct World {
     arenas: Vec<Arena>,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
+    /// How many stretches there are, and counters of passes.
+    stretches: u32,
+    passes: u32,
+    /// Pages of code that was translated lately: somebody is about to fetch from them.
+    fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
     told_full: bool,
     /// The page found readable last.
@@ -111,6 +116,9 @@ impl World {
             vdso,
             arenas: Vec::new(),
             sites: Vec::new(),
+            stretches: 0,
+            passes: 0,
+            fetched: Vec::new(),
             told_full: false,
             readable: 0,
         }
@@ -124,6 +132,16 @@ impl World {
     /// How many sites there are.
     pub fn sites(&self) -> u32 {
         self.sites.len() as u32
+    }
+
+    /// How many stretches there are.
+    pub fn stretches(&self) -> u32 {
+        self.stretches
+    }
+
+    /// The pages of the code that was translated since the last call.
+    pub fn take_fetched(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.fetched)
     }
 
     /// What is known of a site.
@@ -210,7 +228,8 @@ impl Env for World {
     fn is_counted(&mut self, ip: u64) -> bool {
         // More than any block has.
         const MARGIN: usize = 4096;
-        let full = self.sites.len() + MARGIN > self.layout.sites as usize;
+        let used = self.sites.len().max(self.passes as usize);
+        let full = used + MARGIN > self.layout.sites as usize;
         if full && !self.told_full {
             self.told_full = true;
             let text = b"a process has executed more code than there is room for sites: what it executed first after that is not counted";
@@ -246,6 +265,7 @@ impl Env for World {
         }
         let record = self.process.site(row.0);
         if let Some(stay) = group.stay {
+            self.passes = self.passes.max(stay.passes + 1);
             record.passes.store(stay.passes, Relaxed);
             record.stay.store(stay.id.0 + 1, Relaxed);
         }
@@ -256,6 +276,31 @@ impl Env for World {
             self.sites.push(like);
         }
         row
+    }
+
+    fn new_stretch(&mut self, stretch: &Stretch) {
+        let (kind, counter) = match stretch.counter {
+            FetchCounter::Passes(number) => (stretch::PASSES, number),
+            FetchCounter::Site(site) => (stretch::SITE, site.0),
+            FetchCounter::Correction(number) => (stretch::CORRECTION, number),
+        };
+        if kind != stretch::SITE {
+            self.passes = self.passes.max(counter + 1);
+        }
+        // There is one for each counter, and a second where it goes on in the next page.
+        if self.stretches >= exact::MOST_STRETCHES {
+            return;
+        }
+        let record = self.process.stretch(self.stretches);
+        record.address.store(stretch.ip, Relaxed);
+        record.instructions.store(stretch.instructions | kind << stretch::KIND_SHIFT, Relaxed);
+        record.counter.store(counter, Relaxed);
+        self.stretches += 1;
+        self.process.header().stretches.store(self.stretches, Release);
+        let page = stretch.ip & !(PAGE - 1);
+        if self.fetched.last() != Some(&page) {
+            self.fetched.push(page);
+        }
     }
 
     fn room(&mut self, ip: u64) -> Option<Room> {

@@ -17,6 +17,7 @@
 
 mod ask;
 mod decide;
+mod fetched;
 mod home;
 mod reconcile;
 mod stack;

@@ -119,14 +119,22 @@ impl Runtime {
 /// Where control goes on for the program's address `ip`: the entry of its block. A program that jumps to where no code is
 /// gets its signal.
 pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
-    let entry = {
+    let (entry, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
-        cache.entry(world, ip)
+        (cache.entry(world, ip), world.take_fetched())
     };
+    note_fetched(thread, &fetched);
     match entry {
         Ok(entry) => entry,
         Err(error) => cannot_go_on(thread, error),
+    }
+}
+
+/// Code of these pages is about to be executed for the first time: they have homes, like pages of data.
+fn note_fetched(thread: &Thread, pages: &[u64]) {
+    for &page in pages {
+        runtime().shadow.fetched(runtime().process(), thread, page);
     }
 }
 
@@ -155,11 +163,12 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread, area);
-    let left = {
+    let (left, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
-        cache.leave(world, ExitId(exit))
+        (cache.leave(world, ExitId(exit)), world.take_fetched())
     };
+    note_fetched(thread, &fetched);
     match left {
         Ok(Leave::Enter(entry)) => entry,
         Ok(Leave::Syscall { ip, next, execute }) => match syscalls::examine(thread, ip, next) {
@@ -187,11 +196,12 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread, area);
-    let landing = {
+    let (landing, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
-        cache.landing(world, target)
+        (cache.landing(world, target), world.take_fetched())
     };
+    note_fetched(thread, &fetched);
     match landing {
         Ok(landing) => {
             area.set_lookup(runtime().config.lookup_entry(target), landing.checked);
@@ -209,11 +219,12 @@ pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread, area);
-    let landing = {
+    let (landing, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
-        cache.returning(world, target)
+        (cache.returning(world, target), world.take_fetched())
     };
+    note_fetched(thread, &fetched);
     match landing {
         Ok(landing) => {
             area.set_lookup(runtime().config.return_entry(target), landing.checked);
@@ -241,8 +252,9 @@ pub unsafe extern "C" fn on_count(area: Area) {
 }
 
 /// How code is translated for areas of this layout.
-pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, stack: bool, debug: u32) -> Config {
+pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, (stack, code): (bool, bool), debug: u32) -> Config {
     Config {
+        code,
         count: debug & exact::debug::NO_COUNTING == 0,
         stack_operands: stack,
         stack_operations: stack,

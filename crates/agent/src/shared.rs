@@ -6,7 +6,8 @@ use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader, SiteRecord, kind,
+    self, DirectoryEntry, Extent, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader, SiteRecord,
+    StretchRecord, kind,
 };
 
 /// The part of the log that is mapped: what a process says in its life must fit.
@@ -110,14 +111,16 @@ pub struct ProcessMemory {
     header: u64,
     log: u64,
     sites: u64,
+    stretches: u64,
     pages: u64,
 }
 
 /// The pieces of a process's extent: offset and length.
-const PIECES: [(u64, u64); 4] = [
+const PIECES: [(u64, u64); 5] = [
     (0, exact::process::LOG),
     (exact::process::LOG, LOG_BYTES),
     (exact::process::SITES, exact::MOST_SITES as u64 * size_of::<SiteRecord>() as u64),
+    (exact::process::STRETCHES, exact::MOST_STRETCHES as u64 * size_of::<StretchRecord>() as u64),
     (exact::process::PAGES, exact::MOST_PAGES as u64 * size_of::<PageRecord>() as u64),
 ];
 
@@ -127,12 +130,12 @@ impl ProcessMemory {
     /// # Errors
     /// The kernel's.
     pub fn map(session: &Session, extent: Extent) -> Result<Self, Errno> {
-        let mut at = [0; 4];
+        let mut at = [0; 5];
         for (at, (offset, bytes)) in at.iter_mut().zip(PIECES) {
             *at = sys::map_shared(bytes, session.descriptor, extent.offset() + offset)?;
         }
-        let [header, log, sites, pages] = at;
-        let memory = ProcessMemory { extent, header, log, sites, pages };
+        let [header, log, sites, stretches, pages] = at;
+        let memory = ProcessMemory { extent, header, log, sites, stretches, pages };
         // 0 is no page.
         memory.header().pages.store(1, Relaxed);
         Ok(memory)
@@ -159,17 +162,23 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Lets the same addresses stand for another extent: in the child of a fork, which has `sites` sites from its parent. (The parent's
-    /// header may count more by now: it runs.)
+    /// Lets the same addresses stand for another extent: in the child of a fork, which has so many sites and stretches from its parent. (The
+    /// parent's header may count more by now: it runs.)
     ///
     /// # Errors
     /// The kernel's.
-    pub fn become_another(&mut self, session: &Session, extent: Extent, sites: u32) -> Result<(), Errno> {
+    pub fn become_another(
+        &mut self,
+        session: &Session,
+        extent: Extent,
+        sites: u32,
+        stretches: u32,
+    ) -> Result<(), Errno> {
         let pages = self.header().pages.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
         let shadow = self.header().shadow.load(Relaxed);
-        let at = [self.header, self.log, self.sites, self.pages];
+        let at = [self.header, self.log, self.sites, self.stretches, self.pages];
         for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {
             // SAFETY: replaces mappings of our own, of the same length.
             unsafe { sys::map_shared_over(at, bytes, session.descriptor, extent.offset() + offset) }?;
@@ -178,6 +187,8 @@ impl ProcessMemory {
         let header = self.header();
         header.shadow.store(shadow, Relaxed);
         header.inherited_sites.store(sites, Relaxed);
+        header.inherited_stretches.store(stretches, Relaxed);
+        header.stretches.store(stretches, Relaxed);
         header.inherited_pages.store(pages, Relaxed);
         header.sites.store(sites, Relaxed);
         header.pages.store(pages, Relaxed);
@@ -197,6 +208,13 @@ impl ProcessMemory {
         debug_assert!(site < exact::MOST_SITES);
         // SAFETY: as above.
         unsafe { &*((self.sites as *const SiteRecord).add(site as usize)) }
+    }
+
+    /// The record of a stretch.
+    pub fn stretch(&self, number: u32) -> &'static StretchRecord {
+        debug_assert!(number < exact::MOST_STRETCHES);
+        // SAFETY: as above.
+        unsafe { &*((self.stretches as *const StretchRecord).add(number as usize)) }
     }
 
     /// The record of a page.

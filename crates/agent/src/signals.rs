@@ -29,7 +29,7 @@ use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
 use numalens_translator::count::{self, Pages, Run};
-use numalens_translator::{SiteId, State, Unmade, area as fixed, settle_stay, settle_stay_end};
+use numalens_translator::{SiteId, State, Unexecuted, Unmade, area as fixed, settle_stay, settle_stay_end};
 
 /// Signals, from 1.
 const SIGNALS: usize = 64;
@@ -472,10 +472,10 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
             context.set_register(number, area.get(fixed::register(number as u8)));
         }
     }
-    let unmade = position.unmade();
+    let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
     match position.state {
         State::AfterSyscall => context.set_register(1, ip),
-        State::Counted if fault && !breakpoint => {
+        State::Counted | State::Counting if fault && !breakpoint => {
             let sites = position.counted.iter().map(|site| site.0).collect();
             drop(code_space);
             take_back(thread, context, sites);
@@ -507,6 +507,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     drop(code_space);
     if !breakpoint {
         abandon(thread, context, &unmade);
+        correct(thread, &unexecuted);
     }
     if stepped {
         context.registers[R_FLAGS] &= !TRAP_FLAG;
@@ -745,6 +746,22 @@ fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
     let mut toucher = Toucher::new(thread, true);
     // SAFETY: the area of this thread, which is stopped.
     unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, unmade, &registers, run) };
+}
+
+/// Corrects how many instructions were executed: the rest of the block is counted when the thread comes to it through another one.
+fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
+    let runtime = runtime();
+    for one in unexecuted.iter().filter(|one| one.instructions != 0) {
+        let counter = {
+            let mut code = runtime.code.lock();
+            let Code { cache, world } = &mut *code;
+            cache.correction(world, one.page)
+        };
+        if let Some(counter) = counter {
+            // SAFETY: the area of this thread, which is stopped.
+            unsafe { count::correct(thread.area.0 as *mut u8, &runtime.config, counter, one.instructions) };
+        }
+    }
 }
 
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.

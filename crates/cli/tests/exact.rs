@@ -2,7 +2,7 @@
 
 use numalens_profile::Profile;
 use numalens_profile::ids::SiteId;
-use numalens_profile::tables::{PageAccess, Site, SiteAccess};
+use numalens_profile::tables::{CodeFetch, PageAccess, Site, SiteAccess};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,15 @@ impl Recorded {
         assert_eq!(classes, count("accesses"), "the classes sum to the accesses");
         (count("reads"), count("writes"))
     }
+
+    /// Instructions executed, all threads.
+    fn instructions(&self) -> u64 {
+        instructions(&self.profile)
+    }
+}
+
+fn instructions(profile: &Path) -> u64 {
+    Profile::open(profile).unwrap().rows::<CodeFetch>().unwrap().iter().map(|row| row.instructions).sum()
 }
 
 const FREESTANDING: &[&str] = &["-nostdlib", "-static"];
@@ -72,6 +81,10 @@ fn counts_equal_arithmetic() {
     assert_eq!(recorded.output.stdout, b"hello\n");
     // See the comments in the program.
     assert_eq!(recorded.reads_and_writes(), (1000 + 1000 + 4096 + 100 + 8, 1000 + 1000 + 4096 + 4096 + 8));
+    // The loops, and each other line once.
+    assert_eq!(recorded.instructions(), 1000 * 5 + 1000 * 3 + 8 * 3 + 26);
+    let without = record(directory.path(), &["--code=off"], &[kernel.to_str().unwrap()]);
+    assert_eq!(without.instructions(), 0);
 }
 
 #[test]
@@ -151,8 +164,8 @@ fn commands_that_do_not_exist_fail_as_they_should() {
 type SiteCounts = BTreeMap<(u32, u64, String), (u64, u64)>;
 
 /// The whole tables of a profile: what each site has counted, by thread, address, home and class; and what each page has, by thread, without
-/// its address, which the agent's own memory may shift.
-fn tables(path: &Path) -> (SiteCounts, Vec<(u32, u64, u64)>) {
+/// its address, which the agent's own memory may shift; and executed instructions.
+fn tables(path: &Path) -> (SiteCounts, Vec<(u32, u64, u64)>, u64) {
     let profile = Profile::open(path).unwrap();
     let sites: BTreeMap<SiteId, Site> =
         profile.rows::<Site>().unwrap().into_iter().map(|site| (site.site, site)).collect();
@@ -170,7 +183,7 @@ fn tables(path: &Path) -> (SiteCounts, Vec<(u32, u64, u64)>) {
     }
     let mut pages: Vec<_> = by_page.into_iter().map(|((thread, _), (reads, writes))| (thread, reads, writes)).collect();
     pages.sort_unstable();
-    (by_site, pages)
+    (by_site, pages, instructions(path))
 }
 
 #[test]
@@ -208,11 +221,12 @@ fn stays_count_what_the_flat_tables_count() {
         });
         let [(flat_output, flat), others @ ..] = &recorded;
         assert!(flat.1.len() > 3, "{command:?} was recorded");
-        for (output, (sites, pages)) in others {
+        for (output, (sites, pages, instructions)) in others {
             assert!(output == flat_output, "the output of {command:?}");
             let differ: Vec<_> = flat.0.iter().filter(|(key, counts)| sites.get(key) != Some(counts)).take(5).collect();
             assert!(sites == &flat.0, "the sites of {command:?}: {} and {}, {differ:?}", sites.len(), flat.0.len());
             assert!(pages == &flat.1, "the pages of {command:?}");
+            assert_eq!(instructions, &flat.2, "executed instructions of {command:?}");
         }
     }
 }
@@ -318,8 +332,11 @@ fn counts_equal_those_of_valgrind() {
         let lines =
             |kind: &[u8]| trace.split(|&byte| byte == b'\n').filter(|line| line.starts_with(kind)).count() as u64;
         let (loads, stores, both) = (lines(b" L "), lines(b" S "), lines(b" M "));
+        // There, every element of a repeated string instruction is one more.
+        let executed = lines(b"I ") - 4096 - 1000;
         assert!(loads > 0 && stores > 0, "{level}: {}", String::from_utf8_lossy(&trace[..trace.len().min(500)]));
         let recorded = record(directory.path(), &["--stack"], &[program.to_str().unwrap()]);
         assert_eq!(recorded.reads_and_writes(), (loads + both, stores + both), "{level}");
+        assert_eq!(recorded.instructions(), executed, "{level}");
     }
 }

@@ -40,10 +40,6 @@ fn finds_the_fault(engine: &str, name: &str) {
         return;
     }
     let expectation = expectation::of(&targets(), name).unwrap();
-    // Counted accesses are those of data: where code is fetched from, samples tell.
-    if engine == "exact" && expectation.section == "code-matrix" {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let (profile, truth) = (directory.path().join("p.numalens"), directory.path().join("truth.json"));
     let native = Command::new(&program).args(["--size", "16"]).output().unwrap();

@@ -7,7 +7,7 @@
 //!  0        header: what the collector wants, how many extents are in use
 //!  1 MiB    the agent's image: mapped privately into each program at its exec
 //!  1 GiB    directory: one entry for each extent
-//!  1 TiB    extent 0: a process       header | log | sites | pages
+//!  1 TiB    extent 0: a process       header | log | sites | stretches | pages
 //!  2 TiB    extent 1: a thread        header | site counters | page counters
 //!  3 TiB    ...
 //! ```
@@ -25,6 +25,9 @@
 //! keeps to one page. Pending for [`StayRecord::entry`] are `passes - since` accesses of each of its sites. A group of several has
 //! a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
 //!
+//! **Stretches** say how often code is executed: instructions that are executed together, and which of the counters above tells how
+//! often ([`StretchRecord`]).
+//!
 //! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
@@ -34,7 +37,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -89,6 +92,8 @@ pub struct SessionHeader {
     pub threads: AtomicU32,
     /// 1: count accesses relative to the stack pointer too.
     pub stack: AtomicU32,
+    /// 1: count how often code is executed.
+    pub code: AtomicU32,
     /// 1: record the programs that children execute.
     pub follow: AtomicU32,
     /// log2 of the number of classes.
@@ -267,12 +272,16 @@ pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 2;
 pub struct ProcessHeader {
     /// Sites given.
     pub sites: AtomicU32,
+    /// Stretches given.
+    pub stretches: AtomicU32,
     /// Page numbers given, plus one (0 is none).
     pub pages: AtomicU32,
     /// Bytes of the log.
     pub log_bytes: AtomicU64,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
+    /// The same of stretches.
+    pub inherited_stretches: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
     /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half is its class. Setting
@@ -296,6 +305,8 @@ pub mod process {
     pub const LOOKUP: u64 = 1 << 36;
     /// Site records.
     pub const SITES: u64 = 1 << 37;
+    /// Stretch records.
+    pub const STRETCHES: u64 = (1 << 37) + (1 << 36);
     /// Page records.
     pub const PAGES: u64 = 1 << 38;
 }
@@ -306,6 +317,8 @@ pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 pub const MOST_PAGES: u32 = 1 << 27;
 /// Most sites of a process.
 pub const MOST_SITES: u32 = 1 << 23;
+/// Most stretches of a process: it may have as many counters of passes as sites, and stretches for both.
+pub const MOST_STRETCHES: u32 = 1 << 24;
 
 /// An operand of an instruction.
 #[repr(C)]
@@ -325,6 +338,30 @@ pub struct SiteRecord {
     pub members: AtomicU32,
     /// Fills the record.
     pub padding: AtomicU32,
+}
+
+/// Instructions of one page that are executed together.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StretchRecord {
+    /// The address of the first.
+    pub address: AtomicU64,
+    /// How many; and above [`stretch::KIND_SHIFT`] what tells how often: one of [`stretch`].
+    pub instructions: AtomicU32,
+    /// The number of the counter of passes, or of the site.
+    pub counter: AtomicU32,
+}
+
+/// What tells how often a stretch is executed.
+pub mod stretch {
+    /// A counter of passes.
+    pub const PASSES: u32 = 0;
+    /// The accesses of a site, to pages of all classes.
+    pub const SITE: u32 = 1;
+    /// A counter of passes that holds instructions to be added, modulo 2^64: what runs that broke off had counted.
+    pub const CORRECTION: u32 = 2;
+    /// Where the kind stands.
+    pub const KIND_SHIFT: u32 = 16;
 }
 
 /// What a thread knows of a stay.
@@ -572,7 +609,8 @@ mod tests {
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
-        assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::PAGES);
+        assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::STRETCHES);
+        assert!(process::STRETCHES + u64::from(MOST_STRETCHES) * size_of::<StretchRecord>() as u64 <= process::PAGES);
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= EXTENT_BYTES);
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
         const { assert!(thread::PASSES + thread::PASSES_BYTES <= EXTENT_BYTES) };

@@ -3,7 +3,9 @@
 //! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 
+use crate::fetch::Piece;
 use crate::{ExitId, SiteId, Stay};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// How the state of the program can be had at an address in the cache.
@@ -51,6 +53,17 @@ pub struct Position<'a> {
     pub(crate) steps: &'a [Step],
     /// The instruction, from the start of the block.
     pub(crate) instruction: u32,
+    /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in the cache: by page.
+    pub unexecuted: [Unexecuted; 2],
+}
+
+/// What is wrong in the count of executed instructions of a page, where a run of code breaks off: to be added to [`crate::Cache::correction`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unexecuted {
+    /// The page's address.
+    pub page: u64,
+    /// What is to be added; 0: all is right.
+    pub instructions: i64,
 }
 
 /// Accesses that passes have counted and that will not be made: a [`Position`]'s, to be kept.
@@ -66,7 +79,20 @@ impl Position<'_> {
     /// On the way out of a block.
     pub(crate) fn leaving(ip: u64, spilled: u16, saved: u16) -> Self {
         let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], &[][..]);
-        Position { ip, state, spilled, saved, counted, sites, ahead, checked: 0, steps: &[], instruction: 0 }
+        let unexecuted = Default::default();
+        Position {
+            ip,
+            state,
+            spilled,
+            saved,
+            counted,
+            sites,
+            ahead,
+            checked: 0,
+            steps: &[],
+            instruction: 0,
+            unexecuted,
+        }
     }
 
     /// What has to be taken back if the thread does not go on in the cache, by [`crate::count::abandon`].
@@ -179,6 +205,8 @@ pub(crate) struct Block {
     pub ahead: Vec<Ahead>,
     /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
     pub steps: Vec<Step>,
+    /// The stretches whose instructions are counted.
+    pub pieces: Box<[Piece]>,
     /// Where a return to `end` comes, after a call.
     pub returns_at: Option<u64>,
     /// The code that a lookup enters, once there is one.
@@ -217,6 +245,29 @@ impl Block {
         let ahead = self.ahead.get(from..to).unwrap_or(&[]);
         let ip = self.ip + u64::from(mark.instruction);
         let (steps, instruction) = (&self.steps[..], mark.instruction);
-        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction })
+        let unexecuted = self.unexecuted(mark);
+        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction, unexecuted })
+    }
+
+    /// What a thread that leaves for good at `mark` has counted of its stretch and not executed, or the other way round.
+    fn unexecuted(&self, mark: &Mark) -> [Unexecuted; 2] {
+        let mut unexecuted = [Unexecuted::default(); 2];
+        let at = mark.instruction;
+        let holds = |piece: &&Piece| (u32::from(piece.from)..u32::from(piece.to)).contains(&at);
+        let Some(piece) = self.pieces.iter().find(holds) else { return unexecuted };
+        let (range, too_many) = piece.unmade(at, mark.begun != 0);
+        // Every instruction has marks, in order; those after a call begin with what follows it.
+        let mut next = range.start;
+        for mark in self.hot_marks.iter().filter(|mark| range.contains(&mark.instruction)) {
+            if mark.instruction >= next {
+                next = mark.instruction + 1;
+                let page = (self.ip + u64::from(mark.instruction)) & !0xfff;
+                // A stretch is shorter than a page.
+                let of = usize::from(unexecuted[0].instructions != 0 && unexecuted[0].page != page);
+                unexecuted[of].page = page;
+                unexecuted[of].instructions += if too_many { -1 } else { 1 };
+            }
+        }
+        unexecuted
     }
 }

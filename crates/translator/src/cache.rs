@@ -3,6 +3,7 @@
 use crate::block::{Block, Exit, ExitKind, Position};
 use crate::count::Hotter;
 use crate::emit::{Code, Memory, RAX, RCX};
+use crate::fetch::{FetchCounter, Stretch};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
@@ -62,6 +63,8 @@ pub struct Cache {
     /// Blocks and landings by the address of their code.
     hot: BTreeMap<u64, Place>,
     cold: BTreeMap<u64, BlockId>,
+    /// Counters of passes that correct how many instructions of a page were executed.
+    corrections: HashMap<u64, u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +101,7 @@ impl Cache {
             exits: Vec::new(),
             hot: BTreeMap::new(),
             cold: BTreeMap::new(),
+            corrections: HashMap::new(),
         }
     }
 
@@ -368,6 +372,20 @@ impl Cache {
                 target.incoming.retain(|incoming| !exits.contains(&incoming.0));
             }
         }
+    }
+
+    /// The number of the counter of passes that [`crate::Unexecuted`] instructions of the page at `page` are added to; none: there is no room
+    /// for more.
+    pub fn correction(&mut self, env: &mut impl Env, page: u64) -> Option<u32> {
+        if let Some(&known) = self.corrections.get(&page) {
+            return Some(known);
+        }
+        let number = self.tools.numbers.passes;
+        self.config.passes_counter(number)?;
+        self.tools.numbers.passes += 1;
+        env.new_stretch(&Stretch { ip: page, instructions: 1, counter: FetchCounter::Correction(number) });
+        self.corrections.insert(page, number);
+        Some(number)
     }
 
     /// What stands at an address in the cache.

@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, Site, SiteId, StayId, area};
+use crate::{Group, Site, SiteId, StayId, Stretch, area};
 
 /// How generated code finds the shadow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Config {
     pub count: bool,
     /// Count operands relative to rsp.
     pub stack_operands: bool,
+    /// Count how often instructions are executed.
+    pub code: bool,
     /// Count what `push`, `pop`, `call`, `ret`, `enter`, `leave` do on the stack.
     pub stack_operations: bool,
     /// Where the shadow table is.
@@ -184,6 +186,9 @@ pub trait Env {
     /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
     /// its own among the sites, which stands for one access of each.
     fn new_group(&mut self, group: &Group) -> SiteId;
+
+    /// Registers instructions that are executed together, and what counts them. Asked for when [`Config::code`] is set.
+    fn new_stretch(&mut self, stretch: &Stretch);
 
     /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
     fn room(&mut self, ip: u64) -> Option<Room>;

@@ -395,6 +395,16 @@ fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
     }
 }
 
+/// Adds `instructions`, modulo 2^64, to a counter of passes: [`crate::Cache::correction`].
+///
+/// # Safety
+/// As for [`settle`].
+pub unsafe fn correct(area: *mut u8, config: &Config, passes: u32, instructions: i64) {
+    if let Some(counter) = config.passes_counter(passes) {
+        Area(area).add(u64::from(counter), instructions as u64);
+    }
+}
+
 /// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted but did not happen.
 ///
 /// # Safety

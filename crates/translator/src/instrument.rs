@@ -39,6 +39,9 @@ impl<E: Env> Builder<'_, E> {
     /// Counts one access of the current instruction, before it.
     pub(crate) fn count_access(&mut self, instruction: &Instruction, access: &Access, live: Live) -> Result<(), Error> {
         let site = self.new_site(&Site::new(instruction.ip(), access))?;
+        if crate::fetch::happens_once(access) {
+            self.once.push((self.current, site));
+        }
         match access.shape {
             Shape::Plain if live.flags == 0 => self.count_with_flags(access, site, live),
             Shape::Plain => self.count_without_flags(access, site, live),

@@ -185,6 +185,7 @@ impl<E: Env> Builder<'_, E> {
 
     /// Goes to the translation of the program's address in rax.
     fn look_up(&mut self) {
+        self.count_pass_on_the_way();
         let unknown =
             Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
         push_mark(&mut self.hot_marks, unknown);
@@ -205,6 +206,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.store(RCX, Memory::area(area::register(RCX)));
         let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
         push_mark(&mut self.hot_marks, mark);
+        self.count_pass_on_the_way();
         self.hot.load(RCX, Memory::base(RSP, 0));
         self.hot.store(RCX, Memory::area(area::RETURN_IP));
         self.hot.extract(RCX, RCX, area::RETURN_INDEX);

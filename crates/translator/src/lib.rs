@@ -33,6 +33,7 @@
 //! has two tables at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
 //! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory operand of one
 //! instruction, see [`Site`]; a read-modify-write is one site, counted once there and in both counters of the page.
+//! How often instructions are executed follows from these counters and few more: `fetch.rs`.
 //!
 //! # How control leaves the cache
 //!
@@ -64,6 +65,7 @@ pub mod count;
 mod decode;
 mod emit;
 mod error;
+mod fetch;
 mod hot;
 mod ids;
 mod instrument;
@@ -77,10 +79,11 @@ mod stay;
 mod stub;
 mod translate;
 
-pub use block::{Position, State, Unmade};
+pub use block::{Position, State, Unexecuted, Unmade};
 pub use cache::{Cache, Landing, Leave};
 pub use config::{Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use error::Error;
+pub use fetch::{FetchCounter, Stretch};
 pub use ids::{BlockId, ExitId, SiteId, StayId};
 pub use site::{Address, Group, Shape, Site, Stay};
 pub use stay::{Record, count_group, settle_stay, settle_stay_end};

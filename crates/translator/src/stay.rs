@@ -393,8 +393,7 @@ impl<E: Env> Builder<'_, E> {
         if self.stretch != Some(group.stretch) {
             self.stretch = Some(group.stretch);
             self.passes = self.numbers.passes;
-            self.numbers.passes += 1;
-            let passes = self.config.passes_counter(self.passes).ok_or(Error::TooMany)?;
+            let passes = self.new_passes(group.stretch)?;
             self.mark_hot(State::Before);
             self.hot.increment(Memory::area(passes));
         }

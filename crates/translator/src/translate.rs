@@ -7,6 +7,7 @@
 use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State, Step};
 use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
+use crate::fetch;
 use crate::instrument::string_operation;
 use crate::lap::Lap;
 use crate::liveness::Liveness;
@@ -58,6 +59,12 @@ pub(crate) struct Builder<'a, E: Env> {
     pub accesses: &'a [Access],
     pub numbers: &'a mut Numbers,
     pub ahead: Vec<Ahead>,
+    /// Sites that are counted by themselves, once whenever their instruction (by its offset) is executed.
+    pub once: Vec<(u32, SiteId)>,
+    /// Stretches and their counters of passes.
+    pub counted_stretches: Vec<(u16, u32)>,
+    /// A stretch whose pass is counted when the block is left, and the offset of its counter from GS.
+    pub count_on_the_way: Option<(u16, u32)>,
     /// The stretch whose passes are counted by the counter `passes`.
     pub stretch: Option<u16>,
     pub passes: u32,
@@ -107,6 +114,8 @@ pub(crate) fn translate(
         plan.clear();
     }
     plan.accesses = accesses;
+    let stretches =
+        if config.code && config.count { fetch::stretches(&list, &plan.accesses, plan) } else { Vec::new() };
     let uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
     let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, numbers, uses);
     builder.mark_hot(State::Before);
@@ -119,6 +128,7 @@ pub(crate) fn translate(
         let at = (one.instruction.ip() - ip) as usize;
         let code = &bytes[at..at + one.length];
         builder.begin(number, one);
+        builder.count_pass(&stretches, number, one)?;
         builder.check_groups(number, one.before.registers)?;
         closed = builder.instruction(number, one, code)?;
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
@@ -132,7 +142,9 @@ pub(crate) fn translate(
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
-    Ok(builder.finish(end))
+    let pieces = builder.tell_stretches(&list, &stretches);
+    let (block, hot, cold) = builder.finish(end);
+    Ok((Block { pieces, ..block }, hot, cold))
 }
 
 /// A block without instructions: where returns to `ip` come that no call was translated for.
@@ -179,6 +191,9 @@ impl<'a, E: Env> Builder<'a, E> {
             accesses: &plan.accesses,
             numbers,
             ahead: Vec::new(),
+            once: Vec::new(),
+            counted_stretches: Vec::new(),
+            count_on_the_way: None,
             stretch: None,
             passes: 0,
             begun: 0,
@@ -212,6 +227,7 @@ impl<E: Env> Builder<'_, E> {
             site_instructions: self.site_instructions,
             ahead: self.ahead,
             steps: self.steps,
+            pieces: Default::default(),
             returns_at: self.returns_at,
             landing: None,
             incoming: self.goes_back.into_iter().collect(),

@@ -104,3 +104,17 @@ fn without_counting_instructions_are_copied() {
     let config = Config { count: false, ..CONFIG };
     insta::assert_snapshot!(translate("mov rax, [rdi]\nadd [rsi], rax\nret", config, PROGRAM, false));
 }
+
+#[test]
+fn executed_instructions() {
+    let config = Config { code: true, ..CONFIG };
+    let text = "
+        cmp rdi, rsi
+        jae 1f
+        mov rax, [rdi]
+        jnz 1f
+        setb cl
+        adc rdx, rax
+    1:  ret";
+    insta::assert_snapshot!(translate(text, config, PROGRAM, false));
+}

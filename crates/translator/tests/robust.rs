@@ -27,7 +27,7 @@ fn all_code_of_this_executable() {
     }
     let (instructions, bytes) = (starts.len(), code.len());
     let mut paper = Paper::new(code, base);
-    let mut cache = Cache::new(CONFIG);
+    let mut cache = Cache::new(Config { code: true, ..CONFIG });
     let started = std::time::Instant::now();
     for &start in &starts {
         let entry = cache.entry(&mut paper, start).expect("code can be translated");
@@ -48,7 +48,7 @@ proptest! {
         let length = bytes.len();
         let base = 0x4000_0000;
         let mut paper = Paper { may_change, ..Paper::new(bytes, base) };
-        let mut cache = Cache::new(Config { stack_operands: stack, stack_operations: stack, ..CONFIG });
+        let mut cache = Cache::new(Config { code: true, stack_operands: stack, stack_operations: stack, ..CONFIG });
         match cache.entry(&mut paper, base) {
             Ok(entry) => {
                 for offset in 0..paper.hot.len() as u64 {

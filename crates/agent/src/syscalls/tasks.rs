@@ -161,8 +161,11 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
     let process = runtime.session.new_extent(kind::PROCESS, parent, sys::process_id(), 0, -1).ok_or(full)?;
     let mut memory = *runtime.process();
-    let sites = runtime.code.lock().world.sites();
-    memory.become_another(&runtime.session, process, sites)?;
+    let (sites, stretches) = {
+        let world = &runtime.code.lock().world;
+        (world.sites(), world.stretches())
+    };
+    memory.become_another(&runtime.session, process, sites, stretches)?;
     // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
     unsafe { runtime.set_process(memory) };
     runtime.code.lock().world.process = memory;

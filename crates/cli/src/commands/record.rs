@@ -74,6 +74,10 @@ pub struct Args {
     #[arg(long)]
     stack: bool,
 
+    /// Count where code is fetched from
+    #[arg(long, value_enum, value_name = "WHETHER", num_args = 0..=1, require_equals = true, default_value = "on", default_missing_value = "on")]
+    code: Switch,
+
     /// Do not record the children of the program
     #[arg(long, conflicts_with = "all")]
     no_follow: bool,
@@ -101,6 +105,13 @@ enum Engine {
     Sample,
     /// Every access counted, by translating the program while it runs: several times slower
     Exact,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 impl Args {
@@ -196,6 +207,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         policy: args.policy,
         time_bins: args.time_bins,
         stack: args.stack,
+        code: args.code == Switch::On,
         period: 1,
         follow: !args.no_follow,
         counted: exact,

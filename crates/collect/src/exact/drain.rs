@@ -8,12 +8,13 @@ mod ends;
 mod known;
 
 use super::clock;
+use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_process, discard_thread};
-use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
+use super::totals::{IN_FLIGHT_OF_CODE, IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
@@ -32,6 +33,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
+
+/// Executed instructions are added up whenever a thread's time has grown by one part in so many.
+const CODE_SHARE: u64 = 4;
 
 /// All processes and threads of a recording.
 #[derive(Default)]
@@ -57,10 +61,13 @@ pub(super) struct Process {
     pub(super) header: Arc<Shared>,
     pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
+    pub(super) inherited_stretches: u32,
     /// Sites seen so far, from the first of its own.
     pub(super) sites: Vec<Row>,
     /// Stays by their numbers.
     pub(super) stays: FxHashMap<u32, Stay>,
+    /// Code that it executes.
+    pub(super) fetches: Fetches,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: Vec<KnownPage>,
     /// Those that have not gone, of its own.
@@ -94,6 +101,9 @@ pub(super) struct Thread {
     pages: FxHashMap<u64, [u64; 2]>,
     /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
     shared: FxHashMap<u32, (u64, u64, u64)>,
+    /// Instructions executed, by page, and when they were counted last, since the start of the recording.
+    code: FxHashMap<Page, u64>,
+    code_ns: u64,
     ended: bool,
 }
 
@@ -227,8 +237,8 @@ impl Drain {
         };
         let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
         let words = &header.words::<ProcessHeader>(0, 1)[0];
-        let (inherited_sites, inherited_pages) =
-            (words.inherited_sites.load(Relaxed), words.inherited_pages.load(Relaxed));
+        let [inherited_sites, inherited_pages, inherited_stretches] =
+            [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
         self.processes.insert(
             extent,
             Process {
@@ -238,8 +248,10 @@ impl Drain {
                 header,
                 inherited_sites,
                 inherited_pages,
+                inherited_stretches,
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
+                fetches: Fetches::default(),
                 pages: Vec::new(),
                 live_pages: BTreeMap::new(),
                 told_accesses: Vec::new(),
@@ -295,7 +307,8 @@ impl Drain {
                 .and_then(|()| read_sites(file, session, extent, &mut process))
                 .and_then(|()| {
                     let mut told = std::mem::take(&mut self.told);
-                    let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until);
+                    let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until)
+                        .and_then(|()| fetches::read(file, session, extent, &mut process));
                     self.told = told;
                     for range in process.unmapped.drain(..) {
                         session.range_unmapped(process.pid, range);
@@ -450,7 +463,7 @@ impl Drain {
         if ended != 0 {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
-            (thread.sites, thread.pages) = Default::default();
+            (thread.sites, thread.pages, thread.code) = Default::default();
             discard_thread(file, extent);
             let time_ns = session.advance(ended);
             let replaced = file.directory().nth(extent.0 as usize).map(|(_, entry)| entry.end.load(Relaxed));
@@ -475,6 +488,18 @@ impl Drain {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
         let result = self.count(file, session, extent, &mut thread, bin, last);
+        let result = result.and_then(|executed| {
+            let Some(process) = self.processes.get_mut(&thread.process) else { return Ok(()) };
+            let in_flight = if last { 0 } else { IN_FLIGHT_OF_CODE };
+            for (page, now) in executed {
+                let more = grown(thread.code.entry(page).or_default(), now, in_flight);
+                if more > 0 {
+                    let place = process.fetches.place(session, process.pid, page);
+                    session.count_code(process.id, thread.id, bin, thread.node, page, place, more);
+                }
+            }
+            Ok(())
+        });
         self.threads[number].1 = thread;
         result
     }
@@ -487,12 +512,21 @@ impl Drain {
         thread: &mut Thread,
         bin: Bin,
         last: bool,
-    ) -> io::Result<()> {
-        let Some(process) = self.processes.get(&thread.process) else { return Ok(()) };
+    ) -> io::Result<FxHashMap<Page, u64>> {
+        let Some(process) = self.processes.get(&thread.process) else { return Ok(FxHashMap::default()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
+        // Not at every look: no view asks when code was executed, and it is much to add up.
+        let now = session.now_ns();
+        let executed = if last || now > thread.code_ns + thread.code_ns / CODE_SHARE {
+            thread.code_ns = now;
+            let all = self.stretches(process);
+            fetches::executed(file, extent, &totals, classes_log2, all.iter().copied().flatten())?
+        } else {
+            FxHashMap::default()
+        };
         for (at, count) in totals.sites {
             let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
@@ -570,7 +604,18 @@ impl Drain {
                 }
             }
         }
-        Ok(())
+        Ok(executed)
+    }
+
+    /// All stretches of a process: its own, its parent's until it was forked, and so on.
+    fn stretches<'a>(&'a self, process: &'a Process) -> Vec<&'a [fetches::Stretch]> {
+        let (mut all, mut of, mut end) = (Vec::new(), Some(process), u32::MAX);
+        while let Some(process) = of {
+            all.push(process.fetches.below(end, process.inherited_stretches));
+            end = process.inherited_stretches;
+            of = process.parent.filter(|_| end > 0).and_then(|parent| self.processes.get(&parent));
+        }
+        all
     }
 }
 
@@ -590,6 +635,8 @@ impl Thread {
             sites: FxHashMap::default(),
             pages: FxHashMap::default(),
             shared: FxHashMap::default(),
+            code: FxHashMap::default(),
+            code_ns: 0,
             ended: true,
         }
     }

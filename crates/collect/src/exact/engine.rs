@@ -56,6 +56,7 @@ pub fn record(
         placement: options.session.placement,
         policy: options.session.policy,
         stack: options.session.stack,
+        code: options.session.code,
         follow: options.session.follow,
     };
     let file = SessionFile::create(&image, &orders)?;

@@ -20,6 +20,8 @@ pub struct Orders<'a> {
     pub policy: PagePolicy,
     /// Count accesses relative to the stack pointer too.
     pub stack: bool,
+    /// Count how often code is executed.
+    pub code: bool,
     /// Record the programs that children execute.
     pub follow: bool,
 }
@@ -86,6 +88,7 @@ of_atomics!(
     exact::ProcessHeader,
     exact::SiteRecord,
     exact::StayRecord,
+    exact::StretchRecord,
     exact::PageRecord,
     exact::PageCounts,
     exact::LogHeader,
@@ -145,6 +148,7 @@ impl SessionFile {
         session.write_placement(orders);
         let header = session.header();
         header.stack.store(orders.stack.into(), Relaxed);
+        header.code.store(orders.code.into(), Relaxed);
         header.follow.store(orders.follow.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
         header.classes_log2.store(classes_log2(orders), Relaxed);

@@ -16,6 +16,7 @@
 mod clock;
 mod drain;
 pub mod engine;
+mod fetches;
 mod file;
 mod heap;
 mod image;

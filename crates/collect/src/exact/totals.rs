@@ -109,12 +109,7 @@ impl Totals {
         classes_log2: u32,
         known: &impl Lookup,
     ) -> io::Result<()> {
-        let counters: Vec<_> = file.written(extent, exact::thread::PASSES, exact::thread::PASSES_BYTES).collect();
-        let Some((first, last)) = counters.first().zip(counters.last()) else { return Ok(()) };
-        let passes_at = first.start;
-        let passes = file.extent(extent, passes_at, (last.end - passes_at) as usize)?;
-        let passes = passes.words::<AtomicU64>(0, passes.len() / 8);
-        let before = (passes_at - exact::thread::PASSES) / 8;
+        let Some(passes) = file.passes(extent)? else { return Ok(()) };
         for range in file.written(extent, exact::thread::STAYS, exact::thread::STAYS_BYTES) {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
             let size = size_of::<StayRecord>();
@@ -128,7 +123,7 @@ impl Totals {
                 if address != 0 {
                     known.is_on(address, exact::thread::STAYS + number * size as u64);
                 }
-                let counter = u64::from(stay.passes).checked_sub(before).and_then(|at| passes.get(at as usize));
+                let counter = passes.counter(stay.passes);
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, stay.row);
                 let mut counts = [0u64; 2];
@@ -177,6 +172,9 @@ fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
 pub const IN_FLIGHT_OF_SITE: u64 = 1;
 /// The same of a page.
 pub const IN_FLIGHT_OF_PAGE: u64 = 512;
+
+/// Instructions of a page that a running thread may have counted and not executed: a few passes that broke off and are not corrected yet.
+pub const IN_FLIGHT_OF_CODE: u64 = 4096;
 
 /// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
 /// has not grown, until it has.

@@ -9,9 +9,10 @@ pub mod vectors;
 
 use memory::Mapping;
 use numalens_isa::Kind;
-use numalens_translator::count::{Pages, Run, abandon, adjust, settle};
+use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId,
+    Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,6 +50,7 @@ pub struct World {
     pub sites: Vec<Site>,
     /// With the row that each is counted in.
     pub groups: Vec<(Group, SiteId)>,
+    pub stretches: Vec<Stretch>,
     /// Where the program's code is, and how long.
     program: (u64, usize),
     arena: Mapping,
@@ -113,6 +115,7 @@ impl Machine {
         };
         let config = Config {
             count: true,
+            code: true,
             stack_operands: options.stack,
             stack_operations: options.stack,
             shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromArea },
@@ -140,6 +143,7 @@ impl Machine {
             world: World {
                 sites: Vec::new(),
                 groups: Vec::new(),
+                stretches: Vec::new(),
                 program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
@@ -246,6 +250,7 @@ impl Machine {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
         let (counted, unmade) = (position.counted.to_vec(), position.unmade());
+        let unexecuted = position.unexecuted;
         let sites = self.world.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
@@ -260,6 +265,41 @@ impl Machine {
         }
         // SAFETY: as above.
         unsafe { abandon(area, &config, &mut self.world, &unmade, registers, |site, found| run(site, found, 1)) };
+        for one in unexecuted.into_iter().filter(|one| one.instructions != 0) {
+            let counter = self.cache.correction(&mut self.world, one.page).expect("a counter");
+            // SAFETY: as above.
+            unsafe { correct(area, &config, counter, one.instructions) };
+        }
+    }
+
+    /// How many instructions of the program were executed, by page, since the last call. Before [`Machine::take_counts`].
+    pub fn take_fetches(&mut self) -> BTreeMap<u64, u64> {
+        let mut pages = BTreeMap::new();
+        self.settle_stays();
+        let config = *self.cache.config();
+        let stretches = self.world.stretches.clone();
+        for stretch in &stretches {
+            let runs = match stretch.counter {
+                FetchCounter::Passes(number) | FetchCounter::Correction(number) => {
+                    self.area.get(config.passes_counter(number).expect("a counter") as usize)
+                }
+                FetchCounter::Site(site) => self.classes_of(site.0 as usize).into_iter().fold(0, u64::wrapping_add),
+            };
+            let total: &mut u64 = pages.entry(stretch.ip >> 12).or_default();
+            *total = total.wrapping_add(runs.wrapping_mul(stretch.instructions.into()));
+        }
+        for number in stretches.iter().filter_map(|stretch| match stretch.counter {
+            FetchCounter::Passes(number) | FetchCounter::Correction(number) => Some(number),
+            FetchCounter::Site(_) => None,
+        }) {
+            self.area.set(config.passes_counter(number).expect("a counter") as usize, 0);
+        }
+        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
+            let record = config.stay_record(stay.id).expect("a stay");
+            self.area.set((record + Record::SINCE) as usize, 0);
+        }
+        pages.retain(|_, &mut total| total != 0);
+        pages
     }
 
     /// Adds what is pending in stays to the tables; the stays go on.
@@ -425,6 +465,10 @@ impl Env for World {
             if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) };
         self.groups.push((*group, row));
         row
+    }
+
+    fn new_stretch(&mut self, stretch: &Stretch) {
+        self.stretches.push(*stretch);
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {

@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId};
+use numalens_translator::{Cache, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId, Stretch};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -11,13 +11,22 @@ pub struct Paper {
     pub base: u64,
     pub may_change: bool,
     pub sites: Vec<Site>,
+    pub stretches: Vec<Stretch>,
     pub hot: Vec<u8>,
     pub cold: Vec<u8>,
 }
 
 impl Paper {
     pub fn new(program: Vec<u8>, base: u64) -> Paper {
-        Paper { program, base, may_change: false, sites: Vec::new(), hot: Vec::new(), cold: Vec::new() }
+        Paper {
+            program,
+            base,
+            may_change: false,
+            sites: Vec::new(),
+            stretches: Vec::new(),
+            hot: Vec::new(),
+            cold: Vec::new(),
+        }
     }
 }
 
@@ -42,6 +51,10 @@ impl Env for Paper {
         if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) }
     }
 
+    fn new_stretch(&mut self, stretch: &Stretch) {
+        self.stretches.push(*stretch);
+    }
+
     fn room(&mut self, _: u64) -> Option<Room> {
         let (hot, cold) = (HOT + self.hot.len() as u64, COLD + self.cold.len() as u64);
         Some(Room { hot, hot_size: Cache::ROOM, cold, cold_size: Cache::ROOM })
@@ -58,6 +71,7 @@ impl Env for Paper {
 
 pub const CONFIG: Config = Config {
     count: true,
+    code: false,
     stack_operands: false,
     stack_operations: false,
     shadow: Shadow::At(0x7000_0000),

@@ -63,7 +63,7 @@ impl Drain {
                 self.count_thread(file, session, number, bin, true)?;
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
-                (thread.sites, thread.pages) = Default::default();
+                (thread.sites, thread.pages, thread.code) = Default::default();
                 discard_thread(file, self.threads[number].0);
             }
         }

@@ -61,6 +61,15 @@ pub enum PlacedBy {
     Piece(TouchId),
 }
 
+/// Where a page of code is.
+#[derive(Clone, Copy, Debug)]
+pub struct CodePlace {
+    /// The file that it comes from.
+    pub module: Option<ModuleId>,
+    /// Index of its home.
+    pub home: Option<u8>,
+}
+
 /// A thread that has begun, or goes on in another place.
 pub struct BegunThread {
     pub process: ProcessId,
@@ -218,6 +227,31 @@ impl Session {
         let counts = Counts { reads: counted.reads, writes: counted.writes, samples: 0 };
         let CountedSite { process, thread, bin, site, .. } = *counted;
         self.facts.add_site_counts(process, thread, bin, node, site, home, class, counts);
+    }
+
+    /// Where a page of code is now, as far as it is known.
+    pub fn code_place(&self, pid: i32, page: Page) -> CodePlace {
+        let Some(process) = self.live.get(&pid) else { return CodePlace { module: None, home: None } };
+        let home = process.pages.get(page).and_then(|state| state.home);
+        CodePlace { module: process.place(page.address()).module, home }
+    }
+
+    /// Adds instructions that a thread, bound to `node` (index), has executed from a page.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn count_code(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<u8>,
+        page: Page,
+        place: CodePlace,
+        instructions: u64,
+    ) {
+        let machine = &self.options.machine;
+        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
+        let (node, home) = (node.and_then(id), place.home.and_then(id));
+        self.facts.add_code(process, bin, thread, node, page, place.module, home, instructions);
     }
 
     /// A page was placed. Returns the touch that it has from now on, and whether that is the touch of a whole huge page.

@@ -183,7 +183,7 @@ impl FactTables {
         self.objects.add(ObjectKey { process, bin, thread, node, site, object, home, class }, counts);
     }
 
-    /// Counts one sample of the instruction pointer.
+    /// Counts instructions executed, or samples of the instruction pointer.
     #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
     pub fn add_code(
         &mut self,
@@ -194,9 +194,10 @@ impl FactTables {
         page: Page,
         module: Option<ModuleId>,
         home: Option<NodeId>,
+        instructions: u64,
     ) {
         let key = CodeKey { process, bin, thread, node, page, module, home };
-        self.code.add(key, Counts { reads: 1, writes: 0, samples: 1 });
+        self.code.add(key, Counts { reads: instructions, writes: 0, samples: 0 });
     }
 
     /// Number of facts held.

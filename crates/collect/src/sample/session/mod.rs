@@ -30,7 +30,7 @@ mod vmas;
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 use crate::rank;
-pub use counted::{BegunThread, CountedSite, PlacedBy, PlacedPage, TouchId};
+pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId};
 pub use counted_objects::{Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
 pub use heap::{HeapNote, HeapNotes};
@@ -58,6 +58,8 @@ pub struct SessionOptions {
     pub time_bins: u32,
     /// Count accesses relative to the stack pointer too.
     pub stack: bool,
+    /// Count where code is fetched from.
+    pub code: bool,
     /// Nanoseconds (clock) or accesses (hardware) that one sample stands for.
     pub period: u64,
     /// Record the children of the first process too.

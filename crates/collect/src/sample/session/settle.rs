@@ -309,7 +309,9 @@ impl Session {
     fn settle_fetch(&mut self, fetch: &PendingFetch, answers: Option<&Answers>) {
         let (home, _) = self.home_of(fetch.pid, fetch.page, fetch.node, 0, fetch.time_ns, answers);
         let bin = self.bin(fetch.time_ns);
-        self.facts.add_code(fetch.process, bin, fetch.thread, fetch.node, fetch.page, fetch.module, home);
+        if self.options.code {
+            self.facts.add_code(fetch.process, bin, fetch.thread, fetch.node, fetch.page, fetch.module, home, 1);
+        }
     }
 
     /// Finds the pages of a process that the kernel placed without a fault: compares what is there with what was seen.
