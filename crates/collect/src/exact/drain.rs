@@ -4,6 +4,7 @@
 //! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
 //! of its parent below the numbers that it inherited.
 
+mod begins;
 mod ends;
 mod known;
 
@@ -14,7 +15,7 @@ use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_process, discard_thread};
-use super::totals::{IN_FLIGHT_OF_CODE, IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
+use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
@@ -34,13 +35,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
 
-/// Executed instructions are added up whenever a thread's time has grown by one part in so many.
-const CODE_SHARE: u64 = 4;
-
 /// All processes and threads of a recording.
 #[derive(Default)]
 pub struct Drain {
-    processes: FxHashMap<Extent, Process>,
+    pub(super) processes: FxHashMap<Extent, Process>,
     threads: Vec<(Extent, Thread)>,
     /// Entries of the directory seen so far.
     seen: u32,
@@ -57,7 +55,7 @@ pub struct Drain {
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) id: ProcessId,
-    parent: Option<Extent>,
+    pub(super) parent: Option<Extent>,
     pub(super) header: Arc<Shared>,
     pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
@@ -92,18 +90,18 @@ pub(super) struct Process {
 }
 
 pub(super) struct Thread {
-    process: Extent,
+    pub(super) process: Extent,
     pub(super) id: ThreadId,
     index: u32,
     tid: i32,
-    node: Option<u8>,
+    pub(super) node: Option<u8>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
     /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
     shared: FxHashMap<u32, (u64, u64, u64)>,
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
-    code: FxHashMap<Page, u64>,
-    code_ns: u64,
+    pub(super) code: FxHashMap<Page, u64>,
+    pub(super) code_ns: u64,
     ended: bool,
 }
 
@@ -180,112 +178,6 @@ impl Drain {
         self.watch.get_mut().looked();
         session.keep_within_limits();
         Ok(())
-    }
-
-    fn find_new(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
-        let entries: Vec<(Extent, &DirectoryEntry)> = file.directory().skip(self.seen as usize).collect();
-        for (extent, entry) in entries {
-            // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
-            let what = entry.kind.load(Acquire);
-            match what {
-                kind::PROCESS => self.process_begins(file, session, extent, entry)?,
-                // A thread gets its id when it runs.
-                kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
-                    self.thread_begins(file, session, extent, entry);
-                }
-                _ => return Ok(()),
-            }
-            self.seen = extent.0 + 1;
-        }
-        Ok(())
-    }
-
-    fn process_begins(
-        &mut self,
-        file: &SessionFile,
-        session: &mut Session,
-        extent: Extent,
-        entry: &DirectoryEntry,
-    ) -> io::Result<()> {
-        let pid = entry.id.load(Relaxed) as i32;
-        let start = entry.start_ns.load(Relaxed);
-        let time_ns = session.advance(start);
-        let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
-        let executed = entry.index.load(Relaxed) != 0;
-        // What the parent had mapped until then, the child has.
-        if let Some(parent) = parent {
-            self.read_process(file, session, parent, start)?;
-        }
-        let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
-        let id = match before {
-            Some((parent_pid, id)) if parent_pid == pid => {
-                // All that the program before has counted belongs to it.
-                if let Some(parent) = parent {
-                    self.finish(file, session, parent, start)?;
-                }
-                session.process_execs(pid, command_line(pid), time_ns);
-                id
-            }
-            _ => {
-                let command = command_line(pid).unwrap_or_default();
-                let id = session.process_begins(pid, before.map(|(_, id)| id), command, time_ns);
-                if executed && before.is_some() {
-                    session.process_execs(pid, None, time_ns);
-                }
-                id
-            }
-        };
-        let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
-        let words = &header.words::<ProcessHeader>(0, 1)[0];
-        let [inherited_sites, inherited_pages, inherited_stretches] =
-            [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
-        self.processes.insert(
-            extent,
-            Process {
-                pid,
-                id,
-                parent: parent.filter(|_| !executed),
-                header,
-                inherited_sites,
-                inherited_pages,
-                inherited_stretches,
-                sites: Vec::new(),
-                stays: FxHashMap::default(),
-                fetches: Fetches::default(),
-                pages: Vec::new(),
-                live_pages: BTreeMap::new(),
-                told_accesses: Vec::new(),
-                mixes: FxHashMap::default(),
-                gone: Vec::new(),
-                unmapped: Vec::new(),
-                spent: Spent::default(),
-                undecided: Undecided::default(),
-                stacks: FxHashMap::default(),
-                log_read: 0,
-                last: false,
-                ended: false,
-            },
-        );
-        Ok(())
-    }
-
-    fn thread_begins(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, entry: &DirectoryEntry) {
-        let process = Extent(entry.parent.load(Relaxed));
-        let tid = entry.id.load(Relaxed) as i32;
-        let Some((pid, id)) = self.processes.get(&process).map(|process| (process.pid, process.id)) else { return };
-        // One that was never started: its creation failed.
-        if tid == 0 {
-            return;
-        }
-        let time_ns = session.advance(entry.start_ns.load(Relaxed));
-        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
-        let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
-        let sp = entry.stack.load(Relaxed);
-        let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
-        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp };
-        let id = session.thread_begins(&begun, time_ns);
-        let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
-        self.threads.push((extent, thread));
     }
 
     /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that
@@ -488,18 +380,7 @@ impl Drain {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
         let result = self.count(file, session, extent, &mut thread, bin, last);
-        let result = result.and_then(|executed| {
-            let Some(process) = self.processes.get_mut(&thread.process) else { return Ok(()) };
-            let in_flight = if last { 0 } else { IN_FLIGHT_OF_CODE };
-            for (page, now) in executed {
-                let more = grown(thread.code.entry(page).or_default(), now, in_flight);
-                if more > 0 {
-                    let place = process.fetches.place(session, process.pid, page);
-                    session.count_code(process.id, thread.id, bin, thread.node, page, place, more);
-                }
-            }
-            Ok(())
-        });
+        let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, last));
         self.threads[number].1 = thread;
         result
     }
@@ -518,15 +399,7 @@ impl Drain {
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
-        // Not at every look: no view asks when code was executed, and it is much to add up.
-        let now = session.now_ns();
-        let executed = if last || now > thread.code_ns + thread.code_ns / CODE_SHARE {
-            thread.code_ns = now;
-            let all = self.stretches(process);
-            fetches::executed(file, extent, &totals, classes_log2, all.iter().copied().flatten())?
-        } else {
-            FxHashMap::default()
-        };
+        let executed = self.executed(file, session, extent, thread, process, &totals, last)?;
         for (at, count) in totals.sites {
             let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
@@ -605,17 +478,6 @@ impl Drain {
             }
         }
         Ok(executed)
-    }
-
-    /// All stretches of a process: its own, its parent's until it was forked, and so on.
-    fn stretches<'a>(&'a self, process: &'a Process) -> Vec<&'a [fetches::Stretch]> {
-        let (mut all, mut of, mut end) = (Vec::new(), Some(process), u32::MAX);
-        while let Some(process) = of {
-            all.push(process.fetches.below(end, process.inherited_stretches));
-            end = process.inherited_stretches;
-            of = process.parent.filter(|_| end > 0).and_then(|parent| self.processes.get(&parent));
-        }
-        all
     }
 }
 

@@ -1,11 +1,11 @@
 //! How often code is executed: stretches as the agents registered them, and what a thread's counters say of them.
 
-use super::drain::Process;
+use super::drain::{Drain, Process, Thread};
 use super::file::SessionFile;
-use super::totals::Totals;
+use super::totals::{IN_FLIGHT_OF_CODE, Totals, grown};
 use crate::sample::session::{CodePlace, Session};
 use numalens_event::exact::{self, Extent, ProcessHeader, StretchRecord, stretch};
-use numalens_profile::ids::Page;
+use numalens_profile::ids::{Bin, Page};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Pages that were found last are the ones that new code is on, as a rule.
 const RECENT: usize = 4096;
+
+/// Executed instructions are added up again when a thread's time has grown by one part in so many.
+const LOOK_SHARE: u64 = 4;
 
 /// Instructions of one page that are executed together.
 #[derive(Clone, Copy)]
@@ -94,7 +97,7 @@ pub fn read(file: &SessionFile, session: &Session, extent: Extent, process: &mut
 ///
 /// # Errors
 /// The session file cannot be mapped.
-pub fn executed<'a>(
+fn executed<'a>(
     file: &SessionFile,
     thread: Extent,
     totals: &Totals,
@@ -130,6 +133,62 @@ pub fn executed<'a>(
         }
     }
     Ok(pages)
+}
+
+impl Drain {
+    /// Instructions that a thread has executed until now, by page; none, if it is too early to look again: no view asks when code was executed,
+    /// and it is much to add up.
+    #[expect(clippy::too_many_arguments, reason = "what a look has at hand")]
+    pub(super) fn executed(
+        &self,
+        file: &SessionFile,
+        session: &Session,
+        extent: Extent,
+        thread: &mut Thread,
+        process: &Process,
+        totals: &Totals,
+        last: bool,
+    ) -> io::Result<FxHashMap<Page, u64>> {
+        let now = session.now_ns();
+        if !last && now <= thread.code_ns + thread.code_ns / LOOK_SHARE {
+            return Ok(FxHashMap::default());
+        }
+        thread.code_ns = now;
+        let all = self.stretches(process);
+        let classes_log2 = file.header().classes_log2.load(Relaxed);
+        executed(file, extent, totals, classes_log2, all.iter().copied().flatten())
+    }
+
+    /// Adds what a thread has executed since the last time.
+    pub(super) fn count_code(
+        &mut self,
+        session: &mut Session,
+        thread: &mut Thread,
+        executed: FxHashMap<Page, u64>,
+        bin: Bin,
+        last: bool,
+    ) {
+        let Some(process) = self.processes.get_mut(&thread.process) else { return };
+        let in_flight = if last { 0 } else { IN_FLIGHT_OF_CODE };
+        for (page, now) in executed {
+            let more = grown(thread.code.entry(page).or_default(), now, in_flight);
+            if more > 0 {
+                let place = process.fetches.place(session, process.pid, page);
+                session.count_code(process.id, thread.id, bin, thread.node, page, place, more);
+            }
+        }
+    }
+
+    /// All stretches of a process: its own, its parent's until it was forked, and so on.
+    fn stretches<'a>(&'a self, process: &'a Process) -> Vec<&'a [Stretch]> {
+        let (mut all, mut of, mut end) = (Vec::new(), Some(process), u32::MAX);
+        while let Some(process) = of {
+            all.push(process.fetches.below(end, process.inherited_stretches));
+            end = process.inherited_stretches;
+            of = process.parent.filter(|_| end > 0).and_then(|parent| self.processes.get(&parent));
+        }
+        all
+    }
 }
 
 /// The counters of passes of a thread, as far as they are in use.

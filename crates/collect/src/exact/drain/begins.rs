@@ -1,0 +1,111 @@
+//! Processes and threads that are new in the directory.
+
+use super::*;
+
+impl Drain {
+    pub(super) fn find_new(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        let entries: Vec<(Extent, &DirectoryEntry)> = file.directory().skip(self.seen as usize).collect();
+        for (extent, entry) in entries {
+            // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
+            let what = entry.kind.load(Acquire);
+            match what {
+                kind::PROCESS => self.process_begins(file, session, extent, entry)?,
+                // A thread gets its id when it runs.
+                kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
+                    self.thread_begins(file, session, extent, entry);
+                }
+                _ => return Ok(()),
+            }
+            self.seen = extent.0 + 1;
+        }
+        Ok(())
+    }
+
+    fn process_begins(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        entry: &DirectoryEntry,
+    ) -> io::Result<()> {
+        let pid = entry.id.load(Relaxed) as i32;
+        let start = entry.start_ns.load(Relaxed);
+        let time_ns = session.advance(start);
+        let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
+        let executed = entry.index.load(Relaxed) != 0;
+        // What the parent had mapped until then, the child has.
+        if let Some(parent) = parent {
+            self.read_process(file, session, parent, start)?;
+        }
+        let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
+        let id = match before {
+            Some((parent_pid, id)) if parent_pid == pid => {
+                // All that the program before has counted belongs to it.
+                if let Some(parent) = parent {
+                    self.finish(file, session, parent, start)?;
+                }
+                session.process_execs(pid, command_line(pid), time_ns);
+                id
+            }
+            _ => {
+                let command = command_line(pid).unwrap_or_default();
+                let id = session.process_begins(pid, before.map(|(_, id)| id), command, time_ns);
+                if executed && before.is_some() {
+                    session.process_execs(pid, None, time_ns);
+                }
+                id
+            }
+        };
+        let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
+        let words = &header.words::<ProcessHeader>(0, 1)[0];
+        let [inherited_sites, inherited_pages, inherited_stretches] =
+            [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
+        self.processes.insert(
+            extent,
+            Process {
+                pid,
+                id,
+                parent: parent.filter(|_| !executed),
+                header,
+                inherited_sites,
+                inherited_pages,
+                inherited_stretches,
+                sites: Vec::new(),
+                stays: FxHashMap::default(),
+                fetches: Fetches::default(),
+                pages: Vec::new(),
+                live_pages: BTreeMap::new(),
+                told_accesses: Vec::new(),
+                mixes: FxHashMap::default(),
+                gone: Vec::new(),
+                unmapped: Vec::new(),
+                spent: Spent::default(),
+                undecided: Undecided::default(),
+                stacks: FxHashMap::default(),
+                log_read: 0,
+                last: false,
+                ended: false,
+            },
+        );
+        Ok(())
+    }
+
+    fn thread_begins(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, entry: &DirectoryEntry) {
+        let process = Extent(entry.parent.load(Relaxed));
+        let tid = entry.id.load(Relaxed) as i32;
+        let Some((pid, id)) = self.processes.get(&process).map(|process| (process.pid, process.id)) else { return };
+        // One that was never started: its creation failed.
+        if tid == 0 {
+            return;
+        }
+        let time_ns = session.advance(entry.start_ns.load(Relaxed));
+        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
+        let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
+        let sp = entry.stack.load(Relaxed);
+        let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
+        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp };
+        let id = session.thread_begins(&begun, time_ns);
+        let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
+        self.threads.push((extent, thread));
+    }
+}
