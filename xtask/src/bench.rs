@@ -4,7 +4,8 @@
 //! else happens on the machine meets both alike. The figures are ratios of medians: of elapsed time, which a user
 //! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
 //! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the exact
-//! engine on the programs of `bench/exact.toml`.
+//! engine on the programs of `bench/exact.toml`; `--suite threads` takes those of `bench/threads.toml` instead: the same work shared out
+//! among ever more threads.
 
 mod measure;
 mod prepare;
@@ -23,6 +24,8 @@ use suite::Suite;
 pub struct Options {
     /// The engine to measure: `sample` or `exact`.
     pub engine: String,
+    /// The list of programs in `bench/`, without its ending; none: the engine's own.
+    pub suite: Option<String>,
     /// Pairs of runs of each program.
     pub rounds: usize,
     /// Only these programs; none: all.
@@ -38,7 +41,7 @@ impl Options {
     /// Says which argument is wrong.
     pub fn parse(arguments: &[&str], root: &Path) -> Result<Self, String> {
         let numalens = root.join("target/release/numalens");
-        let mut options = Options { engine: "sample".to_owned(), rounds: 5, only: Vec::new(), numalens };
+        let mut options = Options { engine: "sample".to_owned(), suite: None, rounds: 5, only: Vec::new(), numalens };
         let mut rest = arguments.iter();
         while let Some(&name) = rest.next() {
             let value = rest.next().ok_or_else(|| format!("{name}: unknown, or its value is missing"))?;
@@ -49,6 +52,10 @@ impl Options {
                 }
                 "--engine" if ["sample", "exact"].contains(value) => options.engine = (*value).to_owned(),
                 "--engine" => return Err(format!("--engine {value}: not sample or exact")),
+                "--suite" if value.bytes().all(|byte| byte.is_ascii_lowercase()) => {
+                    options.suite = Some((*value).to_owned())
+                }
+                "--suite" => return Err(format!("--suite {value}: not the name of a list in bench/")),
                 "--only" => options.only.push((*value).to_owned()),
                 "--numalens" => options.numalens = PathBuf::from(value),
                 _ => return Err(format!("{name}: no such option")),
@@ -68,8 +75,9 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
         let hint = "build it with `cargo build --release -p numalens`, or name one with --numalens";
         io::Error::new(error.kind(), format!("{}: {error}; {hint}", options.numalens.display()))
     })?;
-    let list = if options.engine == "exact" { "bench/exact.toml" } else { "bench/suite.toml" };
-    let suite_file = root.join(list);
+    let own = if options.engine == "exact" { "exact" } else { "suite" };
+    let list = format!("bench/{}.toml", options.suite.as_deref().unwrap_or(own));
+    let suite_file = root.join(&list);
     let suite = Suite::read(&suite_file)?;
     if let Some(unknown) = options.only.iter().find(|name| suite.program.iter().all(|program| program.name != **name)) {
         return Err(io::Error::other(format!("--only {unknown}: {list} has no such program")));
@@ -139,15 +147,22 @@ mod tests {
         let root = Path::new("/r");
         let parse = |arguments: &[&str]| Options::parse(arguments, root);
         let numalens = PathBuf::from("/r/target/release/numalens");
-        let default = Options { engine: "sample".to_owned(), rounds: 5, only: Vec::new(), numalens };
+        let default = Options { engine: "sample".to_owned(), suite: None, rounds: 5, only: Vec::new(), numalens };
         assert_eq!(parse(&[]), Ok(default));
         let only = vec!["a".to_owned(), "b".to_owned()];
-        let given = Options { engine: "exact".to_owned(), rounds: 2, only, numalens: PathBuf::from("n") };
-        let words = "--rounds 2 --only a --numalens n --only b --engine exact";
+        let suite = Some("threads".to_owned());
+        let given = Options { engine: "exact".to_owned(), suite, rounds: 2, only, numalens: PathBuf::from("n") };
+        let words = "--rounds 2 --only a --numalens n --only b --engine exact --suite threads";
         assert_eq!(parse(&words.split(' ').collect::<Vec<_>>()), Ok(given));
-        for wrong in
-            [&["--rounds"][..], &["--rounds", "0"], &["--rounds", "x"], &["--engine", "x"], &["--what", "x"], &["x"]]
-        {
+        for wrong in [
+            &["--rounds"][..],
+            &["--rounds", "0"],
+            &["--rounds", "x"],
+            &["--engine", "x"],
+            &["--suite", "../x"],
+            &["--what", "x"],
+            &["x"],
+        ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }

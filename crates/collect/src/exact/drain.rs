@@ -102,6 +102,8 @@ pub(super) struct Thread {
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
     pub(super) code: FxHashMap<Page, u64>,
     pub(super) code_ns: u64,
+    /// It has counted accesses to pages whose records have not been read yet.
+    waits: bool,
     ended: bool,
 }
 
@@ -352,7 +354,8 @@ impl Drain {
         let ended = if execed(file, thread.process) { 0 } else { ended };
         self.count_thread(file, session, number, bin, ended != 0)?;
         let (_, thread) = &mut self.threads[number];
-        if ended != 0 {
+        // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
+        if ended != 0 && !thread.waits {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
             (thread.sites, thread.pages, thread.code) = Default::default();
@@ -438,10 +441,12 @@ impl Drain {
                 *thread.sites.entry(at).or_default() -= waiting;
             }
         }
+        thread.waits = false;
         for (at, now) in totals.pages {
             let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) =
                 self.known_page(process, at as u32)
             else {
+                thread.waits = true;
                 continue;
             };
             let before = thread.pages.entry(at).or_default();
@@ -499,6 +504,7 @@ impl Thread {
             shared: FxHashMap::default(),
             code: FxHashMap::default(),
             code_ns: 0,
+            waits: false,
             ended: true,
         }
     }
