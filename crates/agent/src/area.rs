@@ -69,6 +69,8 @@ pub mod own {
     pub const BOUND_ANEW: u32 = OWNER + 0x38;
     /// The program's frame pointer (or whatever is in rbp) while accesses are counted out of line.
     pub const COUNT_FRAME: u32 = OWNER + 0x40;
+    /// Where somebody else wants the thread on a virtual machine: a [`crate::wish::Wish`].
+    pub const WISH: u32 = OWNER + 0x48;
 }
 
 /// The shape that all areas of a process have.

@@ -37,6 +37,7 @@ pub mod sys;
 pub mod syscalls;
 pub mod thread;
 pub mod user;
+mod wish;
 
 /// The agent's heap.
 #[cfg_attr(feature = "blob", global_allocator)]

@@ -1,4 +1,4 @@
-//! Where a thread of a real machine may run: asked at its start and whenever the program changes it.
+//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one as `wish.rs` has it.
 //!
 //! Every change closes what was counted before: the thread goes on with counters of its own, in a new extent. A thread that another one
 //! binds notices when it next leaves the code cache.
@@ -10,6 +10,7 @@ use crate::runtime::runtime;
 use crate::shared::Session;
 use crate::sys;
 use crate::thread::Thread;
+use crate::wish::Wish;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, Extent, end, kind};
 
@@ -68,15 +69,29 @@ pub fn begin(session: &Session, extent: Extent) -> i32 {
 
 /// The calling thread may run elsewhere now.
 pub fn changed(thread: &mut Thread) {
-    if is_virtual() {
-        return;
+    if !is_virtual() {
+        go_on(thread, -1);
     }
+}
+
+/// The program wants the calling thread elsewhere on a virtual machine.
+pub fn wanted(thread: &mut Thread, wish: Wish) {
+    let session = &runtime().session;
+    let node = wish.node(session, session.entry(thread.extent).index.load(Relaxed));
+    thread.wish = wish;
+    if node != thread.node {
+        go_on(thread, node);
+    }
+}
+
+/// The calling thread goes on with new counters: on a virtual machine on `node`, on a real one where it is.
+fn go_on(thread: &mut Thread, node: i32) {
     let runtime = runtime();
     let session = &runtime.session;
     let old = session.entry(thread.extent);
     let (process, index) = (runtime.process().extent, old.index.load(Relaxed));
     // Without a new extent all goes on under the old place.
-    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, -1) else { return };
+    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, node) else { return };
     let node = begin(session, extent);
     if thread.area.map_counters(&runtime.layout, session, extent).is_err() {
         session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
@@ -88,11 +103,14 @@ pub fn changed(thread: &mut Thread) {
     session.entry(extent).id.store(thread.tid, Release);
 }
 
-/// Somebody bound the thread `tid`, which may be one of this process.
-pub fn notify(tid: u32) {
+/// Somebody bound the thread `tid`, which may be one of this process: on a virtual machine, this is what it wanted.
+pub fn notify(tid: u32, wish: Wish) {
     let threads = runtime().threads.lock();
     if let Some((_, area)) = threads.iter().find(|(known, _)| *known == tid) {
+        area.set(own::WISH, wish.pack());
         area.set(own::BOUND_ANEW, 1);
+    } else if wish != Wish::None {
+        crate::wish::keep(tid, wish);
     }
 }
 
@@ -100,6 +118,9 @@ pub fn notify(tid: u32) {
 pub fn take_notice(thread: &mut Thread, area: Area) {
     if area.get(own::BOUND_ANEW) != 0 {
         area.set(own::BOUND_ANEW, 0);
-        changed(thread);
+        match Wish::unpack(area.get(own::WISH)) {
+            Wish::None => changed(thread),
+            wish => wanted(thread, wish),
+        }
     }
 }

@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// The node of the `index`-th thread on a virtual machine; negative: unpinned.
-    fn node_of_thread(&self, index: u32) -> i32 {
+    pub fn node_of_thread(&self, index: u32) -> i32 {
         let placement = self.placement();
         let used = placement.thread_nodes_used.load(Relaxed).clamp(1, exact::MOST_THREAD_NODES as u32);
         let node = placement.thread_nodes[(index % used) as usize].load(Relaxed);

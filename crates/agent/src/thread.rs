@@ -3,6 +3,7 @@
 use crate::area::{Area, own};
 use crate::signals::{Actions, Pending};
 use crate::sys;
+use crate::wish::Wish;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use numalens_event::exact::Extent;
@@ -17,6 +18,8 @@ pub struct Thread {
     pub extent: Extent,
     /// The index of the node that it is bound to; negative: unpinned.
     pub node: i32,
+    /// What the program itself said of that, on a virtual machine.
+    pub wish: Wish,
     /// What signals do: shared by the threads of a process, not by a child that borrows the memory (vfork).
     pub actions: Arc<Actions>,
     /// The program's alternate signal stack, as the program knows it.
@@ -68,6 +71,7 @@ impl Thread {
             tid: sys::thread_id(),
             extent,
             node,
+            wish: Wish::None,
             actions,
             alternate: AlternateStack::NONE,
             pending: Pending::default(),

@@ -240,8 +240,10 @@ pub struct Placement {
     pub thread_nodes: [AtomicU8; MOST_THREAD_NODES],
     /// The kernel's number of each node, plus 1; 0 past the last.
     pub kernel_nodes: [AtomicU32; MOST_NODES],
-    /// Node of each CPU of a real machine.
+    /// Node of each CPU of the machine in force.
     pub node_of_cpu: [AtomicU8; MOST_CPUS],
+    /// The CPUs that the command was started with, a bit each.
+    pub first_cpus: [AtomicU64; MOST_CPUS / 64],
 }
 
 /// Nodes at most.

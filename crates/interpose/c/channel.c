@@ -95,8 +95,9 @@ __attribute__((constructor)) static void begin(void) {
 /* The agents' clock of an exact recording, by the arithmetic that they use: ClockAnchor in crates/event/src/exact.rs. */
 static uint64_t agents_time(const struct numalens_header *channel) {
     const struct numalens_clock *clock = &channel->clock[__atomic_load_n(&channel->clock_in_force, __ATOMIC_ACQUIRE) & 1];
-    uint64_t rate = clock->ns_per_tick, ticks = __builtin_ia32_rdtsc();
-    if (!rate) return 0;
+    uint64_t rate = clock->ns_per_tick;
+    if (!rate) return 0; /* before the counter: a program may have forbidden itself to read it */
+    uint64_t ticks = __builtin_ia32_rdtsc();
     uint64_t since = ticks > clock->ticks ? ticks - clock->ticks : 0;
     return clock->ns + (uint64_t)((unsigned __int128)since * rate >> 32);
 }

@@ -10,11 +10,13 @@ pub mod seccomp;
 pub mod tasks;
 
 use crate::interposer;
+use crate::pages::is_virtual;
 use crate::placement;
 use crate::runtime::runtime;
 use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
+use crate::wish::Wish;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,11 +169,19 @@ fn bind(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> u64 {
     // SAFETY: the program's own call with the program's own arguments; it does not block.
     let result = unsafe { sys::for_program(number, arguments) };
     let target = if number == raw::__NR_sched_setaffinity { arguments[0] as u32 } else { 0 };
-    if sys::check(result).is_ok() {
-        match target {
-            0 => placement::changed(thread),
-            own if own == thread.tid => placement::changed(thread),
-            other => placement::notify(other),
+    let own = target == 0 || target == thread.tid;
+    if is_virtual() {
+        let wish = if number == raw::__NR_sched_setaffinity { Wish::of(result, arguments) } else { Wish::None };
+        match wish {
+            Wish::None => {}
+            wish if own => placement::wanted(thread, wish),
+            wish => placement::notify(target, wish),
+        }
+    } else if sys::check(result).is_ok() {
+        if own {
+            placement::changed(thread);
+        } else {
+            placement::notify(target, Wish::None);
         }
     }
     result

@@ -37,6 +37,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let process = runtime.process().extent;
     // The id follows when the thread knows it.
     let Some(extent) = runtime.session.new_thread(process) else { return no_memory };
+    thread.wish.inherit(&runtime.session, extent);
     let reused = take_retired();
     let area = match reused {
         Some(area) => area.fill(&runtime.layout, &runtime.session, extent).map(|()| area),
@@ -51,6 +52,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let actions = signals::inherit(&thread.actions, shared_actions);
     let child = Thread::new(area, extent, runtime.session.entry(extent).node.load(Relaxed), actions);
     child.borrows = !is_thread;
+    child.wish = thread.wish;
     // A vfork child keeps the alternate stack, a thread does not.
     if flags as u32 & raw::CLONE_VFORK != 0 {
         child.alternate = thread.alternate;
@@ -111,6 +113,9 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     entry.stack.store(area.register(4), Relaxed);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
+    if let Some(wish) = crate::wish::take(thread.tid) {
+        placement::wanted(thread, wish);
+    }
     let next = area.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
@@ -126,6 +131,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     runtime.retired.hold();
     runtime.threads.hold();
     runtime.shadow.hold();
+    crate::wish::hold();
     // SAFETY: held above, by this thread.
     let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
     HEAP.hold();
@@ -137,6 +143,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     // SAFETY: held above, by this thread or by the one that this is a copy of.
     unsafe {
         HEAP.release();
+        crate::wish::release();
         runtime.shadow.release();
         runtime.threads.force_free();
         runtime.retired.force_free();
@@ -170,6 +177,7 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     unsafe { runtime.set_process(memory) };
     runtime.code.lock().world.process = memory;
     let extent = runtime.session.new_thread(process).ok_or(full)?;
+    thread.wish.inherit(&runtime.session, extent);
     thread.extent = extent;
     thread.node = placement::begin(&runtime.session, extent);
     runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);

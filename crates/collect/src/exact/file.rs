@@ -195,6 +195,11 @@ impl SessionFile {
         for (cpu, to) in to.node_of_cpu.iter().enumerate() {
             to.store(machine.node_of_cpu(cpu as u32).map_or(exact::NO_NODE, index), Relaxed);
         }
+        // The command inherits them.
+        let cpus = crate::homes::thread_affinity(0).unwrap_or_default();
+        for cpu in cpus.iter().filter(|&cpu| (cpu as usize) < exact::MOST_CPUS) {
+            to.first_cpus[cpu as usize / 64].fetch_or(1 << (cpu % 64), Relaxed);
+        }
     }
 
     /// The header.
