@@ -18,12 +18,12 @@
 //! has counted too much, or not yet; that is added to the *correction* of the code's page ([`crate::Cache::correction`]), a counter of
 //! passes that counts single instructions. What was counted by a site follows that site: an access that did not happen is taken back there.
 
-use crate::block::State;
+use crate::block::{Mark, State};
 use crate::decode::Decoded;
 use crate::emit::{Code, Memory, RCX};
 use crate::liveness::Live;
 use crate::plan::Plan;
-use crate::translate::Builder;
+use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, Shape, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -182,6 +182,9 @@ impl<E: Env> Builder<'_, E> {
         if let Some((stretch, passes)) = self.count_on_the_way.take() {
             count_quietly(&mut self.hot, RCX, Memory::area(passes));
             self.begun = stretch + 1;
+            if let Some(mark) = self.hot_marks.last().copied() {
+                push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), begun: self.begun, ..mark });
+            }
         }
     }
 
