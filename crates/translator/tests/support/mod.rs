@@ -288,15 +288,13 @@ impl Machine {
             let total: &mut u64 = pages.entry(stretch.ip >> 12).or_default();
             *total = total.wrapping_add(runs.wrapping_mul(stretch.instructions.into()));
         }
-        for number in stretches.iter().filter_map(|stretch| match stretch.counter {
-            FetchCounter::Passes(number) | FetchCounter::Correction(number) => Some(number),
-            FetchCounter::Site(_) => None,
-        }) {
-            self.area.set(config.passes_counter(number).expect("a counter") as usize, 0);
+        for stretch in &stretches {
+            if let FetchCounter::Passes(number) | FetchCounter::Correction(number) = stretch.counter {
+                self.area.set(config.passes_counter(number).expect("a counter") as usize, 0);
+            }
         }
         for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
-            let record = config.stay_record(stay.id).expect("a stay");
-            self.area.set((record + Record::SINCE) as usize, 0);
+            self.area.set((config.stay_record(stay.id).expect("a stay") + Record::SINCE) as usize, 0);
         }
         pages.retain(|_, &mut total| total != 0);
         pages
