@@ -457,9 +457,6 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     {
         return;
     }
-    if signal == SIGSEGV && fault && reads_ticks(context, position.ip) {
-        return;
-    }
     let go_on = matches!(position.state, State::Counting | State::Counted | State::Leaving);
     if !fault && go_on {
         drop(code_space);
@@ -536,21 +533,6 @@ fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u
     }
     context.registers[R_FLAGS] |= TRAP_FLAG;
     context.mask = ALL_BUT_FAULTS;
-}
-
-/// A program may forbid itself to read the time stamp counter. If that is what stopped the preloaded library, which does so for the agents'
-/// clock, the counter is 0 there: it is the time of the latest anchor then.
-fn reads_ticks(context: &mut Context, ip: u64) -> bool {
-    const RDTSC: [u8; 2] = [0x0f, 0x31];
-    let rip = context.registers[R_RIP];
-    // SAFETY: an instruction that was just executed, in an arena of ours.
-    if !crate::interposer::contains(ip) || unsafe { (rip as *const [u8; 2]).read() } != RDTSC {
-        return false;
-    }
-    context.set_register(0, 0);
-    context.set_register(2, 0);
-    context.registers[R_RIP] = rip + RDTSC.len() as u64;
-    true
 }
 
 /// Programs that probe the processor set the flag for alignment checks, and a block whose code may change begins by comparing

@@ -20,9 +20,8 @@ static void bind_to(int tid, int cpu)
     sched_setaffinity(tid, sizeof set, &set);
 }
 
-static void work(const char *name)
+static void work(void)
 {
-    pthread_setname_np(pthread_self(), name);
     volatile long *own = malloc(WORDS * sizeof *own);
     for (int i = 0; i < WORDS; i++)
         own[i] = i;
@@ -30,7 +29,7 @@ static void work(const char *name)
 
 static void *heir(void *nothing)
 {
-    work("heir");
+    work();
     return nothing;
 }
 
@@ -38,7 +37,7 @@ static void *by_itself(void *nothing)
 {
     pthread_t thread;
     bind_to(0, 3);
-    work("itself");
+    work();
     if (pthread_create(&thread, NULL, heir, NULL))
         abort();
     pthread_join(thread, NULL);
@@ -50,7 +49,7 @@ static void *by_another(void *nothing)
     third = (int)syscall(SYS_gettid);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
-    work("another");
+    work();
     return nothing;
 }
 
@@ -67,7 +66,7 @@ int main(void)
     bind_to(third, 2);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
-    work("first");
+    work();
     puts("done");
     return 0;
 }
