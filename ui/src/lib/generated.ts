@@ -312,6 +312,67 @@ export interface AddressSpaceRow {
   object: number;
 }
 
+export interface CommunicationPairsRow {
+  shared: number;
+  communication_share: number;
+  thread: number;
+  name: string;
+  node: number;
+  other_thread: number;
+  other_name: string;
+  other_node: string;
+}
+
+export interface MemoryTiersRow {
+  tier: number;
+  nodes: number[];
+  accesses: number;
+  share: number | null;
+  bytes: number;
+  byte_share: number | null;
+  hot_pages: number;
+  cold_pages: number;
+  intervals?: Record<string, number[]>;
+}
+
+export interface RemoteFreesRow {
+  frees: number;
+  freed_by_others: number;
+  freed_elsewhere: number;
+  elsewhere_share: number;
+  elsewhere_bytes: number;
+  file: string;
+  line: number;
+  function: string;
+  module: string;
+}
+
+export interface PhasesRow {
+  name: string;
+  pid: number;
+  thread: number | null;
+  start_s: number;
+  end_s: number | null;
+  accesses: number;
+  share: number;
+  remote_share: number;
+  unpinned_share: number;
+  reads: number;
+  writes: number;
+  classes: {
+    local: number;
+    remote: number;
+    unpinned_page: number;
+    unpinned_thread: number;
+    unpinned_both: number;
+    memory_tier_local: number;
+    memory_tier_remote: number;
+    unplaced: number;
+  };
+  samples: number;
+  intervals?: Record<string, number[]>;
+}
+
 export interface PlacementsRow {
   time_s: number;
   pid: number;
@@ -356,7 +417,7 @@ export interface Report {
     policy: string | null;
     host: string | null;
     start_time: string | null;
-    duration_s: number;
+    duration_s: number | null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -475,6 +536,15 @@ export interface Report {
       };
       unit: string;
     };
+    communication?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
   };
   threads?: ThreadsRow[];
   functions?: FunctionsRow[];
@@ -485,6 +555,31 @@ export interface Report {
   first_touch?: FirstTouchRow[];
   pages?: PagesRow[];
   address_space?: AddressSpaceRow[];
+  huge_pages?: unknown[];
+  communication?: {
+    shared: number;
+    threads: number;
+    structure: number | null;
+    within_nodes: number | null;
+  };
+  communication_pairs?: CommunicationPairsRow[];
+  memory_tiers?: MemoryTiersRow[];
+  residency?: {
+    max_live: number;
+    total_allocated: number;
+    allocation_rate: number | null;
+    byte_seconds: number;
+    live_at_end: number;
+  };
+  residency_over_time?: {
+    bin_s: number;
+    time_s: number[];
+    live: number[];
+    allocated: number[];
+    placed: number[];
+  };
+  remote_frees?: RemoteFreesRow[];
+  phases?: PhasesRow[];
   placements?: PlacementsRow[];
   timeline?: {
     bin_s: number;
@@ -550,7 +645,7 @@ export interface Advice {
     policy: string | null;
     host: string | null;
     start_time: string | null;
-    duration_s: number;
+    duration_s: number | null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -600,7 +695,7 @@ export interface Simulation {
     policy: string | null;
     host: string | null;
     start_time: string | null;
-    duration_s: number;
+    duration_s: number | null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
