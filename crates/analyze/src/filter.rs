@@ -117,7 +117,7 @@ impl<'a> Sieve<'a> {
         self.filter.homes.is_empty() || self.filter.homes.contains(&home)
     }
 
-    fn from_site(&self, site: Option<SiteId>) -> bool {
+    fn is_of_site(&self, site: Option<SiteId>) -> bool {
         self.sites.as_ref().is_none_or(|sites| site.is_some_and(|site| sites.contains(&site)))
     }
 
@@ -126,19 +126,19 @@ impl<'a> Sieve<'a> {
     }
 
     fn at_place(&self, stack: Option<StackId>, site: Option<SiteId>) -> bool {
-        self.sites.is_none() || self.from_site(self.code.own_on_stack(stack, site).map(|place| place.site))
+        self.sites.is_none() || self.is_of_site(self.code.own_on_stack(stack, site).map(|place| place.site))
     }
 
     /// Whether a row is of the part. Rows of `site_accesses` know no object: where one is asked for, those of
     /// `object_accesses` take their place.
     pub fn site(&self, row: &SiteAccess) -> bool {
-        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.from_site(Some(row.site))
+        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
 
     /// Whether a row is of the part.
     pub fn object(&self, row: &ObjectAccess) -> bool {
         let who = self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home);
-        who && self.on(Some(row.object)) && self.from_site(row.site)
+        who && self.on(Some(row.object)) && self.is_of_site(row.site)
     }
 
     /// Whether a row is of the part, whatever its function.
@@ -176,7 +176,7 @@ impl<'a> Sieve<'a> {
     pub fn sample(&self, row: &Sample) -> bool {
         let bin = Bin(u32::try_from(row.time_ns / self.bin_ns).unwrap_or(u32::MAX));
         let who = self.bin(bin) && self.who(row.thread, row.node) && self.home(row.home);
-        who && self.on(row.object) && self.from_site(Some(row.site))
+        who && self.on(row.object) && self.is_of_site(Some(row.site))
     }
 
     /// Whether an object is asked for.

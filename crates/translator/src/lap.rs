@@ -123,7 +123,7 @@ fn grows(instruction: &Instruction) -> Option<(u8, i64)> {
 fn shift(advance: i64, lead: i64) -> Option<i8> {
     let (group, lead) = (advance.unsigned_abs(), lead.unsigned_abs());
     let power = |large: u64, small: u64| {
-        let whole = small != 0 && large % small == 0 && (large / small).is_power_of_two();
+        let whole = small != 0 && large.is_multiple_of(small) && (large / small).is_power_of_two();
         whole.then(|| (large / small).trailing_zeros() as i8)
     };
     if group >= lead { power(group, lead) } else { power(lead, group).map(|bits| -bits) }

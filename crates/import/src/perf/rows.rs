@@ -25,8 +25,8 @@ struct Tables {
     stacks: Vec<Stack>,
     samples: Vec<Sample>,
     pages: Vec<PlacedPages>,
-    page_accesses: FxHashMap<(ProcessId, Bin, ThreadId, Page, u64), (u64, u64, u32)>,
-    site_accesses: FxHashMap<SiteKey, (u64, u64, u32)>,
+    page_accesses: FxHashMap<PageKey, Sums>,
+    site_accesses: FxHashMap<SiteKey, Sums>,
     process_ids: FxHashMap<u32, ProcessId>,
     thread_ids: FxHashMap<(u32, u32), ThreadId>,
     module_ids: FxHashMap<String, ModuleId>,
@@ -36,8 +36,12 @@ struct Tables {
     page_rows: FxHashMap<(ProcessId, Page), usize>,
 }
 
+/// Process, bin, thread, page, period.
+type PageKey = (ProcessId, Bin, ThreadId, Page, u64);
 /// Process, bin, thread, its node, site, home, class, period.
 type SiteKey = (ProcessId, Bin, ThreadId, Option<NodeId>, SiteId, Option<NodeId>, Class, u64);
+/// Reads, writes, samples.
+type Sums = (u64, u64, u32);
 
 /// Writes the profile.
 ///
