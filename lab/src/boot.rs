@@ -72,7 +72,7 @@ pub fn run(
             .arg(initramfs)
             .args([
                 "-append",
-                "console=ttyS0 earlyprintk=serial panic=-1 loglevel=4 no_timer_check nokaslr mitigations=off audit=0 rdinit=/init",
+                "console=ttyS0 earlyprintk=serial panic=-1 loglevel=4 no_timer_check nokaslr cryptomgr.notests mitigations=off audit=0 rdinit=/init",
             ])
             .args(["-serial", "stdio", "-device", "nvme,drive=out,serial=lab"])
             .arg("-drive")
