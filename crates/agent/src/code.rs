@@ -12,7 +12,10 @@ use crate::operand::Operand;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 use numalens_event::exact::{self, log, stretch};
 use numalens_isa::Kind;
 use numalens_translator::{Cache, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
@@ -325,11 +328,11 @@ impl Env for World {
     }
 
     fn patch(&mut self, address: u64, displacement: i32) {
-        // SAFETY: a displacement in code that the translator wrote there; within one cache line even an unaligned store is
-        // one store on this processor.
-        unsafe {
-            core::arch::asm!("mov dword ptr [{at}], {to:e}", at = in(reg) address, to = in(reg) displacement,
-                options(nostack, preserves_flags));
-        }
+        // Others write code only with the lock that the caller has, so what is around the displacement stays as it is.
+        let shift = 8 * (address & 7);
+        // SAFETY: code in an arena of ours, aligned here.
+        let word = unsafe { AtomicU64::from_ptr((address & !7) as *mut u64) };
+        let around = word.load(Relaxed) & !(u64::from(u32::MAX) << shift);
+        word.store(around | u64::from(displacement as u32) << shift, Release);
     }
 }

@@ -75,6 +75,8 @@ enum Place {
 
 /// Bytes of the code of a landing, at most.
 const LANDING: u64 = 64;
+/// Where the upper half of its tag lies.
+const TAG: u64 = 8;
 
 impl Cache {
     /// Free bytes that [`Env::room`] must offer in each half: more than any block can take.
@@ -210,7 +212,8 @@ impl Cache {
         }
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
         let mut code = Code::new(room.hot);
-        // The tag can be replaced in one store: its upper half lies within a cache line, as the code is 16-aligned.
+        // The upper half of the tag can be replaced at once: it begins at `TAG`, as the code is 16-aligned.
+        code.pad(2);
         code.raw(&[0x48, 0xb9]); // mov rcx, -ip
         code.imm64(ip.wrapping_neg());
         code.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(RAX), scale: 1, displacement: 0 });
@@ -325,7 +328,7 @@ impl Cache {
         }
         if let Some(landing) = landing {
             // An address that no jump can have.
-            env.patch(landing + 6, i32::MIN + 1);
+            env.patch(landing + TAG, i32::MIN + 1);
         }
         for exit in incoming {
             let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };

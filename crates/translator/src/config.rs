@@ -197,7 +197,8 @@ pub trait Env {
     /// Their lengths are multiples of 16.
     fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]);
 
-    /// Stores a 32-bit displacement into code that other threads may be executing: one atomic store; it does not cross a
-    /// cache line.
+    /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within eight
+    /// aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any store within a
+    /// cache line, but an emulator has been seen to store what is not aligned byte by byte.)
     fn patch(&mut self, address: u64, displacement: i32);
 }

@@ -232,11 +232,11 @@ impl Code {
         Field(self.bytes.len() - 4)
     }
 
-    /// As [`Code::relative`], with the displacement within one cache line, so that it can be replaced while it is executed.
+    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is executed.
     pub fn patchable(&mut self, opcode: &[u8]) -> Field {
-        let line = (self.here() as usize + opcode.len()) & 63;
-        if line > 60 {
-            self.pad(64 - line);
+        let within = (self.here() as usize + opcode.len()) & 7;
+        if within > 4 {
+            self.pad(8 - within);
         }
         self.relative(opcode)
     }
