@@ -123,6 +123,18 @@ global_asm!(
         movzx edi, byte ptr [rcx + {d_writes}]
         add gs:[r9 + 8], rdi
     .endm
+    // The record, in the class of the entry in r8 from this pass on.
+    .macro NUMALENS_STAY_IN_CLASS
+        mov qword ptr gs:[rdx + {page}], 0
+        lea edi, [r8 + 1]
+        mov gs:[rdx + {hot}], edi
+        dec rsi
+        mov gs:[rdx + {since}], rsi
+        NUMALENS_COUNT_PAGE
+        mov r8d, r8d
+        mov gs:[rdx + {entry}], r8
+        NUMALENS_NOTE_STAY
+    .endm
     .macro NUMALENS_NOTE_STAY
         mov rdi, rdx
         sub rdi, gs:[{stays}]
@@ -238,27 +250,11 @@ numalens_settle_stay:
     NUMALENS_GO_ON {count_return}
 5:
     // The stay in a class that begins with this pass.
-    mov qword ptr gs:[rdx + {page}], 0
-    lea edi, [r8 + 1]
-    mov gs:[rdx + {hot}], edi
-    dec rsi
-    mov gs:[rdx + {since}], rsi
-    NUMALENS_COUNT_PAGE
-    mov r8d, r8d
-    mov gs:[rdx + {entry}], r8
-    NUMALENS_NOTE_STAY
+    NUMALENS_STAY_IN_CLASS
     NUMALENS_GO_ON {count_return}
 9:
     // Hot from now on, which is told: the code can be better.
-    mov qword ptr gs:[rdx + {page}], 0
-    lea edi, [r8 + 1]
-    mov gs:[rdx + {hot}], edi
-    dec rsi
-    mov gs:[rdx + {since}], rsi
-    NUMALENS_COUNT_PAGE
-    mov r8d, r8d
-    mov gs:[rdx + {entry}], r8
-    NUMALENS_NOTE_STAY
+    NUMALENS_STAY_IN_CLASS
     mov qword ptr gs:[{count_what}], {hotter}
     mov ecx, [rcx + {d_site}]
     mov gs:[{count_sites}], rcx
