@@ -251,7 +251,11 @@ impl Session {
             process: id,
             pid: pid as u32,
             parent,
-            rank: parent.and_then(|id| self.processes.get(id.0 as usize)?.rank).or_else(|| rank::of_process(pid)),
+            // A forked child has its parent's environment.
+            rank: match parent {
+                Some(id) => self.processes.get(id.0 as usize).and_then(|row| row.rank),
+                None => rank::of_process(pid),
+            },
             host: host_name(),
             command,
             start_ns: time_ns,
@@ -415,15 +419,8 @@ impl Session {
         let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
         if exec {
             self.settle();
-            let bin = self.bin(time_ns);
-            self.close_memory(pid, time_ns, Some(bin));
-            if let Some(process) = self.live.get_mut(&pid) {
-                process.exec();
-                let row = &mut self.processes[process.id.0 as usize];
-                row.command = command_line(pid).unwrap_or_else(|| name.clone());
-                row.rank = rank::of_process(pid).or(row.rank);
-                row.heap_observed = false;
-                let id = process.id;
+            self.process_execs(pid, Some(command_line(pid).unwrap_or_else(|| name.clone())), time_ns);
+            if let Some(id) = self.live.get(&pid).map(|process| process.id) {
                 if self.threads.get(tid as u32).is_none() {
                     self.begin_thread(id, (pid, tid), None, time_ns, "start");
                 }
