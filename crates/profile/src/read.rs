@@ -157,7 +157,7 @@ impl Profile {
     /// Folds over the rows of a table, row groups in parallel.
     ///
     /// Only the named columns are decoded; the other fields of the rows are blank: 0, "", `None`, the first word of
-    /// a set. `init` makes an accumulator per row group or more, `step` adds a row to it, `merge` joins two that are
+    /// a set. `init` makes an accumulator per run of row groups or more, `step` adds a row to it, `merge` joins two that are
     /// neighbours, in the order of the rows; it must be associative.
     ///
     /// # Errors
@@ -173,11 +173,13 @@ impl Profile {
             return Err(Error::NoSuchColumn { table: T::TABLE, column: (*column).to_owned() });
         }
         let files = self.files(T::TABLE);
-        let groups: Vec<(&TableFile, usize)> =
+        let groups: Vec<Group<'_>> =
             files.iter().flat_map(|file| (0..file.row_groups()).map(move |group| (file, group))).collect();
-        let each = |&(file, group): &(&TableFile, usize)| {
+        let each = |groups: &[Group<'_>]| {
             let mut accumulator = init();
-            file.decode(group, columns, |row| step(&mut accumulator, row))?;
+            for (file, group) in groups {
+                file.decode(*group, columns, |row| step(&mut accumulator, row))?;
+            }
             Ok(accumulator)
         };
         reduce(&groups, &each, &init, &merge)
@@ -254,18 +256,21 @@ impl Profile {
 /// A row group of a file.
 type Group<'a> = (&'a TableFile, usize);
 
-/// Folds row groups in parallel. Dynamic, so that the compiler does not make rayon's machinery anew for every table.
+/// Folds row groups in parallel: a few runs of neighbours for each thread, as merging what two runs made costs about what making it did.
+/// Dynamic, so that the compiler does not make rayon's machinery anew for every table.
 fn reduce<A: Send>(
     groups: &[Group<'_>],
-    each: &(dyn Fn(&Group<'_>) -> Result<A, Error> + Sync),
+    each: &(dyn Fn(&[Group<'_>]) -> Result<A, Error> + Sync),
     init: &(dyn Fn() -> A + Sync),
     merge: &(dyn Fn(A, A) -> A + Sync),
 ) -> Result<A, Error> {
-    match groups {
-        // Most tables of most profiles: no threads are started for them.
-        [only] => each(only),
-        _ => groups.par_iter().map(each).try_reduce(init, |left, right| Ok(merge(left, right))),
+    const RUNS_A_THREAD: usize = 2;
+    // Most tables of most profiles: no threads are started for them.
+    if groups.len() < 2 {
+        return each(groups);
     }
+    let run = groups.len().div_ceil(RUNS_A_THREAD * rayon::current_num_threads());
+    groups.par_chunks(run).map(each).try_reduce(init, |left, right| Ok(merge(left, right)))
 }
 
 /// Copies a table's new content into a profile's directory, and lists it in `meta` when it was not.
