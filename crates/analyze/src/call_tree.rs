@@ -131,8 +131,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut accesses: FxHashMap<(Option<StackId>, SiteId), Counts> = FxHashMap::default();
     // Exact recordings have samples of a part of their accesses only.
     if !study.about.sampled() || study.stacks.0.is_empty() {
-        for (key, tally) in &study.sites.sums {
-            accesses.entry((None, key.site)).or_default().add(key.class, *tally);
+        for ((site, class), tally) in study.sites.by_site() {
+            accesses.entry((None, site)).or_default().add(class, tally);
         }
         if !accesses.is_empty() {
             doubts.push(

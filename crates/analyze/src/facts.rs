@@ -51,21 +51,13 @@ pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
     into
 }
 
-/// Which accesses of sites are told apart. The process follows from the thread.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SiteKey {
-    pub thread: ThreadId,
-    pub node: Option<NodeId>,
-    pub site: SiteId,
-    pub home: Option<NodeId>,
-    pub class: Class,
-}
-
-/// `site_accesses`: by everything but time, and by time alone. An imported profile may have but the sums over threads and over sites
-/// ([`Margins`]); whoever asks for one of the projections below gets it from what there is.
+/// `site_accesses`, summed in four ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
+/// profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
-    pub sums: Sums<SiteKey>,
+    threads: Sums<(ThreadId, Class)>,
+    sites: Sums<(SiteId, Class)>,
+    nodes: Sums<(ThreadId, Option<NodeId>, Option<NodeId>)>,
     pub bins: FxHashMap<Bin, Counts>,
     pub margins: Option<Margins>,
 }
@@ -73,12 +65,16 @@ pub struct SiteFacts {
 /// One row of a projection after the other.
 pub type Rows<'a, K> = Box<dyn Iterator<Item = (K, Tally)> + 'a>;
 
+fn rows<K: Copy>(sums: &Sums<K>) -> Rows<'_, K> {
+    Box::new(sums.iter().map(|(key, tally)| (*key, *tally)))
+}
+
 impl SiteFacts {
     /// By thread and class.
     pub fn by_thread(&self) -> Rows<'_, (ThreadId, Class)> {
         match &self.margins {
             Some(margins) => Margins::rows(&margins.threads),
-            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.thread, key.class), *tally))),
+            None => rows(&self.threads),
         }
     }
 
@@ -86,7 +82,7 @@ impl SiteFacts {
     pub fn by_site(&self) -> Rows<'_, (SiteId, Class)> {
         match &self.margins {
             Some(margins) => Margins::rows(&margins.sites),
-            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.site, key.class), *tally))),
+            None => rows(&self.sites),
         }
     }
 
@@ -99,17 +95,15 @@ impl SiteFacts {
                     move |cell: &crate::margins::Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
                 Box::new(margins.nodes.iter().map(cell))
             }
-            None => Box::new(self.sums.iter().map(|(key, tally)| ((key.thread, key.node, key.home), *tally))),
+            None => rows(&self.nodes),
         }
     }
 
     /// Whether there are no accesses.
     pub fn is_empty(&self) -> bool {
-        self.sums.is_empty() && self.margins.is_none()
+        self.threads.is_empty() && self.margins.is_none()
     }
-}
 
-impl SiteFacts {
     /// Columns that [`SiteFacts::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
@@ -117,18 +111,27 @@ impl SiteFacts {
     /// Adds a row.
     pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
         let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        let key = SiteKey { thread: row.thread, node: row.node, site: row.site, home: row.home, class: row.class };
-        *self.sums.entry(key).or_default() += tally;
-        self.bins.entry(row.bin).or_default().add(row.class, tally);
+        self.add_tally((row.thread, row.node, row.home), row.site, row.class, row.bin, tally);
     }
 
     /// Adds a row of `object_accesses`, for figures of one object.
     pub fn add_of_object(&mut self, row: &ObjectAccess, weight: Weight) {
         let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        let site = row.site.unwrap_or(NO_SITE);
-        let key = SiteKey { thread: row.thread, node: row.node, site, home: row.home, class: row.class };
-        *self.sums.entry(key).or_default() += tally;
-        self.bins.entry(row.bin).or_default().add(row.class, tally);
+        self.add_tally((row.thread, row.node, row.home), row.site.unwrap_or(NO_SITE), row.class, row.bin, tally);
+    }
+
+    fn add_tally(
+        &mut self,
+        nodes: (ThreadId, Option<NodeId>, Option<NodeId>),
+        site: SiteId,
+        class: Class,
+        bin: Bin,
+        tally: Tally,
+    ) {
+        *self.threads.entry((nodes.0, class)).or_default() += tally;
+        *self.sites.entry((site, class)).or_default() += tally;
+        *self.nodes.entry(nodes).or_default() += tally;
+        self.bins.entry(bin).or_default().add(class, tally);
     }
 
     /// Both together.
@@ -137,7 +140,13 @@ impl SiteFacts {
         for (bin, counts) in other.bins {
             *bins.entry(bin).or_default() += counts;
         }
-        SiteFacts { sums: merge(self.sums, other.sums), bins, margins: self.margins.or(other.margins) }
+        SiteFacts {
+            threads: merge(self.threads, other.threads),
+            sites: merge(self.sites, other.sites),
+            nodes: merge(self.nodes, other.nodes),
+            bins,
+            margins: self.margins.or(other.margins),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::metrics;
 use crate::report::{Field, Value};
 use crate::usage::{Usage, Usages};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
-use numalens_profile::words::ObjectKind;
+use numalens_profile::words::{Class, ObjectKind};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -61,10 +61,10 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
     }
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
     let mut all = Counts::default();
-    for (key, tally) in &usages.study.sites.sums {
-        all.add(key.class, *tally);
-        if key.node.is_none() {
-            *sites.entry(key.site).or_default() += tally.accesses();
+    for ((site, class), tally) in usages.study.sites.by_site() {
+        all.add(class, tally);
+        if matches!(class, Class::UnpinnedThread | Class::UnpinnedBoth) {
+            *sites.entry(site).or_default() += tally.accesses();
         }
     }
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
@@ -100,9 +100,9 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         after.add(Some(*node), new_home, tally.accesses() as f64);
     }
     let together: Vec<&Cluster> = clusters.found.iter().filter(|cluster| cluster.threads.len() > 1).collect();
-    for (key, tally) in &study.sites.sums {
-        if key.node != key.home && together.iter().any(|cluster| cluster.threads.contains(&key.thread)) {
-            *sites.entry(key.site).or_default() += tally.accesses();
+    for ((site, class), tally) in study.sites.by_site() {
+        if matches!(class, Class::Remote | Class::MemoryTierRemote) {
+            *sites.entry(site).or_default() += tally.accesses();
         }
     }
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
