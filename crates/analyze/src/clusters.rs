@@ -46,6 +46,7 @@ pub fn communication(study: &Study) -> Communication {
         pages.entry((key.process, Page(key.page.0 >> shift))).or_default().push((key.thread, n));
         *found.threads.entry(key.thread).or_default() += n;
     }
+    let mut pairs: FxHashMap<(ThreadId, ThreadId), f64> = FxHashMap::default();
     for users in pages.values_mut() {
         users.sort_by_key(|(thread, _)| *thread);
         users.dedup_by(|from, into| {
@@ -58,10 +59,11 @@ pub fn communication(study: &Study) -> Communication {
         }
         for (i, (a, n)) in users.iter().enumerate() {
             for (b, m) in &users[i + 1..] {
-                *found.pairs.entry((*a, *b)).or_default() += n.min(*m);
+                *pairs.entry((*a, *b)).or_default() += n.min(*m);
             }
         }
     }
+    found.pairs.extend(pairs);
     found
 }
 

@@ -61,6 +61,8 @@ struct Run {
     object: Option<ObjectId>,
     placed: Placed,
     subject: SubjectId,
+    /// The first page behind all runs of the process up to this one.
+    reach: u64,
 }
 
 /// All subjects, and which pages are theirs.
@@ -85,7 +87,11 @@ impl Subjects {
         for row in rows {
             let object = row.object.and_then(|id| objects.get(&id));
             let subject = subjects.subject(&mut ids, key(row, object));
-            let run = Run {
+            let at = subjects.runs.len() as u32;
+            let (first, end) = subjects.processes.entry(row.process).or_insert((at, at));
+            let before = subjects.runs[*first as usize..].last().map_or(0, |run| run.reach);
+            *end = at + 1;
+            subjects.runs.push(Run {
                 page: row.page,
                 count: row.count,
                 bins: (row.bin_from, row.bin_to),
@@ -94,10 +100,8 @@ impl Subjects {
                 object: row.object,
                 placed: row.placed,
                 subject,
-            };
-            let at = subjects.runs.len() as u32;
-            subjects.processes.entry(row.process).or_insert((at, at)).1 = at + 1;
-            subjects.runs.push(run);
+                reach: row.page.0.saturating_add(row.count).max(before),
+            });
         }
         for row in placed {
             let object = row.object.and_then(|id| objects.get(&id));
@@ -138,8 +142,8 @@ impl Subjects {
         let runs = &self.runs[from as usize..to as usize];
         let end = runs.partition_point(|run| run.page <= page);
         let holds = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin < end);
-        let covering =
-            runs[..end].iter().enumerate().rev().take(LOOK_BACK).filter(|(_, run)| page.0 - run.page.0 < run.count);
+        let near = runs[..end].iter().enumerate().rev().take(LOOK_BACK).take_while(|(_, run)| page.0 < run.reach);
+        let covering = near.filter(|(_, run)| page.0 - run.page.0 < run.count);
         let (index, _) = covering.max_by_key(|(_, run)| (holds(run), run.bins.0))?;
         Some(RunId(from + index as u32))
     }
