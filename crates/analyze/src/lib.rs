@@ -1,7 +1,7 @@
 //! One file per analysis: profile in, report out. Nothing here does I/O, prints or formats.
 //!
 //! [`Study::load`] reads what the wanted [`sections`] need, once; each section turns the study into [`Report`]s, whose
-//! closed set of shapes every view can show. To add an analysis: its file, and a row in `sections`.
+//! closed set of shapes every view can show. A [`Shelf`] keeps studies for whoever asks again. To add an analysis: its file, and a row in `sections`.
 
 mod about;
 mod access_matrix;
@@ -43,6 +43,7 @@ mod residency;
 mod runtime;
 pub mod sections;
 mod sharing;
+mod shelf;
 mod study;
 mod subjects;
 mod summary;
@@ -55,8 +56,9 @@ pub mod whatif;
 pub use about::{About, Unit};
 pub use counts::{Counts, Tally};
 pub use filter::Filter;
-pub use load::{LoadError, Options};
+pub use load::{LoadError, Need, Options};
 pub use placed::FirstTouches;
 pub use report::Report;
 pub use sections::Section;
+pub use shelf::Shelf;
 pub use study::Study;

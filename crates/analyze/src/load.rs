@@ -20,6 +20,7 @@ use numalens_profile::tables::{
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
+use std::mem::swap;
 
 /// What to read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -49,6 +50,9 @@ pub enum Need {
     /// Accesses by time, thread's node and home.
     NodeTimes,
 }
+
+/// Whoever needs one of these asks where pages are and whose.
+const BY_PAGES: [Need; 4] = [Need::Placed, Need::Objects, Need::Pages, Need::Flows];
 
 /// A profile could not be read as asked.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +101,7 @@ impl Study {
             ),
             false => Code::default(),
         };
-        let by_pages = [Need::Placed, Need::Objects, Need::Pages, Need::Flows].into_iter().any(needs);
+        let by_pages = BY_PAGES.into_iter().any(needs);
         let (pages, objects): (Vec<PlacedPages>, Vec<Object>) = match by_pages || asks_for_pages {
             true => {
                 (only.rows(profile, |row: &PlacedPages| row.process)?, only.rows(profile, |row: &Object| row.process)?)
@@ -237,6 +241,37 @@ impl Study {
             stacks,
             node_times,
         })
+    }
+}
+
+impl Study {
+    /// Adds what another study of the same part of the same profile has: what was read for `needs`.
+    pub fn take(&mut self, mut more: Study, needs: &[Need]) {
+        let has = |need| needs.contains(&need);
+        if BY_PAGES.into_iter().any(has) {
+            (self.pages, self.placed, self.objects) = (more.pages, more.placed, more.objects);
+        }
+        if has(Need::Sites) {
+            self.sites = more.sites;
+        } else if has(Need::Objects) {
+            self.sites.margins = more.sites.margins;
+        }
+        if has(Need::Flows) {
+            (self.subjects, self.flows) = (more.subjects, more.flows);
+        }
+        for need in needs {
+            match need {
+                Need::Names => swap(&mut self.code, &mut more.code),
+                Need::Objects => swap(&mut self.by_object, &mut more.by_object),
+                Need::Pages => swap(&mut self.by_page, &mut more.by_page),
+                Need::Fetches => swap(&mut self.fetches, &mut more.fetches),
+                Need::Allocations => swap(&mut self.allocations, &mut more.allocations),
+                Need::CacheLines => swap(&mut self.lines, &mut more.lines),
+                Need::Stacks => swap(&mut self.stacks, &mut more.stacks),
+                Need::NodeTimes => swap(&mut self.node_times, &mut more.node_times),
+                Need::Sites | Need::Placed | Need::Flows => {}
+            }
+        }
     }
 }
 

@@ -203,10 +203,19 @@ pub fn named(name: &str) -> Option<&'static Section> {
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Vec<Report>, LoadError> {
-    let study = load(profile, options, sections)?;
+    Ok(of(&load(profile, options, sections)?, sections))
+}
+
+/// The same, of a study that was loaded with what [`needs`] says.
+pub fn of(study: &Study, sections: &[&Section]) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(sections.iter().flat_map(|section| section.run(&study)));
-    Ok(reports)
+    reports.extend(sections.iter().flat_map(|section| section.run(study)));
+    reports
+}
+
+/// What these sections need.
+pub fn needs(sections: &[&Section]) -> Vec<Need> {
+    sections.iter().flat_map(|section| section.needs).copied().collect()
 }
 
 /// Loads what these sections need.
@@ -214,8 +223,7 @@ pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Resul
 /// # Errors
 /// As [`run`].
 pub fn load(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Study, LoadError> {
-    let needs: Vec<Need> = sections.iter().flat_map(|section| section.needs).copied().collect();
-    Study::load(profile, options, &needs)
+    Study::load(profile, options, &needs(sections))
 }
 
 /// Every metric that tables of these reports can be sorted by, in the registry's order.

@@ -26,15 +26,22 @@ pub struct Plan {
     pub policies: Vec<Policy>,
 }
 
+/// What a study must have been loaded with.
+pub const NEEDS: &[Need] = &[Need::Flows, Need::Sites];
+
 /// Replays a profile. The first report is `meta`.
 ///
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
-    let study = Study::load(profile, options, &[Need::Flows, Need::Sites])?;
+    Ok(of(&Study::load(profile, options, NEEDS)?, plan))
+}
+
+/// The same, of a study that was loaded with [`NEEDS`].
+pub fn of(study: &Study, plan: &Plan) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(simulate(&study, plan));
-    Ok(reports)
+    reports.extend(simulate(study, plan));
+    reports
 }
 
 /// The recording's pages, in the order of first touches as far as time bins tell it.

@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use numalens_analyze::sections::{self, Section};
-use numalens_analyze::{Report, advice, whatif};
+use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, whatif};
 use numalens_topology::Machine;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
@@ -25,6 +25,7 @@ struct App {
     machine: Machine,
     sources: Sources,
     cache: Mutex<Cache>,
+    shelf: Mutex<Shelf>,
     /// One computation at a time: each uses all CPUs, and many at once would need as many times the memory.
     turn: Semaphore,
 }
@@ -39,6 +40,7 @@ pub fn router(view: View) -> Result<Router, ServeError> {
         sources: Sources::of(&view.profile)?,
         view,
         cache: Mutex::new(Cache::new(MOST_KEPT)),
+        shelf: Mutex::default(),
         turn: Semaphore::new(1),
     };
     Ok(Router::new()
@@ -65,7 +67,8 @@ async fn report(State(app): State<Arc<App>>, Path(names): Path<String>, query: Q
     let Query(pairs) = query;
     answer(app, format!("report {names} {pairs:?}"), move |app| {
         let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
-        let mut reports = sections::run(&app.view.profile, &asked.options, &wanted).map_err(failed)?;
+        let mut reports =
+            app.studied(&asked.options, &sections::needs(&wanted), |study| sections::of(study, &wanted))?;
         if let Some(metric) = &asked.sort
             && !reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted)
         {
@@ -88,7 +91,7 @@ fn section(name: &str) -> Result<&'static Section, Refusal> {
 async fn advise(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
     answer(app, format!("advise {pairs:?}"), move |app| {
         let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
-        advice::run(&app.view.profile, &asked.options).map_err(failed)
+        app.studied(&asked.options, advice::NEEDS, advice::of)
     })
     .await
 }
@@ -98,7 +101,7 @@ async fn simulate(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Re
         let (plan, filter): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| query::is_of_plan(name));
         let asked = query::asked(&filter, &app.view.options).map_err(bad)?;
         let plan = query::plan(&plan, &app.machine).map_err(bad)?;
-        whatif::run(&app.view.profile, &asked.options, &plan).map_err(failed)
+        app.studied(&asked.options, whatif::NEEDS, |study| whatif::of(study, &plan))
     })
     .await
 }
@@ -155,6 +158,17 @@ async fn answer(
 }
 
 impl App {
+    /// Makes reports of a part of the profile, of which at least `needs` is read.
+    fn studied(
+        &self,
+        options: &Options,
+        needs: &[Need],
+        analyze: impl FnOnce(&Study) -> Vec<Report>,
+    ) -> Result<Vec<Report>, Refusal> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.study(&self.view.profile, options, needs).map(analyze).map_err(failed)
+    }
+
     fn known(&self, asked: &str) -> Option<Answer> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(asked)
     }

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! request -> guard (Host, Origin, size, token) -> assets           the built pages, inside the program
-//!                                             '-> api -> reports   one computation at a time, answers kept up to a limit
+//!                                             '-> api -> reports   one computation at a time, answers and folded facts kept, up to a limit
 //!                                                    '-> sources
 //! ```
 

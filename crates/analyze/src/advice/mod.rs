@@ -52,21 +52,26 @@ const LEAST_SAMPLES: u64 = 40;
 /// Findings that are told.
 const MOST: usize = 20;
 
-const NEEDS: &[Need] = &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites];
+/// What a study must have been loaded with.
+pub const NEEDS: &[Need] = &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites];
 
 /// Loads what advice needs, and gives it. The first report is `meta`.
 ///
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options) -> Result<Vec<Report>, LoadError> {
-    let study = Study::load(profile, options, NEEDS)?;
+    Ok(of(&Study::load(profile, options, NEEDS)?))
+}
+
+/// The same, of a study that was loaded with [`NEEDS`].
+pub fn of(study: &Study) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(of(&study));
-    Ok(reports)
+    reports.extend(findings(study));
+    reports
 }
 
 /// The findings, and whether there are none.
-fn of(study: &Study) -> Vec<Report> {
+fn findings(study: &Study) -> Vec<Report> {
     let mut doubts = Vec::new();
     let usages = Usages::of(study);
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;

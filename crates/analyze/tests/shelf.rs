@@ -1,0 +1,49 @@
+//! What is read piece by piece for one question after the other gives the answers that reading all of it gives.
+
+use numalens_analyze::whatif::{self, Plan};
+use numalens_analyze::{Filter, Need, Options, Shelf, advice, sections};
+use numalens_profile::Profile;
+use numalens_profile::ids::ThreadId;
+use numalens_profile::testing::Synthetic;
+use numalens_simulate::{Policy, Threads};
+
+fn profile(directory: &tempfile::TempDir) -> Profile {
+    Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_question_after_every_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = profile(&scratch);
+    let part = Filter { threads: vec![ThreadId(1)], ..Filter::default() };
+    let all: Vec<_> = sections::ALL.iter().collect();
+    let backwards: Vec<_> = all.iter().rev().copied().collect();
+    let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: Policy::COMMON.to_vec() };
+    for order in [all, backwards] {
+        let mut shelf = Shelf::default();
+        for section in &order {
+            for filter in [Filter::default(), part.clone()] {
+                let options = Options { filter, ..Options::default() };
+                let study = shelf.study(&profile, &options, &sections::needs(&[section])).unwrap();
+                let fresh = sections::run(&profile, &options, &[section]).unwrap();
+                assert_eq!(sections::of(study, &[section]), fresh, "{}", section.name);
+            }
+        }
+        let whole = Options::default();
+        let study = shelf.study(&profile, &whole, advice::NEEDS).unwrap();
+        assert_eq!(advice::of(study), advice::run(&profile, &whole).unwrap());
+        let study = shelf.study(&profile, &whole, whatif::NEEDS).unwrap();
+        assert_eq!(whatif::of(study, &plan), whatif::run(&profile, &whole, &plan).unwrap());
+    }
+}
+
+#[test]
+fn an_error_leaves_what_was_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = profile(&scratch);
+    let mut shelf = Shelf::default();
+    shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap();
+    let lost = Options { pids: vec![77], ..Options::default() };
+    assert!(shelf.study(&profile, &lost, &[Need::Sites]).is_err());
+    assert!(!shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap().sites.is_empty());
+}
