@@ -95,6 +95,25 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     await page.close();
   });
 
+  test("who uses the same memory, by node and by pair of threads", async () => {
+    const { page, wrong } = await open(browser, shown.url);
+    await turn(page, "Matrices");
+    const said = json("report", profile, "--section", "communication");
+    const { nodes, rows } = said.matrix.communication;
+    const cells = (await page.locator("[data-test=heat-communication]").getAttribute("aria-label")) ?? "";
+    rows.forEach((row: number[], i: number) =>
+      row.forEach((n, j) => expect(cells).toContain(`threads on node ${nodes[i]}, with threads on node ${nodes[j]}: ${exact(n)} `)),
+    );
+    const lines = page.locator("[data-test=table-pairs] .line");
+    expect((await lines.count()) > 0).toBe(said.communication_pairs.length > 0);
+    if (said.communication_pairs.length > 0) {
+      const tip = await lines.first().locator("[data-key=shared]").getAttribute("title");
+      expect(tip?.split("\n")[0]).toBe(exact(said.communication_pairs[0].shared));
+    }
+    expect(wrong).toEqual([]);
+    await page.close();
+  });
+
   test("a cell of the matrix becomes a filter of every page, and a link shows the same", async () => {
     const { page, wrong } = await open(browser, shown.url);
     const map = page.locator("[data-test=heat-access]");
