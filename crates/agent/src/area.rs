@@ -65,12 +65,8 @@ pub mod own {
     pub const COUNT_STACK: u32 = OWNER + 0x28;
     /// The top of the signal stack.
     pub const SIGNAL_STACK: u32 = OWNER + 0x30;
-    /// Not 0: somebody else has changed where the thread may run.
-    pub const BOUND_ANEW: u32 = OWNER + 0x38;
     /// The program's frame pointer (or whatever is in rbp) while accesses are counted out of line.
-    pub const COUNT_FRAME: u32 = OWNER + 0x40;
-    /// Where somebody else wants the thread on a virtual machine: a [`crate::wish::Wish`].
-    pub const WISH: u32 = OWNER + 0x48;
+    pub const COUNT_FRAME: u32 = OWNER + 0x38;
 }
 
 /// The shape that all areas of a process have.

@@ -2,8 +2,9 @@
 
 use crate::area::{self, Area, Layout};
 use crate::code::World;
+use crate::machine::place::Place;
 use crate::maps::{self, Maps};
-use crate::pages::{SHADOW_BYTES, Shadow};
+use crate::pages::{SHADOW_BYTES, Shadow, is_virtual};
 use crate::runtime::{self, Code, Runtime, install};
 use crate::shared::{self, ProcessMemory, Session};
 use crate::signals::Actions;
@@ -31,6 +32,8 @@ pub struct Start {
     pub entry: u64,
     /// The extent of the process that called exec.
     pub parent: u32,
+    /// The extent of the thread that did.
+    pub caller: u32,
     /// The program's stack pointer.
     pub stack: u64,
     /// Where the agent is.
@@ -84,7 +87,11 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let header = session.header();
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
     let config = runtime::config(&layout, place, wanted, header.debug.load(Relaxed));
-    let code = Code { cache: Cache::new(config), world: World::new(maps, vdso, memory, layout) };
+    let mut world = World::new(maps, vdso, memory, layout);
+    if session.placement().is_virtual.load(Relaxed) != 0 && vdso != 0 {
+        world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
+    }
+    let code = Code { cache: Cache::new(config), world };
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
     let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
@@ -92,8 +99,9 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;
-    let node = placement::begin(&session, extent);
-    let thread = Thread::new(area, extent, node, Arc::new(Actions::new()));
+    let place = if is_virtual() { placement::inherited(&session, Extent(start.caller)) } else { Place::nowhere() };
+    let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
+    placement::begin(&session, thread);
     session.entry(extent).stack.store(start.stack, Relaxed);
     session.entry(extent).id.store(thread.tid, Release);
     runtime::runtime().threads.lock().push((thread.tid, area));

@@ -93,6 +93,8 @@ pub struct World {
     pub lock_new: bool,
     /// Where the kernel's code is that programs call.
     vdso: u64,
+    /// On a virtual machine: its function that tells a thread its CPU, which is not translated.
+    pub getcpu: Option<u64>,
     arenas: Vec<Arena>,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
@@ -117,6 +119,7 @@ impl World {
             heap_end: 0,
             lock_new: false,
             vdso,
+            getcpu: None,
             arenas: Vec::new(),
             sites: Vec::new(),
             stretches: 0,
@@ -205,6 +208,9 @@ fn free_range(ip: u64, bytes: u64) -> Option<u64> {
 impl Env for World {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
+        let before = self.getcpu.and_then(|at| at.checked_sub(address)).unwrap_or(u64::MAX);
+        let length = into.len().min(usize::try_from(before).unwrap_or(usize::MAX));
+        let into = &mut into[..length];
         while done < into.len() {
             let at = address + done as u64;
             let page = at & !(PAGE - 1);

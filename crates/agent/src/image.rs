@@ -7,8 +7,8 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 use numalens_agent::{boot, say, sys};
 
-// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, rsp = the
-// program's stack, which must stay as it is: not even a page below it may be touched.
+// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it of the
+// thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be touched.
 global_asm!(
     ".globl _start",
     "_start:",
@@ -139,9 +139,10 @@ unsafe extern "C" fn relocate(base: u64, mut dynamic: *const [u64; 2]) {
     }
 }
 
-unsafe extern "C" fn start(descriptor: i32, entry: u64, parent: u32, stack: u64, base: u64, end: u64) -> ! {
+unsafe extern "C" fn start(descriptor: i32, entry: u64, parents: u64, stack: u64, base: u64, end: u64) -> ! {
+    let (parent, caller) = (parents as u32, (parents >> 32) as u32);
     // SAFETY: called once, at the exec of the program, with what the injector put into the registers.
-    unsafe { boot::boot(&boot::Start { descriptor, entry, parent, stack, image: base..end }) }
+    unsafe { boot::boot(&boot::Start { descriptor, entry, parent, caller, stack, image: base..end }) }
 }
 
 #[panic_handler]

@@ -12,7 +12,7 @@
 //!   stop                  now they stay as we set them:
 //!     | rip = a `syscall` instruction of the vdso,   rax = mmap(any, bytes, rwx, private, session file, image)
 //!   stop after one step   rax = where the agent is
-//!     | rip = its entry, rdi = descriptor, rsi = the program's own first instruction, rdx = the parent's extent
+//!     | rip = its entry, rdi = descriptor, rsi = the program's own first instruction, rdx = the extents of the parent and its thread
 //!   detached
 //! ```
 //! No byte of the program is written: its pages are those that it would have had. The kernel's vdso is the same in every
@@ -41,6 +41,8 @@ pub struct Plan {
     pub vdso_syscall: Option<u64>,
     /// The number of the extent of the process that calls exec, or of none.
     pub parent: u32,
+    /// The number of the extent of the thread that does.
+    pub caller: u32,
     /// A program that cannot be entered is killed before its first instruction instead of running unobserved.
     pub or_kill: bool,
 }
@@ -237,7 +239,7 @@ impl Tracee {
                 rip: base + plan.image_entry,
                 rdi: plan.descriptor as u64,
                 rsi: original.rip,
-                rdx: u64::from(plan.parent),
+                rdx: u64::from(plan.parent) | u64::from(plan.caller) << 32,
                 orig_rax: u64::MAX,
                 ..original
             }),

@@ -9,6 +9,7 @@
 //! | [`inject`] | puts the agent into a program at its exec |
 //! | [`boot`] | from the injector's registers to the first translated block |
 //! | [`program`] | what a file would be when executed |
+//! | [`machine`] | the virtual machine that the program sees |
 //! | [`sys`] | the agent's own system calls |
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
 //!
@@ -25,6 +26,7 @@ pub mod heap;
 pub mod inject;
 pub mod interposer;
 pub mod lock;
+pub mod machine;
 pub mod maps;
 pub mod operand;
 pub mod pages;
@@ -37,7 +39,6 @@ pub mod sys;
 pub mod syscalls;
 pub mod thread;
 pub mod user;
-mod wish;
 
 /// The agent's heap.
 #[cfg_attr(feature = "blob", global_allocator)]

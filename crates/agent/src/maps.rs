@@ -4,6 +4,7 @@
 //! anew costs a millisecond in a large program.
 
 use crate::call;
+use crate::machine::policy::Policy;
 use crate::sys::{PAGE, raw};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -21,8 +22,10 @@ pub struct Mapping {
     pub shared: bool,
     /// What its pages are made of.
     pub backing: Backing,
-    /// A memory policy of its own says where its pages go.
+    /// A memory policy of its own binds its pages to one node.
     pub bound: bool,
+    /// On a virtual machine: the policy of its own.
+    pub policy: Policy,
     /// What the program advised about huge pages.
     pub huge: Huge,
 }
@@ -55,7 +58,7 @@ impl Mapping {
     /// Private anonymous memory.
     pub fn anonymous(start: u64, end: u64, protection: u32) -> Self {
         let (backing, huge) = (Backing::Anonymous, Huge::Default);
-        Mapping { start, end, protection, shared: false, backing, bound: false, huge }
+        Mapping { start, end, protection, shared: false, backing, bound: false, policy: Policy::NONE, huge }
     }
 
     /// Whether code may be fetched from it.

@@ -20,6 +20,7 @@ mod decide;
 mod fetched;
 mod home;
 mod reconcile;
+mod rehome;
 mod stack;
 mod toucher;
 
@@ -36,7 +37,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
 pub use home::is_virtual;
-use home::{class_of, predicted, undecided};
+use home::{class_of, expected, undecided};
 use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -316,7 +317,7 @@ impl Shadow {
             (touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
             (touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
             (touch::FIRST, Some(home)) if run.done && !is_virtual() => class_of(memory, Some(home), pinned),
-            _ => class_of(memory, predicted(page, thread.node), pinned),
+            _ => class_of(memory, expected(page, thread, terrain), pinned),
         };
         let waits = match how {
             touch::ZERO => open::ZERO,

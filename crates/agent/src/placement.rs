@@ -1,22 +1,27 @@
-//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one as `wish.rs` has it.
+//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one kept here
+//! ([`crate::machine`]).
 //!
 //! Every change closes what was counted before: the thread goes on with counters of its own, in a new extent. A thread that another one
 //! binds notices when it next leaves the code cache.
 
-use crate::area::{Area, own};
 use crate::call;
+use crate::machine::cpus::CpuSet;
+use crate::machine::place::{Place, all_cpus};
+use crate::machine::policy::Policy;
 use crate::pages::is_virtual;
 use crate::runtime::runtime;
 use crate::shared::Session;
 use crate::sys;
 use crate::thread::Thread;
-use crate::wish::Wish;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, end, kind};
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
-/// Known, policy, its nodes, the CPUs: as `exact::ThreadPlace`.
-const WORDS: usize = 3 + CPU_WORDS;
+/// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
+const WORDS: usize = CPUS + CPU_WORDS;
+/// Where the CPUs begin.
+const CPUS: usize = 4;
+const _: () = assert!(WORDS * 8 == size_of::<exact::ThreadPlace>());
 const MPOL_BIND: u64 = 2;
 /// The mode without its flags.
 const MODE: u64 = 0xff;
@@ -28,7 +33,7 @@ fn ask(session: &Session) -> ([u64; WORDS], i32) {
     let mut nodes = [0u64; 16];
     // SAFETY: memory of our own, of the sizes given.
     unsafe {
-        let _ = call!(__NR_sched_getaffinity, 0, CPU_WORDS * 8, place[3..].as_mut_ptr());
+        let _ = call!(__NR_sched_getaffinity, 0, CPU_WORDS * 8, place[CPUS..].as_mut_ptr());
         let _ = call!(__NR_get_mempolicy, place[1..].as_mut_ptr(), nodes.as_mut_ptr(), 64 * nodes.len(), 0, 0);
     }
     place[1] &= MODE;
@@ -42,7 +47,7 @@ fn ask(session: &Session) -> ([u64; WORDS], i32) {
         }
     }
     let mut found = None;
-    for (word, bits) in place[3..].iter().enumerate() {
+    for (word, bits) in place[CPUS..].iter().enumerate() {
         for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
             let node = placement.node_of_cpu[word * 64 + bit].load(Relaxed);
             if node == exact::NO_NODE || found.is_some_and(|found| found != node) {
@@ -54,73 +59,148 @@ fn ask(session: &Session) -> ([u64; WORDS], i32) {
     (place, found.map_or(-1, i32::from))
 }
 
-/// Notes where the calling thread may run in its new extent; its node.
-pub fn begin(session: &Session, extent: Extent) -> i32 {
-    if session.placement().is_virtual.load(Relaxed) != 0 {
-        return session.entry(extent).node.load(Relaxed);
+/// Notes where the calling thread may run in its new extent. On a virtual machine also for a thread that does not run yet: its place must be that
+/// of its creator then, or of the program before.
+pub fn begin(session: &Session, thread: &mut Thread) {
+    let entry = session.entry(thread.extent);
+    let place = if is_virtual() {
+        let index = entry.index.load(Relaxed);
+        thread.place = thread.place.clone().seated(session.placement(), index);
+        thread.node = node_of(session, &thread.place);
+        to_words(session, &thread.place.cpus, &thread.place.policy)
+    } else {
+        let (place, node) = ask(session);
+        thread.node = node;
+        Some(place)
+    };
+    entry.node.store(thread.node, Relaxed);
+    if let Some(place) = place {
+        write(session, thread.extent.offset() + exact::thread::PLACE, &place);
     }
-    let (place, node) = ask(session);
-    session.entry(extent).node.store(node, Relaxed);
-    let at = extent.offset() + exact::thread::PLACE;
-    // SAFETY: words of our own.
-    let _ = unsafe { call!(__NR_pwrite64, session.descriptor, place.as_ptr(), WORDS * 8, at) };
-    node
 }
 
-/// The calling thread may run elsewhere now.
+/// The index of the node that a place binds a thread to: by its CPUs, else by its memory policy; negative: none.
+fn node_of(session: &Session, place: &Place) -> i32 {
+    let policy = place.policy;
+    if place.node >= 0 || !policy.binds_to_one() {
+        return place.node;
+    }
+    let number = policy.nodes.trailing_zeros() + 1;
+    let nodes = &session.placement().kernel_nodes;
+    nodes.iter().position(|known| known.load(Relaxed) == number).map_or(-1, |index| index as i32)
+}
+
+fn write(session: &Session, offset: u64, place: &[u64; WORDS]) {
+    // SAFETY: words of our own.
+    let _ = unsafe { call!(__NR_pwrite64, session.descriptor, place.as_ptr(), WORDS * 8, offset) };
+}
+
+/// A place on a virtual machine in words; none for that of a thread of which nobody has said anything.
+fn to_words(session: &Session, cpus: &CpuSet, policy: &Policy) -> Option<[u64; WORDS]> {
+    if *policy == Policy::NONE && *cpus == all_cpus(session.placement()) {
+        return None;
+    }
+    let mut words = [0u64; WORDS];
+    words[..CPUS].copy_from_slice(&[1, policy.word().into(), policy.nodes, policy.named]);
+    words[CPUS..].copy_from_slice(&cpus.0);
+    Some(words)
+}
+
+/// The place that stands at an offset of the session file.
+fn read(session: &Session, offset: u64) -> (CpuSet, Policy) {
+    let mut words = [0u64; WORDS];
+    // SAFETY: as many words of our own.
+    let read = unsafe { call!(__NR_pread64, session.descriptor, words.as_mut_ptr(), WORDS * 8, offset) };
+    if read != Ok(WORDS as u64 * 8) || words[0] == 0 {
+        return (all_cpus(session.placement()), Policy::NONE);
+    }
+    let mut cpus = CpuSet::EMPTY;
+    cpus.0.copy_from_slice(&words[CPUS..]);
+    (cpus, Policy::from_words(words[1], words[2], words[3]))
+}
+
+/// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent `caller`.
+pub fn inherited(session: &Session, caller: Extent) -> Place {
+    let (cpus, policy) = match caller {
+        Extent(number) if number < exact::MOST_EXTENTS => read(session, caller.offset() + exact::thread::PLACE),
+        _ => (all_cpus(session.placement()), Policy::NONE),
+    };
+    Place::among(cpus, policy)
+}
+
+/// The calling thread of a real machine may run elsewhere now.
 pub fn changed(thread: &mut Thread) {
     if !is_virtual() {
-        go_on(thread, -1);
+        go_on(thread);
     }
 }
 
-/// The program wants the calling thread elsewhere on a virtual machine.
-pub fn wanted(thread: &mut Thread, wish: Wish) {
-    let session = &runtime().session;
-    let node = wish.node(session, session.entry(thread.extent).index.load(Relaxed));
-    thread.wish = wish;
-    if node != thread.node {
-        go_on(thread, node);
+/// The calling thread of a virtual machine has these CPUs and this policy from now on.
+pub fn settle(thread: &mut Thread, cpus: CpuSet, policy: Policy) {
+    if thread.place.cpus != cpus || thread.place.policy != policy {
+        (thread.place.cpus, thread.place.policy) = (cpus, policy);
+        go_on(thread);
     }
 }
 
-/// The calling thread goes on with new counters: on a virtual machine on `node`, on a real one where it is.
-fn go_on(thread: &mut Thread, node: i32) {
+/// The calling thread goes on with new counters, where it is now.
+fn go_on(thread: &mut Thread) {
     let runtime = runtime();
     let session = &runtime.session;
-    let old = session.entry(thread.extent);
+    let before = thread.extent;
+    let old = session.entry(before);
     let (process, index) = (runtime.process().extent, old.index.load(Relaxed));
     // Without a new extent all goes on under the old place.
-    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, node) else { return };
-    let node = begin(session, extent);
+    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, -1) else { return };
     if thread.area.map_counters(&runtime.layout, session, extent).is_err() {
         session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         return;
     }
+    thread.extent = extent;
+    begin(session, thread);
     old.end.store(end::REPLACED, Relaxed);
     old.end_ns.store(sys::now_ns(), Release);
-    (thread.extent, thread.node) = (extent, node);
     session.entry(extent).id.store(thread.tid, Release);
 }
 
-/// Somebody bound the thread `tid`, which may be one of this process: on a virtual machine, this is what it wanted.
-pub fn notify(tid: u32, wish: Wish) {
-    let threads = runtime().threads.lock();
-    if let Some((_, area)) = threads.iter().find(|(known, _)| *known == tid) {
-        area.set(own::WISH, wish.pack());
-        area.set(own::BOUND_ANEW, 1);
-    } else if wish != Wish::None {
-        crate::wish::keep(tid, wish);
+/// Somebody bound the thread `tid` of a real machine, which may be one of the recording.
+pub fn notify(tid: u32) {
+    let session = &runtime().session;
+    if let Some(extent) = session.thread_of(tid) {
+        session.entry(extent).bound_anew.store(1, Release);
     }
 }
 
-/// Takes notice of what [`notify`] said.
-pub fn take_notice(thread: &mut Thread, area: Area) {
-    if area.get(own::BOUND_ANEW) != 0 {
-        area.set(own::BOUND_ANEW, 0);
-        match Wish::unpack(area.get(own::WISH)) {
-            Wish::None => changed(thread),
-            wish => wanted(thread, wish),
-        }
+/// Somebody wants another thread of a virtual machine on these CPUs.
+pub fn want(session: &Session, extent: Extent, cpus: &CpuSet) {
+    let mut words = [0u64; WORDS];
+    words[0] = 1;
+    words[CPUS..].copy_from_slice(&cpus.0);
+    write(session, extent.offset() + exact::thread::WANTED, &words);
+    session.entry(extent).bound_anew.store(1, Release);
+}
+
+/// Where another thread of a virtual machine may run, whether it has noticed or not.
+pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
+    let place = read(session, extent.offset() + exact::thread::PLACE);
+    match session.entry(extent).bound_anew.load(Acquire) {
+        0 => place,
+        _ => (read(session, extent.offset() + exact::thread::WANTED).0, place.1),
+    }
+}
+
+/// Takes notice of what another thread did.
+pub fn take_notice(thread: &mut Thread) {
+    let session = &runtime().session;
+    let entry = session.entry(thread.extent);
+    if entry.bound_anew.load(Acquire) == 0 {
+        return;
+    }
+    entry.bound_anew.store(0, Relaxed);
+    if is_virtual() {
+        let (cpus, _) = read(session, thread.extent.offset() + exact::thread::WANTED);
+        settle(thread, cpus, thread.place.policy);
+    } else {
+        changed(thread);
     }
 }

@@ -140,7 +140,7 @@ fn note_fetched(thread: &Thread, pages: &[u64]) {
 
 fn cannot_go_on(thread: &mut Thread, error: Error) -> u64 {
     match error {
-        Error::Unreadable { ip, .. } if let Some(after) = syscalls::vsyscall(thread, ip) => enter(thread, after),
+        Error::Unreadable { ip, .. } if let Some(after) = syscalls::kernel_function(thread, ip) => enter(thread, after),
         Error::Unreadable { ip, at } => signals::bad_jump(thread, ip, at),
         error => give_up(format_args!("{error}")),
     }
@@ -162,7 +162,7 @@ pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
 pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread, area);
+    placement::take_notice(thread);
     let (left, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
 pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread, area);
+    placement::take_notice(thread);
     let (landing, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
 pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread, area);
+    placement::take_notice(thread);
     let (landing, fetched) = {
         let mut code = runtime().code.lock();
         let Code { cache, world } = &mut *code;

@@ -75,10 +75,10 @@ impl Session {
         Some(extent)
     }
 
-    /// A new extent for a thread of `process`, on its node. Its id is set when it runs.
+    /// A new extent for a thread of `process`. Its id is set when it runs.
     pub fn new_thread(&self, process: Extent) -> Option<Extent> {
         let index = self.header().threads.fetch_add(1, AcqRel);
-        self.new_extent(kind::THREAD, process, 0, index, self.node_of_thread(index))
+        self.new_extent(kind::THREAD, process, 0, index, -1)
     }
 
     /// The same for the first thread of a program: after an exec it is the thread that called it.
@@ -88,18 +88,20 @@ impl Session {
             let same_process = before.id.load(Relaxed) == sys::process_id();
             let caller = u32::try_from(before.node.load(Relaxed));
             if let (true, Ok(index)) = (same_process, caller) {
-                return self.new_extent(kind::THREAD, process, 0, index, self.node_of_thread(index));
+                return self.new_extent(kind::THREAD, process, 0, index, -1);
             }
         }
         self.new_thread(process)
     }
 
-    /// The node of the `index`-th thread on a virtual machine; negative: unpinned.
-    pub fn node_of_thread(&self, index: u32) -> i32 {
-        let placement = self.placement();
-        let used = placement.thread_nodes_used.load(Relaxed).clamp(1, exact::MOST_THREAD_NODES as u32);
-        let node = placement.thread_nodes[(index % used) as usize].load(Relaxed);
-        if placement.is_virtual.load(Relaxed) == 0 || node == exact::NO_NODE { -1 } else { i32::from(node) }
+    /// The extent of the thread `tid` that runs; the latest that has the id.
+    pub fn thread_of(&self, tid: u32) -> Option<Extent> {
+        let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
+        (0..given).rev().map(Extent).find(|&extent| {
+            let entry = self.entry(extent);
+            let is_thread = entry.kind.load(Acquire) == kind::THREAD;
+            is_thread && entry.id.load(Acquire) == tid && entry.end_ns.load(Acquire) == 0
+        })
     }
 }
 

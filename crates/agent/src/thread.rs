@@ -1,9 +1,9 @@
 //! What the agent knows of a thread beyond its area, and of the threads together.
 
 use crate::area::{Area, own};
+use crate::machine::place::Place;
 use crate::signals::{Actions, Pending};
 use crate::sys;
-use crate::wish::Wish;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use numalens_event::exact::Extent;
@@ -18,8 +18,8 @@ pub struct Thread {
     pub extent: Extent,
     /// The index of the node that it is bound to; negative: unpinned.
     pub node: i32,
-    /// What the program itself said of that, on a virtual machine.
-    pub wish: Wish,
+    /// Where it is on a virtual machine.
+    pub place: Place,
     /// What signals do: shared by the threads of a process, not by a child that borrows the memory (vfork).
     pub actions: Arc<Actions>,
     /// The program's alternate signal stack, as the program knows it.
@@ -64,14 +64,14 @@ impl AlternateStack {
 }
 
 impl Thread {
-    /// A thread for an area; the area leads to it from now on.
-    pub fn new(area: Area, extent: Extent, node: i32, actions: Arc<Actions>) -> &'static mut Self {
+    /// A thread for an area; the area leads to it from now on. It is nowhere until [`crate::placement::begin`].
+    pub fn new(area: Area, extent: Extent, place: Place, actions: Arc<Actions>) -> &'static mut Self {
         let thread = Box::leak(Box::new(Thread {
             area,
             tid: sys::thread_id(),
             extent,
-            node,
-            wish: Wish::None,
+            node: -1,
+            place,
             actions,
             alternate: AlternateStack::NONE,
             pending: Pending::default(),

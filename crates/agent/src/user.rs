@@ -1,7 +1,7 @@
 //! Memory that the program names in its system calls: read and written so that a bad pointer is an error, not a fault.
 
 use crate::call;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, PAGE};
 use core::mem::MaybeUninit;
 use linux_raw_sys::errno::EFAULT;
 
@@ -24,20 +24,8 @@ unsafe impl Plain for crate::thread::AlternateStack {}
 /// EFAULT.
 pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
     let mut value = MaybeUninit::<T>::uninit();
-    let bytes = size_of::<T>();
-    let (local, remote) = ([value.as_mut_ptr() as u64, bytes as u64], [address, bytes as u64]);
-    // SAFETY: one range of our own to fill, one of the program's that the kernel checks.
-    let copied =
-        unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0) };
-    match copied {
-        Ok(copied) if copied == bytes as u64 => {}
-        // Where a filter forbids the call, the pointer is believed.
-        Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {
-            // SAFETY: none but the program's word.
-            unsafe { core::ptr::copy_nonoverlapping(address as *const u8, value.as_mut_ptr().cast(), bytes) };
-        }
-        _ => return Err(Errno(EFAULT as i32)),
-    }
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_in(address, value.as_mut_ptr().cast(), size_of::<T>()) }?;
     // SAFETY: filled above; any bytes are a `T`.
     Ok(unsafe { value.assume_init() })
 }
@@ -47,8 +35,106 @@ pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
 /// # Errors
 /// EFAULT.
 pub fn write<T: Plain>(address: u64, value: &T) -> Result<(), Errno> {
-    let bytes = size_of::<T>();
-    let (local, remote) = ([&raw const *value as u64, bytes as u64], [address, bytes as u64]);
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_out(address, (&raw const *value).cast(), size_of::<T>()) }
+}
+
+/// Fills bytes of our own from the program's memory.
+///
+/// # Errors
+/// EFAULT.
+pub fn read_bytes(address: u64, into: &mut [u8]) -> Result<(), Errno> {
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_in(address, into.as_mut_ptr(), into.len()) }
+}
+
+/// Copies bytes of our own into the program's memory.
+///
+/// # Errors
+/// EFAULT.
+pub fn write_bytes(address: u64, from: &[u8]) -> Result<(), Errno> {
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_out(address, from.as_ptr(), from.len()) }
+}
+
+/// Fills words of our own from the program's memory.
+///
+/// # Errors
+/// EFAULT.
+pub fn read_words(address: u64, into: &mut [u64]) -> Result<(), Errno> {
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_in(address, into.as_mut_ptr().cast(), size_of_val(into)) }
+}
+
+/// Copies words of our own into the program's memory.
+///
+/// # Errors
+/// EFAULT.
+pub fn write_words(address: u64, from: &[u64]) -> Result<(), Errno> {
+    // SAFETY: as many bytes of our own.
+    unsafe { copy_out(address, from.as_ptr().cast(), size_of_val(from)) }
+}
+
+/// The text at `address` up to its NUL, without it, as far as it fits; none where there is no such text.
+pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
+    let room = into.len() as u64;
+    let first = (PAGE - address % PAGE).min(room);
+    let local = [into.as_mut_ptr() as u64, room];
+    // Two pieces, so that the end of what is mapped ends the copy between them.
+    let remote = [address, first, address.wrapping_add(first), room - first];
+    // SAFETY: a range of our own to fill; the kernel checks the program's.
+    let copied =
+        unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 2, 0) };
+    let copied = match copied {
+        Ok(copied) => copied as usize,
+        // Where a filter forbids the call, the pointer is believed, byte by byte.
+        Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {
+            let mut length = 0;
+            while length < into.len() {
+                // SAFETY: none but the program's word that a NUL follows.
+                into[length] = unsafe { (address as *const u8).add(length).read() };
+                length += 1;
+                if into[length - 1] == 0 {
+                    break;
+                }
+            }
+            length
+        }
+        Err(_) => return None,
+    };
+    let end = into[..copied.min(room as usize)].iter().position(|&byte| byte == 0)?;
+    Some(&into[..end])
+}
+
+/// # Safety
+/// `to` has room for so many bytes.
+unsafe fn copy_in(address: u64, to: *mut u8, bytes: usize) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (local, remote) = ([to as u64, bytes as u64], [address, bytes as u64]);
+    // SAFETY: one range of our own to fill, one of the program's that the kernel checks.
+    let copied =
+        unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0) };
+    match copied {
+        Ok(copied) if copied == bytes as u64 => Ok(()),
+        // Where a filter forbids the call, the pointer is believed.
+        Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {
+            // SAFETY: none but the program's word.
+            unsafe { core::ptr::copy_nonoverlapping(address as *const u8, to, bytes) };
+            Ok(())
+        }
+        _ => Err(Errno(EFAULT as i32)),
+    }
+}
+
+/// # Safety
+/// `from` has so many bytes.
+unsafe fn copy_out(address: u64, from: *const u8, bytes: usize) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (local, remote) = ([from as u64, bytes as u64], [address, bytes as u64]);
     // SAFETY: one range of our own to read, one of the program's that the kernel checks.
     let copied =
         unsafe { call!(__NR_process_vm_writev, sys::process_id(), &raw const local, 1, &raw const remote, 1, 0) };
@@ -56,9 +142,28 @@ pub fn write<T: Plain>(address: u64, value: &T) -> Result<(), Errno> {
         Ok(copied) if copied == bytes as u64 => Ok(()),
         Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {
             // SAFETY: none but the program's word.
-            unsafe { core::ptr::copy_nonoverlapping((&raw const *value).cast(), address as *mut u8, bytes) };
+            unsafe { core::ptr::copy_nonoverlapping(from, address as *mut u8, bytes) };
             Ok(())
         }
         _ => Err(Errno(EFAULT as i32)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_ends_where_it_ends() {
+        let page = sys::map_private(2 * PAGE, sys::raw::PROT_READ | sys::raw::PROT_WRITE).unwrap();
+        sys::unmap(page + PAGE, PAGE);
+        write_bytes(page + PAGE - 5, b"/sys\0").unwrap();
+        let mut into = [0u8; 64];
+        assert_eq!(read_text(page + PAGE - 5, &mut into), Some(&b"/sys"[..]));
+        assert_eq!(read_text(page + PAGE - 5, &mut into[..4]), None, "it does not fit");
+        write_bytes(page + PAGE - 1, b"x").unwrap();
+        assert_eq!(read_text(page + PAGE - 5, &mut into), None, "it does not end");
+        assert_eq!(read_text(8, &mut into), None);
+        assert_eq!(read_bytes(page + PAGE - 1, &mut into[..2]), Err(Errno(EFAULT as i32)));
     }
 }

@@ -37,7 +37,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -108,6 +108,10 @@ pub struct SessionHeader {
     pub unobserved: AtomicU32,
     /// Offset of a `syscall` instruction in the vdso, plus 1; 0: there is none.
     pub vdso_syscall: AtomicU64,
+    /// Offset in the vdso of the function that tells a thread its CPU, plus 1; 0: there is none.
+    pub vdso_getcpu: AtomicU64,
+    /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty: there is none.
+    pub files: [AtomicU8; MOST_PATH],
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
     /// The pointer that the pattern of an empty lookup table consists of; 0: nobody has written it yet, 1: somebody is about to. A
@@ -123,6 +127,9 @@ pub struct SessionHeader {
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
 }
+
+/// Bytes of [`SessionHeader::files`].
+pub const MOST_PATH: usize = 256;
 
 /// A moment on two clocks.
 #[repr(C)]
@@ -198,6 +205,10 @@ pub struct DirectoryEntry {
     pub node: AtomicI32,
     /// Of a thread: its stack pointer when it began, which says where its stack is.
     pub stack: AtomicU64,
+    /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what [`thread::WANTED`] says.
+    pub bound_anew: AtomicU32,
+    /// Fills the entry.
+    pub padding: AtomicU32,
 }
 
 /// How a process came to an end, where the agent saw it.
@@ -228,32 +239,40 @@ pub struct Placement {
     pub memory_nodes_used: AtomicU32,
     /// Entries used of `cpu_nodes`.
     pub cpu_nodes_used: AtomicU32,
-    /// Entries used of `thread_nodes`.
-    pub thread_nodes_used: AtomicU32,
+    /// One of [`threads`].
+    pub threads: AtomicU32,
+    /// One more than the highest number of a CPU.
+    pub cpu_numbers: AtomicU32,
     /// The nodes with memory.
     pub memory_nodes: [AtomicU8; MOST_NODES],
     /// The nodes with CPUs.
     pub cpu_nodes: [AtomicU8; MOST_NODES],
     /// For a toucher's node, the node that takes its page under first touch or `bind`.
     pub home_of: [AtomicU8; MOST_NODES],
-    /// The node of thread `i`, at `i % thread_nodes_used`; [`NO_NODE`]: unpinned.
-    pub thread_nodes: [AtomicU8; MOST_THREAD_NODES],
+    /// For each node, those with memory in the order in which the kernel falls back to them; [`NO_NODE`] past the last.
+    pub fallback: [[AtomicU8; MOST_NODES]; MOST_NODES],
     /// The kernel's number of each node, plus 1; 0 past the last.
     pub kernel_nodes: [AtomicU32; MOST_NODES],
     /// Node of each CPU of the machine in force.
     pub node_of_cpu: [AtomicU8; MOST_CPUS],
-    /// The CPUs that the command was started with, a bit each.
-    pub first_cpus: [AtomicU64; MOST_CPUS / 64],
 }
 
 /// Nodes at most.
 pub const MOST_NODES: usize = 64;
-/// Length of the repeating pattern of thread placements at most.
-pub const MOST_THREAD_NODES: usize = 4096;
-/// CPUs of a real machine at most.
+/// CPUs at most.
 pub const MOST_CPUS: usize = 8192;
 /// No node: unpinned, or without a home.
 pub const NO_NODE: u8 = u8::MAX;
+
+/// Where threads run on a virtual machine, among the CPUs that they may run on.
+pub mod threads {
+    /// Each on one node, in turn.
+    pub const SPREAD: u32 = 0;
+    /// Each on one node, which are filled one after the other.
+    pub const COMPACT: u32 = 1;
+    /// Wherever the program lets them.
+    pub const FREE: u32 = 2;
+}
 
 /// Page placement policies.
 pub mod policy {
@@ -493,16 +512,18 @@ pub struct PageCounts {
     pub writes: AtomicU64,
 }
 
-/// Where a thread of a real machine may run, at [`thread::PLACE`] of its extent, from the start of that extent on.
+/// Where a thread may run, at [`thread::PLACE`] of its extent, from the start of that extent on.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ThreadPlace {
-    /// 1 when the rest is filled.
+    /// 1 when the rest is filled. On a virtual machine 0 stands for all CPUs and no policy.
     pub known: AtomicU64,
-    /// The kernel's number of its memory policy (`MPOL_*`).
+    /// The kernel's number of its memory policy (`MPOL_*`), on a virtual machine with its flags.
     pub policy: AtomicU64,
     /// The nodes of that policy, by the kernel's numbers below 64.
     pub policy_nodes: AtomicU64,
+    /// On a virtual machine: the nodes that the program named for it, where flags let these be others.
+    pub named_nodes: AtomicU64,
     /// Its CPUs, a bit each.
     pub cpus: [AtomicU64; MOST_CPUS / 64],
 }
@@ -511,6 +532,8 @@ pub struct ThreadPlace {
 pub mod thread {
     /// The [`super::ThreadPlace`].
     pub const PLACE: u64 = 1 << 38;
+    /// The one that another thread wants for it, on a virtual machine.
+    pub const WANTED: u64 = PLACE + (1 << 16);
     /// Site counters: row `s` has one counter for each class.
     pub const SITES: u64 = 0;
     /// Bytes reserved for them.

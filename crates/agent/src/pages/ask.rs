@@ -21,16 +21,16 @@ pub fn presence(page: u64) -> Option<Option<u8>> {
 }
 
 /// [`presence`] of many pages.
-pub fn presences(pages: &[(u64, bool)]) -> Vec<Option<Option<u8>>> {
+pub fn presences(pages: &[u64]) -> Vec<Option<Option<u8>>> {
     const AT_ONCE: usize = 1024;
     let mut homes = Vec::with_capacity(pages.len());
     for some in pages.chunks(AT_ONCE) {
-        let addresses: Vec<u64> = some.iter().map(|&(page, _)| page << PAGE_BITS).collect();
+        let addresses: Vec<u64> = some.iter().map(|&page| page << PAGE_BITS).collect();
         let mut status = vec![-1i32; addresses.len()];
         if ask(&addresses, &mut status) {
             homes.extend(status.into_iter().map(node));
         } else {
-            homes.extend(some.iter().map(|&(page, _)| is_there(page).then_some(None)));
+            homes.extend(some.iter().map(|&page| is_there(page).then_some(None)));
         }
     }
     homes

@@ -86,12 +86,12 @@ impl Shadow {
         let mut pages = alloc::vec::Vec::new();
         self.walk(used, range, |page, entry| {
             if entry.class == 0 && is_open(memory, memory.page(entry.slot / 2)) {
-                pages.push((page, false));
+                pages.push(page);
             }
             false
         });
         let homes = ask::presences(&pages);
-        for (&(page, _), home) in pages.iter().zip(homes) {
+        for (&page, home) in pages.iter().zip(homes) {
             let entry = self.load(page);
             let record = memory.page(entry.slot / 2);
             if let Some(home) = home {

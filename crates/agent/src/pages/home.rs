@@ -1,8 +1,12 @@
 //! Homes and classes of pages.
 
+use super::{CHUNK, may_be_huge};
+use crate::machine;
+use crate::maps::Mapping;
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::sys;
+use crate::thread::Thread;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact;
 
@@ -11,24 +15,26 @@ pub fn is_virtual() -> bool {
     runtime().session.placement().is_virtual.load(Relaxed) != 0
 }
 
-/// Where a page will land if a thread bound to `node` (negative: unpinned) touches it first.
-pub fn predicted(page: u64, node: i32) -> Option<u8> {
+/// Where a page of memory mapped like `terrain` will land if the thread touches it first.
+pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
+    if is_virtual() {
+        let huge = if may_be_huge(terrain, page) { CHUNK } else { 1 };
+        if let Some(home) = machine::wanted_home(thread, &terrain.policy, page / huge) {
+            return Some(home);
+        }
+    }
     let placement = runtime().session.placement();
     let (policy, seed) = (placement.policy.load(Relaxed), placement.seed.load(Relaxed));
     let memory_nodes = placement.memory_nodes_used.load(Relaxed);
     if let Some(drawn) = exact::home_under(policy, seed, page, u64::from(memory_nodes)) {
         return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
     }
-    let toucher = match usize::try_from(node) {
-        Ok(node) => Some(node),
-        Err(_) if is_virtual() => {
-            // An unpinned thread runs anywhere: the host's CPUs stand for the nodes in turn.
-            let nodes = placement.cpu_nodes_used.load(Relaxed).max(1);
-            placement.cpu_nodes.get((sys::cpu() % nodes) as usize).map(|node| usize::from(node.load(Relaxed)))
-        }
-        Err(_) => placement.node_of_cpu.get(sys::cpu() as usize).map(|node| usize::from(node.load(Relaxed))),
+    let toucher = match usize::try_from(thread.node) {
+        Ok(node) => node,
+        Err(_) if is_virtual() => usize::try_from(thread.place.current_node(sys::cpu)).ok()?,
+        Err(_) => usize::from(placement.node_of_cpu.get(sys::cpu() as usize)?.load(Relaxed)),
     };
-    let home = placement.home_of.get(toucher?)?.load(Relaxed);
+    let home = placement.home_of.get(toucher)?.load(Relaxed);
     (home != exact::NO_NODE).then_some(home)
 }
 

@@ -5,7 +5,6 @@ use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
 use crate::maps::{self, Backing, Huge, Mapping};
-use crate::pages::is_virtual;
 use crate::runtime::{Code, Runtime};
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
@@ -182,7 +181,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             _ => {}
         },
         raw::__NR_mbind => {
-            let bound = !is_virtual() && third & MPOL_MODE == MPOL_BIND && is_one_node(fourth);
+            let bound = third & MPOL_MODE == MPOL_BIND && is_one_node(fourth);
             maps.change(range.clone(), |mapping| mapping.bound = bound);
             if arguments[5] as u32 & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0 {
                 runtime.shadow.doubt(memory, range, true);

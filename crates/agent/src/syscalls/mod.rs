@@ -10,13 +10,13 @@ pub mod seccomp;
 pub mod tasks;
 
 use crate::interposer;
+use crate::machine;
 use crate::pages::is_virtual;
 use crate::placement;
 use crate::runtime::runtime;
 use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
-use crate::wish::Wish;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,8 @@ const MAP_SHADOW_STACK: u32 = 453;
 /// The `ARCH_SHSTK_*` calls: returns are jumps here.
 const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 
-fn errno(number: i32) -> u64 {
+/// The kernel's word for an error.
+pub fn errno(number: u32) -> u64 {
     i64::from(number).wrapping_neg() as u64
 }
 const ARCH_SET_GS: u64 = 0x1001;
@@ -59,6 +60,11 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     }
     if seccomp::forbids(thread.tid, number) {
         signals::kill_process();
+    }
+    if is_virtual()
+        && let Some(verdict) = machine::examine(thread, number, arguments)
+    {
+        return verdict;
     }
     match number {
         // Programs that register neither do without: the C library falls back to clone and to slower code.
@@ -142,10 +148,11 @@ fn process_control(arguments: [u64; 6]) -> Verdict {
     }
 }
 
-/// The page of calls at fixed addresses that programs of another age use: the kernel executes them itself, there is nothing to
-/// translate. If `ip` is one of them, does it and returns where it returns to.
-pub fn vsyscall(thread: &mut Thread, ip: u64) -> Option<u64> {
-    let number = match ip.checked_sub(VSYSCALLS)? {
+/// Functions of the kernel's that are not translated: the page of calls at fixed addresses that programs of another age use, which the kernel
+/// executes itself, and on a virtual machine the vdso's getcpu. If `ip` is one of them, does it and returns where it returns to.
+pub fn kernel_function(thread: &mut Thread, ip: u64) -> Option<u64> {
+    let number = match ip.wrapping_sub(VSYSCALLS) {
+        _ if runtime().code.lock().world.getcpu == Some(ip) => raw::__NR_getcpu,
         0 => raw::__NR_gettimeofday,
         0x400 => raw::__NR_time,
         0x800 => raw::__NR_getcpu,
@@ -155,8 +162,11 @@ pub fn vsyscall(thread: &mut Thread, ip: u64) -> Option<u64> {
     let area = thread.area;
     let stack = area.register(4);
     let after = crate::user::read::<u64>(stack).ok()?;
-    // SAFETY: the program's own call with the program's own arguments.
-    let result = unsafe { sys::for_program(number, arguments(thread)) };
+    let result = match number {
+        raw::__NR_getcpu if is_virtual() => machine::getcpu(thread, arguments(thread)),
+        // SAFETY: the program's own call with the program's own arguments.
+        _ => unsafe { sys::for_program(number, arguments(thread)) },
+    };
     area.set_register(0, result);
     area.set_register(4, stack + 8);
     Some(after)
@@ -164,25 +174,18 @@ pub fn vsyscall(thread: &mut Thread, ip: u64) -> Option<u64> {
 
 const VSYSCALLS: u64 = 0xffff_ffff_ff60_0000;
 
-/// The program's sched_setaffinity and set_mempolicy.
+/// The program's sched_setaffinity and set_mempolicy on a real machine.
 fn bind(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> u64 {
     // SAFETY: the program's own call with the program's own arguments; it does not block.
     let result = unsafe { sys::for_program(number, arguments) };
     let target = if number == raw::__NR_sched_setaffinity { arguments[0] as u32 } else { 0 };
-    let own = target == 0 || target == thread.tid;
-    if is_virtual() {
-        let wish = if number == raw::__NR_sched_setaffinity { Wish::of(result, arguments) } else { Wish::None };
-        match wish {
-            Wish::None => {}
-            wish if own => placement::wanted(thread, wish),
-            wish => placement::notify(target, wish),
-        }
-    } else if sys::check(result).is_ok() {
-        if own {
-            placement::changed(thread);
-        } else {
-            placement::notify(target, Wish::None);
-        }
+    if sys::check(result).is_err() {
+        return result;
+    }
+    if target == 0 || target == thread.tid {
+        placement::changed(thread);
+    } else {
+        placement::notify(target);
     }
     result
 }

@@ -68,7 +68,7 @@ pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     for number in 0..length {
         match user::read::<u64>(at + number * 8) {
             Ok(word) => instructions.push(word),
-            Err(Errno(error)) => return super::errno(error),
+            Err(Errno(error)) => return super::errno(error as u32),
         }
     }
     let longer = Program { length: instructions.len() as u64, instructions: instructions.as_ptr() };

@@ -1,9 +1,9 @@
 //! Threads and processes: begin, fork, exec, end.
 
-use super::Verdict;
+use super::{Verdict, errno};
 use crate::area::{Area, own};
 use crate::inject::{self, Plan};
-use crate::pages::Inherited;
+use crate::pages::{Inherited, is_virtual};
 use crate::program::{self, Prospect};
 use crate::runtime::{self, runtime};
 use crate::sys::{self, Errno, PAGE, raw};
@@ -14,10 +14,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use numalens_event::exact::{self, end, kind, log};
 use numalens_translator::area as fixed;
-
-fn errno(number: u32) -> u64 {
-    i64::from(number).wrapping_neg() as u64
-}
 
 /// The program's clone, fork or vfork; arguments as clone has them.
 pub fn clone(thread: &mut Thread, ip: u64, next: u64, arguments: [u64; 6]) -> Verdict {
@@ -37,7 +33,6 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let process = runtime.process().extent;
     // The id follows when the thread knows it.
     let Some(extent) = runtime.session.new_thread(process) else { return no_memory };
-    thread.wish.inherit(&runtime.session, extent);
     let reused = take_retired();
     let area = match reused {
         Some(area) => area.fill(&runtime.layout, &runtime.session, extent).map(|()| area),
@@ -50,9 +45,11 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     boot::prepare(area);
     let shared_actions = flags as u32 & raw::CLONE_SIGHAND != 0;
     let actions = signals::inherit(&thread.actions, shared_actions);
-    let child = Thread::new(area, extent, runtime.session.entry(extent).node.load(Relaxed), actions);
+    let child = Thread::new(area, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;
-    child.wish = thread.wish;
+    if is_virtual() {
+        placement::begin(&runtime.session, child);
+    }
     // A vfork child keeps the alternate stack, a thread does not.
     if flags as u32 & raw::CLONE_VFORK != 0 {
         child.alternate = thread.alternate;
@@ -67,6 +64,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         area.set_register(4, stack);
     }
     area.set(own::NEXT, next);
+    runtime.session.entry(extent).stack.store(area.register(4), Relaxed);
     let mask = signals::block_all();
     child.first_mask = mask;
     let child = &raw mut *child;
@@ -78,6 +76,9 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         sys::unmap(area.0, runtime.layout.bytes());
+    } else if is_virtual() && is_thread {
+        // It may be bound, and asked about, before it has run.
+        runtime.session.entry(extent).id.store(result as u32, Release);
     } else if flags as u32 & raw::CLONE_VFORK != 0 && !is_thread {
         // It has its own memory by now, or is gone.
         runtime.threads.lock().retain(|(_, other)| *other != area);
@@ -108,14 +109,12 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     let thread = unsafe { Thread::of(area) };
     thread.tid = sys::thread_id();
     let entry = runtime().session.entry(thread.extent);
-    thread.node = placement::begin(&runtime().session, thread.extent);
+    if !is_virtual() {
+        placement::begin(&runtime().session, thread);
+    }
     entry.start_ns.store(sys::now_ns(), Relaxed);
-    entry.stack.store(area.register(4), Relaxed);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
-    if let Some(wish) = crate::wish::take(thread.tid) {
-        placement::wanted(thread, wish);
-    }
     let next = area.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
@@ -131,7 +130,6 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     runtime.retired.hold();
     runtime.threads.hold();
     runtime.shadow.hold();
-    crate::wish::hold();
     // SAFETY: held above, by this thread.
     let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
     HEAP.hold();
@@ -143,7 +141,6 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     // SAFETY: held above, by this thread or by the one that this is a copy of.
     unsafe {
         HEAP.release();
-        crate::wish::release();
         runtime.shadow.release();
         runtime.threads.force_free();
         runtime.retired.force_free();
@@ -177,9 +174,8 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     unsafe { runtime.set_process(memory) };
     runtime.code.lock().world.process = memory;
     let extent = runtime.session.new_thread(process).ok_or(full)?;
-    thread.wish.inherit(&runtime.session, extent);
     thread.extent = extent;
-    thread.node = placement::begin(&runtime.session, extent);
+    placement::begin(&runtime.session, thread);
     runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
@@ -280,6 +276,7 @@ pub fn execute(
         image_entry: header.image_entry.load(Relaxed),
         vdso_syscall: header.vdso_syscall.load(Relaxed).checked_sub(1),
         parent: memory.extent.0,
+        caller: thread.extent.0,
         or_kill: false,
     };
     let Ok(stack) = sys::map_private(2 * HELPER_STACK, raw::PROT_READ | raw::PROT_WRITE) else {

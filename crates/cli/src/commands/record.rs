@@ -175,11 +175,17 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     let host = Machine::host().map_err(|error| error.to_string())?;
     let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
     args.policy.check(&machine).map_err(|error| error.to_string())?;
+    if exact {
+        exact::engine::check_machine(&machine)?;
+    }
     let target = match args.pid {
         Some(pid) => Target::Pid(pid),
         None if args.all => Target::All,
         None => Target::Launch(args.command.clone()),
     };
+    let added = if exact { exact::engine::patience(&machine) } else { None };
+    let added = added.map(|(name, value)| [name, value].map(|word| word.to_string_lossy().into_owned()));
+    let added = added.map(|[name, value]| (name, value));
     let meta = Meta {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
@@ -198,6 +204,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .filter(|(name, _)| matters_to_placement(name))
+            .chain(added)
             .collect(),
         ..Meta::default()
     };
@@ -234,9 +241,10 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     let machine = &options.session.machine;
     let what = if machine.is_virtual {
         format!(
-            "simulating placement on the virtual machine {} ({} nodes; the program does not see it), threads {}, pages {}",
+            "simulating placement on the virtual machine {} ({} nodes; the program {}), threads {}, pages {}",
             machine.name,
             machine.nodes.len(),
+            if args.engine() == Engine::Exact { "sees it" } else { "does not see it" },
             args.placement,
             args.policy
         )

@@ -14,8 +14,11 @@ use numalens_agent::inject::{self, InjectError, Plan};
 use numalens_agent::program::{self, Prospect};
 use numalens_event::exact::{self, Extent};
 use numalens_profile::{Meta, Writer};
+use numalens_topology::Machine;
 use std::ffi::{CString, OsString};
+use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,6 +63,10 @@ pub fn record(
         follow: options.session.follow,
     };
     let file = SessionFile::create(&image, &orders)?;
+    let machine_files = if orders.machine.is_virtual { Some(machine_files(orders.machine)?) } else { None };
+    if let Some(folder) = &machine_files {
+        file.set_files(folder.path())?;
+    }
     let descriptor = file.inheritable()?;
     let heap = match Heap::create() {
         Ok(heap) => Some(heap),
@@ -68,7 +75,8 @@ pub fn record(
             None
         }
     };
-    let extra = heap.as_ref().map(Heap::environment).unwrap_or_default();
+    let mut extra = heap.as_ref().map(Heap::environment).unwrap_or_default();
+    extra.extend(patience(orders.machine));
     let waiting = Waiting::start(command, &extra);
     // SAFETY: a descriptor that `inheritable` made for the child alone.
     unsafe { libc::close(descriptor) };
@@ -88,6 +96,7 @@ pub fn record(
         image_entry: image.entry,
         vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
         parent: Extent::NONE.0,
+        caller: Extent::NONE.0,
         or_kill: true,
     };
     inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
@@ -108,8 +117,48 @@ pub fn record(
     recorder.finish(&child, status, partial, progress)
 }
 
+/// A folder with the files of a virtual machine, for programs to read in place of the host's; gone when it is dropped.
+fn machine_files(machine: &Machine) -> Result<tempfile::TempDir, RecordError> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("numalens-").permissions(Permissions::from_mode(0o755));
+    // Many small files: in memory, where that is offered.
+    let written = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).and_then(|folder| {
+        machine.write_files(folder.path(), Path::new("/"))?;
+        Ok(folder)
+    });
+    written.map_err(|error| {
+        RecordError::Unobservable(format!(
+            "the files that show it the virtual machine cannot be written, neither in /dev/shm nor in {}: {error}",
+            std::env::temp_dir().display()
+        ))
+    })
+}
+
 fn cannot_enter(error: InjectError) -> RecordError {
     RecordError::Unobservable(error.to_string())
+}
+
+/// Whether the tables of the exact engine have room for a machine.
+///
+/// # Errors
+/// What it has too many of.
+pub fn check_machine(machine: &Machine) -> Result<(), String> {
+    let (most_nodes, most_cpus) = (exact::MOST_NODES, exact::MOST_CPUS);
+    let last = |numbers: Option<u32>| numbers.map_or(0, |last| last as usize + 1);
+    let nodes = last(machine.nodes.last().map(|node| node.id.0.into()));
+    let cpus = last(machine.cpus().iter().last());
+    if nodes <= most_nodes && cpus <= most_cpus {
+        return Ok(());
+    }
+    Err(format!(
+        "the exact engine counts for machines with nodes 0 to {} and CPUs 0 to {} at most; {} has nodes up to {} and CPUs up to {}: choose a \
+         smaller --machine, or `--engine sample`",
+        most_nodes - 1,
+        most_cpus - 1,
+        machine.name,
+        nodes.saturating_sub(1),
+        cpus.saturating_sub(1)
+    ))
 }
 
 /// Whether this machine can run translated code.
@@ -128,6 +177,16 @@ fn check_processor() -> Result<(), RecordError> {
         () => return Ok(()),
     };
     Err(RecordError::Unobservable(missing.to_owned()))
+}
+
+/// Where a program sees more CPUs than there are: OpenMP threads are to sleep while they wait, unless the user has said anything about it. Runtimes
+/// do so themselves when they know that there are more threads than CPUs; else they spin, waiting for threads that cannot run, and the
+/// profile would be full of that.
+pub fn patience(machine: &Machine) -> Option<(OsString, OsString)> {
+    const WAITING: [&str; 3] = ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"];
+    let there = crate::homes::thread_affinity(0).map_or(usize::MAX, |cpus| cpus.len());
+    let said = WAITING.iter().any(|name| std::env::var_os(name).is_some());
+    (machine.is_virtual && machine.cpus().len() > there && !said).then(|| (WAITING[0].into(), "passive".into()))
 }
 
 /// Refuses, before it runs, a program that could not be observed.

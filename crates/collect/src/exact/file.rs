@@ -7,11 +7,10 @@ use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
-/// Nodes of threads repeat with this period at most.
-const LONGEST_PATTERN: usize = exact::MOST_THREAD_NODES;
 
 /// What the agents are to do.
 pub struct Orders<'a> {
@@ -116,7 +115,9 @@ impl ThreadPlace {
     pub fn policy(&self) -> String {
         const WORDS: [&str; 7] =
             ["default", "prefer", "bind", "interleave", "local", "prefer (many)", "weighted interleave"];
-        let word = WORDS.get(self.policy as usize).copied().unwrap_or("unknown");
+        /// Beside the mode stand flags.
+        const MODE: u64 = 0xff;
+        let word = WORDS.get((self.policy & MODE) as usize).copied().unwrap_or("unknown");
         if self.nodes == 0 { word.to_owned() } else { format!("{word}:{}", set_of(&[self.nodes])) }
     }
 }
@@ -155,7 +156,10 @@ impl SessionFile {
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
         header.collector_pid.store(std::process::id(), Relaxed);
-        header.vdso_syscall.store(vdso_syscall().map_or(0, |offset| offset + 1), Relaxed);
+        let vdso = vdso().unwrap_or_default();
+        let place = |offset: Option<u64>| offset.map_or(0, |offset| offset + 1);
+        header.vdso_syscall.store(place(numalens_agent::inject::find_syscall(vdso)), Relaxed);
+        header.vdso_getcpu.store(place(vdso_function(vdso, b"__vdso_getcpu")), Relaxed);
         header.huge_pages.store(huge_pages(), Relaxed);
         header.version.store(exact::VERSION, Relaxed);
         header.magic.store(exact::MAGIC, Release);
@@ -189,17 +193,40 @@ impl SessionFile {
         for (node, to) in machine.nodes.iter().zip(&to.kernel_nodes) {
             to.store(u32::from(node.id.0) + 1, Relaxed);
         }
-        let node = |thread| placement.node_of(machine, thread).map_or(exact::NO_NODE, index);
-        to.thread_nodes.iter().enumerate().for_each(|(thread, to)| to.store(node(thread), Relaxed));
-        to.thread_nodes_used.store(pattern_length(machine, placement) as u32, Relaxed);
+        let threads = match placement {
+            ThreadPlacement::Spread => exact::threads::SPREAD,
+            ThreadPlacement::Compact => exact::threads::COMPACT,
+            ThreadPlacement::None => exact::threads::FREE,
+        };
+        to.threads.store(threads, Relaxed);
+        if machine.is_virtual {
+            // Of several recordings on one machine, rank r's begins where the r-th thread of one would be.
+            self.header().threads.store(crate::rank::own().unwrap_or(0), Relaxed);
+        }
         for (cpu, to) in to.node_of_cpu.iter().enumerate() {
             to.store(machine.node_of_cpu(cpu as u32).map_or(exact::NO_NODE, index), Relaxed);
         }
-        // The command inherits them.
-        let cpus = crate::homes::thread_affinity(0).unwrap_or_default();
-        for cpu in cpus.iter().filter(|&cpu| (cpu as usize) < exact::MOST_CPUS) {
-            to.first_cpus[cpu as usize / 64].fetch_or(1 << (cpu % 64), Relaxed);
+        let last = machine.cpus().iter().last().unwrap_or(0);
+        to.cpu_numbers.store((last + 1).min(exact::MOST_CPUS as u32), Relaxed);
+        to.fallback.iter().flatten().for_each(|to| to.store(exact::NO_NODE, Relaxed));
+        for (order, row) in machine.fallback_orders().into_iter().zip(&to.fallback) {
+            order.into_iter().zip(row).for_each(|(node, to)| to.store(node as u8, Relaxed));
         }
+    }
+
+    /// Tells the agents where the virtual machine's files are.
+    ///
+    /// # Errors
+    /// The path is too long.
+    pub fn set_files(&self, folder: &Path) -> io::Result<()> {
+        let path = folder.as_os_str().as_bytes();
+        if path.len() >= exact::MOST_PATH {
+            let text = format!("{} is longer than {} bytes", folder.display(), exact::MOST_PATH - 1);
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
+        }
+        let to = &self.header().files;
+        path.iter().zip(to).for_each(|(&byte, to)| to.store(byte, Relaxed));
+        Ok(())
     }
 
     /// The header.
@@ -221,12 +248,12 @@ impl SessionFile {
         Shared::map(&self.file, extent.offset() + offset, bytes)
     }
 
-    /// Where a thread of a real machine may run, as its agent noted it.
+    /// Where a thread may run, as its agent noted it. None on a virtual machine where nobody has said anything.
     pub fn thread_place(&self, extent: Extent) -> Option<ThreadPlace> {
         let mut bytes = [0u8; size_of::<exact::ThreadPlace>()];
         self.file.read_exact_at(&mut bytes, extent.offset() + exact::thread::PLACE).ok()?;
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        let (known, policy, nodes) = (words.next()?, words.next()?, words.next()?);
+        let (known, policy, nodes, _named) = (words.next()?, words.next()?, words.next()?, words.next()?);
         (known == 1).then(|| ThreadPlace { policy, nodes, cpus: words.collect() })
     }
 
@@ -296,30 +323,45 @@ fn huge_pages() -> u32 {
     }
 }
 
-/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads; one that is none, and on
-/// a real machine [`exact::UNDECIDED`].
+/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
+/// no placement keeps each thread on a node); one that is none, and on a real machine [`exact::UNDECIDED`].
 fn classes_log2(orders: &Orders<'_>) -> u32 {
     let nodes = orders.machine.nodes.len();
-    let classes = if orders.machine.is_virtual { nodes + 2 } else { 2 * nodes + 4 };
+    let classes = match (orders.machine.is_virtual, orders.placement) {
+        (true, ThreadPlacement::Spread | ThreadPlacement::Compact) => nodes + 2,
+        (true, ThreadPlacement::None) => 2 * nodes + 3,
+        (false, _) => 2 * nodes + 4,
+    };
     classes.next_power_of_two().ilog2().max(3)
 }
 
-/// The number of threads after which placements repeat: 1, the nodes with CPUs, or the CPUs.
-fn pattern_length(machine: &Machine, placement: ThreadPlacement) -> usize {
-    let node = |thread| placement.node_of(machine, thread);
-    let cpus = machine.nodes.iter().map(|node| node.cpus.len()).sum();
-    let candidates = [1, machine.nodes_with_cpus().count().max(1), cpus];
-    let repeats = |&length: &usize| length > 0 && (0..LONGEST_PATTERN).all(|at| node(at) == node(at % length));
-    candidates.into_iter().find(repeats).unwrap_or(LONGEST_PATTERN).min(LONGEST_PATTERN)
-}
-
-/// Where a `syscall` instruction stands in the kernel's vdso.
-fn vdso_syscall() -> Option<u64> {
+/// The kernel's vdso as it is in every process.
+fn vdso() -> Option<&'static [u8]> {
     // SAFETY: reads the auxiliary vector.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     let mappings = crate::homes::read_maps(std::process::id() as i32).ok()?;
     let vdso = mappings.iter().find(|mapping| base != 0 && mapping.start == base)?;
     // SAFETY: the vdso is mapped and readable for the life of the process.
-    let bytes = unsafe { std::slice::from_raw_parts(base as *const u8, (vdso.end - vdso.start) as usize) };
-    numalens_agent::inject::find_syscall(bytes)
+    Some(unsafe { std::slice::from_raw_parts(base as *const u8, (vdso.end - vdso.start) as usize) })
+}
+
+/// Where the function of this name stands in the vdso.
+fn vdso_function(vdso: &[u8], name: &[u8]) -> Option<u64> {
+    use object::{Object, ObjectSymbol};
+    let file = object::File::parse(vdso).ok()?;
+    file.dynamic_symbols().find(|symbol| symbol.name_bytes() == Ok(name)).map(|symbol| symbol.address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vdso_is_known() {
+        let vdso = vdso().unwrap();
+        assert!(numalens_agent::inject::find_syscall(vdso).is_some());
+        let function = vdso_function(vdso, b"__vdso_getcpu").unwrap();
+        assert!((1..vdso.len() as u64).contains(&function));
+        assert_eq!(vdso_function(vdso, b"__vdso_nothing"), None);
+    }
 }

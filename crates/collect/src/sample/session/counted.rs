@@ -77,7 +77,7 @@ pub struct BegunThread {
     pub tid: i32,
     /// Index of the node that it is bound to.
     pub node: Option<u8>,
-    /// On a real machine: its CPUs, and its memory policy in the kernel's words.
+    /// Its CPUs, and its memory policy in the kernel's words; on a virtual machine if the program has said anything about them.
     pub place: Option<(CpuSet, String)>,
     /// It may be one that is known.
     pub goes_on: bool,
@@ -140,14 +140,20 @@ impl Session {
         }
     }
 
-    /// A thread begins on `node` (index), and on a real machine at `place`. One that goes on, after an exec or bound to another
+    /// A thread begins on `node` (index), at `place`. One that goes on, after an exec or bound to another
     /// place, is the one it was.
     pub fn thread_begins(&mut self, begun: &BegunThread, time_ns: u64) -> ThreadId {
         let &BegunThread { process, pid, tid, node, ref place, goes_on, sp } = begun;
         let machine = &self.options.machine;
         let node = node.and_then(|node| machine.nodes.get(usize::from(node))).map(|node| node.id);
         let bound = match place {
-            _ if machine.is_virtual => self.virtual_bound(node),
+            None if machine.is_virtual => self.virtual_bound(node),
+            // What the program leaves open, the placement and the policy of the recording decide.
+            Some((cpus, policy)) if machine.is_virtual => {
+                let open = self.virtual_bound(node);
+                let cpus = if *cpus == machine.cpus() { open.cpus } else { cpus.clone() };
+                Bound { cpus, node, policy: if policy == "default" { open.policy } else { policy.clone() } }
+            }
             Some((cpus, policy)) => Bound { cpus: cpus.clone(), node, policy: policy.clone() },
             None => Bound { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) },
         };

@@ -176,7 +176,9 @@ impl Session {
 
     /// A page that was touched for an object that was on its way: it has that object's touch from now on.
     pub fn touched_for(&mut self, pid: i32, page: Page, touch: TouchId, claimed: &Claimed) -> Option<TouchId> {
-        let touch = Touch { object: Some(claimed.object), ..self.touches.get(touch) };
+        // Of a page that has been moved since: that of the period in force.
+        let in_force = self.live.get(&pid).and_then(|live| live.pages.get(page)).map_or(touch, |state| state.touch);
+        let touch = Touch { object: Some(claimed.object), ..self.touches.get(in_force) };
         let touch = self.touches.intern(touch);
         if let Some(live) = self.live.get_mut(&pid)
             && let Some(state) = live.pages.get(page)

@@ -1,0 +1,94 @@
+//! The virtual machine as the program sees it.
+//!
+//! Problem: a program that asks where it runs, binds its threads or places its pages itself is to do on a laptop what it would do on the
+//! server that `--machine` names. The kernel knows nothing of that machine.
+//!
+//! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the program's own, so
+//! the agent answers:
+//!
+//! ```text
+//!   getcpu, also of the vdso and the vsyscall page  \
+//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
+//!   set_mempolicy, mbind, move_pages, ...            |- policies.rs   policy.rs: where a page goes
+//!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
+//!   open of /proc/self/status, /proc/stat, ...      /                 proc_files.rs: the kernel's text with other lines
+//! ```
+//! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to programs of all
+//! recordings. The host's own affinity and policies are never changed: where a thread really runs does not matter.
+//!
+//! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so that other processes can
+//! read it, and change it (`taskset -p`), and so that it outlives an exec.
+
+mod calls;
+pub mod cpus;
+mod files;
+pub mod place;
+mod policies;
+pub mod policy;
+mod proc_files;
+
+use crate::runtime::runtime;
+use crate::sys::raw;
+use crate::syscalls::Verdict;
+use crate::thread::Thread;
+pub use calls::getcpu;
+use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::{self, Placement};
+pub use policies::wanted_home;
+
+/// `set_mempolicy_home_node`.
+const SET_MEMPOLICY_HOME_NODE: u32 = 450;
+
+/// Looks at a system call of a program that sees a virtual machine. None: the machine has nothing to say.
+pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<Verdict> {
+    let runtime = runtime();
+    let done = match number {
+        raw::__NR_getcpu => calls::getcpu(thread, arguments),
+        raw::__NR_sched_getaffinity => calls::get_affinity(thread, arguments),
+        raw::__NR_sched_setaffinity => calls::set_affinity(thread, arguments),
+        raw::__NR_get_mempolicy => policies::get(runtime, thread, arguments),
+        raw::__NR_set_mempolicy => policies::set(thread, arguments),
+        raw::__NR_mbind => policies::bind(runtime, thread, arguments),
+        SET_MEMPOLICY_HOME_NODE => policies::set_home_node(runtime, arguments),
+        raw::__NR_move_pages => policies::move_pages(runtime, thread, arguments),
+        raw::__NR_migrate_pages => policies::migrate_pages(runtime, arguments),
+        _ => return files::examine(thread, number, arguments).map(Verdict::Done),
+    };
+    Some(Verdict::Done(done))
+}
+
+/// The machine in force.
+fn placement() -> &'static Placement {
+    runtime().session.placement()
+}
+
+/// The index of the node that the kernel of that machine numbers so.
+fn index_of(placement: &Placement, number: u32) -> Option<u8> {
+    let word = number.checked_add(1)?;
+    let index = placement.kernel_nodes.iter().position(|known| known.load(Relaxed) == word)?;
+    u8::try_from(index).ok()
+}
+
+/// The number of the node of this index.
+fn number_of(placement: &Placement, index: u8) -> Option<u32> {
+    placement.kernel_nodes.get(usize::from(index))?.load(Relaxed).checked_sub(1)
+}
+
+/// The nodes of the machine that have memory, by their numbers, a bit each.
+fn memory_nodes(placement: &Placement) -> u64 {
+    let used = placement.memory_nodes_used.load(Relaxed) as usize;
+    let nodes = placement.memory_nodes.iter().take(used).filter_map(|node| number_of(placement, node.load(Relaxed)));
+    nodes.filter(|&number| number < 64).fold(0, |all, number| all | 1 << number)
+}
+
+/// The nodes of the machine, by their numbers, a bit each.
+fn all_nodes(placement: &Placement) -> u64 {
+    let numbers = placement.kernel_nodes.iter().filter_map(|known| known.load(Relaxed).checked_sub(1));
+    numbers.filter(|&number| number < 64).fold(0, |all, number| all | 1 << number)
+}
+
+/// The index of a CPU's node.
+fn node_of_cpu(placement: &Placement, cpu: u32) -> Option<u8> {
+    let node = placement.node_of_cpu.get(cpu as usize)?.load(Relaxed);
+    (node != exact::NO_NODE).then_some(node)
+}

@@ -1,0 +1,100 @@
+//! Calls about the CPUs of threads.
+
+use super::cpus::{CpuSet, WORDS};
+use super::place::all_cpus;
+use super::{number_of, placement};
+use crate::placement as places;
+use crate::runtime::runtime;
+use crate::sys::{self, Errno, raw};
+use crate::syscalls::errno;
+use crate::thread::Thread;
+use crate::user;
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::errno::{EFAULT, EINVAL};
+
+/// The CPU that a thread is on, and the number of its node.
+pub fn cpu_of(thread: &Thread) -> (u32, u32) {
+    let (cpu, node) = thread.place.current(placement(), sys::cpu).unwrap_or((0, 0));
+    (cpu, number_of(placement(), node).unwrap_or(0))
+}
+
+/// getcpu.
+pub fn getcpu(thread: &Thread, [cpu, node, ..]: [u64; 6]) -> u64 {
+    let (on, of) = cpu_of(thread);
+    let told = |to: u64, value: u32| to == 0 || user::write_bytes(to, &value.to_le_bytes()).is_ok();
+    if told(cpu, on) && told(node, of) { 0 } else { errno(EFAULT) }
+}
+
+/// sched_getaffinity.
+pub fn get_affinity(thread: &Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u64 {
+    let numbers = u64::from(placement().cpu_numbers.load(Relaxed));
+    let bytes = u64::from(bytes as u32);
+    if bytes * 8 < numbers || bytes % 8 != 0 {
+        return errno(EINVAL);
+    }
+    let cpus = match target(thread, tid as u32) {
+        Target::Itself => thread.place.cpus.clone(),
+        Target::Known(extent) => places::wanted(&runtime().session, extent).0,
+        Target::Stranger => all_cpus(placement()),
+        Target::Nobody(error) => return error,
+    };
+    let words = bytes.min(numbers.next_multiple_of(64) / 8) as usize / 8;
+    match user::write_words(mask, &cpus.0[..words]) {
+        Ok(()) => words as u64 * 8,
+        Err(Errno(error)) => errno(error as u32),
+    }
+}
+
+/// sched_setaffinity.
+pub fn set_affinity(thread: &mut Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u64 {
+    let mut wanted = CpuSet::EMPTY;
+    let bytes = (bytes as u32 as usize).min(WORDS * 8);
+    let mut named = [0u8; WORDS * 8];
+    if user::read_bytes(mask, &mut named[..bytes]).is_err() {
+        return errno(EFAULT);
+    }
+    for (word, eight) in wanted.0.iter_mut().zip(named.chunks_exact(8)) {
+        *word = eight.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
+    }
+    let target = target(thread, tid as u32);
+    if let Target::Nobody(error) = target {
+        return error;
+    }
+    let cpus = wanted.intersection(&all_cpus(placement()));
+    if cpus.is_empty() {
+        return errno(EINVAL);
+    }
+    match target {
+        Target::Itself => places::settle(thread, cpus, thread.place.policy),
+        Target::Known(extent) => places::want(&runtime().session, extent, &cpus),
+        // One that does not see this machine.
+        Target::Stranger | Target::Nobody(_) => {}
+    }
+    0
+}
+
+/// Whom a call is about.
+enum Target {
+    Itself,
+    /// Another thread of the recording.
+    Known(numalens_event::exact::Extent),
+    /// One that is not recorded.
+    Stranger,
+    /// There is none: the kernel's word.
+    Nobody(u64),
+}
+
+fn target(thread: &Thread, tid: u32) -> Target {
+    if tid == 0 || tid == thread.tid {
+        return Target::Itself;
+    }
+    if let Some(extent) = runtime().session.thread_of(tid) {
+        return Target::Known(extent);
+    }
+    let mut mask = [0u64; WORDS];
+    // SAFETY: asks for a mask of our own.
+    let asked = unsafe {
+        sys::syscall(raw::__NR_sched_getaffinity, [u64::from(tid), WORDS as u64 * 8, mask.as_mut_ptr() as u64, 0, 0, 0])
+    };
+    if sys::check(asked).is_ok() { Target::Stranger } else { Target::Nobody(asked) }
+}

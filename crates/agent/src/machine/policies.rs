@@ -1,0 +1,325 @@
+//! Calls about where pages go.
+
+use super::policy::{self, Policy, mode};
+use super::{all_nodes, index_of, memory_nodes, number_of, placement};
+use crate::placement as places;
+use crate::runtime::Runtime;
+use crate::sys::{self, Errno, PAGE, raw};
+use crate::syscalls::errno;
+use crate::thread::Thread;
+use crate::user;
+use alloc::vec;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::errno::{E2BIG, EFAULT, EINVAL, EIO, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+
+const F_NODE: u64 = 1;
+const F_ADDR: u64 = 2;
+const F_MEMS_ALLOWED: u64 = 4;
+const MF_STRICT: u64 = 1;
+const MF_MOVE: u64 = 2;
+const MF_MOVE_ALL: u64 = 4;
+/// Nodes that the kernel is built for.
+const MOST_NUMBERS: u64 = 1024;
+
+type Result<T> = core::result::Result<T, u32>;
+
+fn word(result: Result<u64>) -> u64 {
+    result.unwrap_or_else(errno)
+}
+
+fn fault<T>(result: core::result::Result<T, Errno>) -> Result<T> {
+    result.map_err(|Errno(error)| error as u32)
+}
+
+/// The nodes of a mask of the program's, of so many bits and one. What the machine cannot have is left out.
+fn read_nodes(mask: u64, bits: u64) -> Result<u64> {
+    let bits = bits.wrapping_sub(1);
+    if bits == 0 || mask == 0 {
+        return Ok(0);
+    }
+    if bits > PAGE * 8 {
+        return Err(EINVAL);
+    }
+    let mut words = [0u64; (PAGE / 8) as usize];
+    let words = &mut words[..bits.div_ceil(64) as usize];
+    fault(user::read_words(mask, words))?;
+    if let (Some(last), 1..) = (words.last_mut(), bits % 64) {
+        *last &= (1 << (bits % 64)) - 1;
+    }
+    if words.iter().skip(MOST_NUMBERS as usize / 64).any(|&word| word != 0) {
+        return Err(EINVAL);
+    }
+    Ok(words[0])
+}
+
+/// Fills a mask of the program's, of so many bits and one.
+fn write_nodes(mask: u64, bits: u64, nodes: u64) -> Result<()> {
+    let bytes = bits.wrapping_sub(1).next_multiple_of(64) / 8;
+    if bytes > PAGE {
+        return Err(EINVAL);
+    }
+    let mut words = [0u64; (PAGE / 8) as usize];
+    words[0] = nodes;
+    fault(user::write_words(mask, &words[..(bytes / 8) as usize]))
+}
+
+/// get_mempolicy.
+pub fn get(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags, _]: [u64; 6]) -> u64 {
+    word(look(runtime, thread, [to, mask, bits, address, flags]))
+}
+
+fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u64; 5]) -> Result<u64> {
+    let highest = 64 - u64::from(all_nodes(placement()).leading_zeros());
+    if flags & !(F_NODE | F_ADDR | F_MEMS_ALLOWED) != 0 || mask != 0 && bits < highest {
+        return Err(EINVAL);
+    }
+    let (told, nodes) = if flags & F_MEMS_ALLOWED != 0 {
+        if flags & (F_NODE | F_ADDR) != 0 {
+            return Err(EINVAL);
+        }
+        (0, memory_nodes(placement()))
+    } else if flags & F_ADDR != 0 {
+        let mapping = runtime.code.lock().world.maps.find(address).copied().ok_or(EFAULT)?;
+        let told = if flags & F_NODE == 0 { mapping.policy.word() } else { node_at(runtime, thread, address)? };
+        (told, mapping.policy.told())
+    } else if address != 0 {
+        return Err(EINVAL);
+    } else {
+        let policy = &thread.place.policy;
+        let told = match flags & F_NODE {
+            0 => policy.word(),
+            _ if policy.goes_round() => policy.next(thread.place.last.get()),
+            _ => return Err(EINVAL),
+        };
+        (told, policy.told())
+    };
+    if to != 0 {
+        fault(user::write_bytes(to, &told.to_le_bytes()))?;
+    }
+    if mask != 0 {
+        write_nodes(mask, bits, nodes)?;
+    }
+    Ok(0)
+}
+
+/// The number of the node that has the page at `address`; like the kernel's answer, this brings a page there if there is none.
+fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
+    let mut node = 0u32;
+    let arguments = [&raw mut node as u64, 0, 0, address, F_NODE | F_ADDR, 0];
+    // SAFETY: the program's own call, with a word of our own for the host's answer.
+    let result = unsafe { sys::for_program(raw::__NR_get_mempolicy, arguments) };
+    fault(sys::check(result))?;
+    // The zero page of the kernel lies on the first node.
+    let home = home_of(runtime, thread, address);
+    Ok(home.unwrap_or_else(|| all_nodes(placement()).trailing_zeros()))
+}
+
+/// The number of the node that has the page at `address`, which is there.
+fn home_of(runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
+    runtime.shadow.fetched(runtime.process(), thread, address);
+    number_of(placement(), runtime.shadow.home_of(runtime.process(), address / PAGE)?)
+}
+
+/// set_mempolicy.
+pub fn set(thread: &mut Thread, [kind, mask, bits, ..]: [u64; 6]) -> u64 {
+    let policy = read_nodes(mask, bits).and_then(|named| Policy::new(kind as u32, named, memory_nodes(placement())));
+    word(policy.map(|policy| {
+        places::settle(thread, thread.place.cpus.clone(), policy);
+        thread.place.last.set(policy::NOBODY);
+        0
+    }))
+}
+
+/// The whole pages from `start` on.
+fn range(start: u64, bytes: u64) -> Result<Range<u64>> {
+    let end = start.wrapping_add(bytes.wrapping_add(PAGE - 1) & !(PAGE - 1));
+    if start % PAGE != 0 || end < start { Err(EINVAL) } else { Ok(start..end) }
+}
+
+/// mbind.
+pub fn bind(runtime: &Runtime, thread: &Thread, arguments: [u64; 6]) -> u64 {
+    word(bind_to(runtime, thread, arguments))
+}
+
+fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, flags]: [u64; 6]) -> Result<u64> {
+    let flags = flags & 0xffff_ffff;
+    if flags & !(MF_STRICT | MF_MOVE | MF_MOVE_ALL) != 0 {
+        return Err(EINVAL);
+    }
+    if flags & MF_MOVE_ALL != 0 && !sys::is_root() {
+        return Err(EPERM);
+    }
+    let range = range(start, bytes)?;
+    if range.is_empty() {
+        return Ok(0);
+    }
+    let named = read_nodes(mask, bits)?;
+    let policy = Policy::new(kind as u32, named, memory_nodes(placement()))?;
+    let moves = flags & (MF_MOVE | MF_MOVE_ALL) != 0;
+    let memory = runtime.process();
+    let mut code = runtime.code.lock();
+    let maps = &mut code.world.maps;
+    let mut next = range.start;
+    for mapping in maps.overlapping(range.clone()) {
+        if mapping.start > next {
+            return Err(EFAULT);
+        }
+        next = mapping.end;
+    }
+    if next < range.end {
+        return Err(EFAULT);
+    }
+    let is_in_place = |home: u8| number_of(placement(), home).is_some_and(|node| named >> node & 1 != 0);
+    if flags & MF_STRICT != 0 && !moves && policy.mode != mode::DEFAULT {
+        let mut elsewhere = false;
+        runtime.shadow.each_home(memory, range.clone(), |_, home| elsewhere |= !is_in_place(home));
+        if elsewhere {
+            return Err(EIO);
+        }
+    }
+    maps.change(range.clone(), |mapping| {
+        mapping.policy = policy;
+        mapping.bound = policy.binds_to_one();
+    });
+    if moves {
+        let toucher = thread.place.current_node(sys::cpu).max(0) as usize;
+        runtime.shadow.rehome(memory, range, |page, home| match policy.mode {
+            _ if is_in_place(home) => None,
+            mode::DEFAULT => thread.place.policy.home(placement(), toucher, &thread.place.last),
+            _ => policy.home_within(placement(), toucher, page),
+        });
+    }
+    Ok(0)
+}
+
+/// set_mempolicy_home_node.
+pub fn set_home_node(runtime: &Runtime, [start, bytes, node, flags, ..]: [u64; 6]) -> u64 {
+    word(set_home(runtime, start, bytes, node, flags))
+}
+
+fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) -> Result<u64> {
+    if flags != 0 || node >= 64 || all_nodes(placement()) >> node & 1 == 0 {
+        return Err(EINVAL);
+    }
+    let range = range(start, bytes)?;
+    if range.is_empty() {
+        return Ok(0);
+    }
+    let maps = &mut runtime.code.lock().world.maps;
+    let with = |mapping: &&crate::maps::Mapping| mapping.policy != Policy::NONE;
+    let mut policies =
+        maps.overlapping(range.clone()).iter().filter(with).map(|mapping| mapping.policy.mode).peekable();
+    if policies.peek().is_none() {
+        return Err(ENOENT);
+    }
+    if !policies.all(|kind| matches!(kind, mode::BIND | mode::PREFERRED_MANY)) {
+        return Err(EOPNOTSUPP);
+    }
+    maps.change(range, |mapping| {
+        if mapping.policy != Policy::NONE {
+            mapping.policy.home = node as u32;
+        }
+    });
+    Ok(0)
+}
+
+/// Whether a call is about this very process. Pages of others are not known here.
+fn is_own(pid: u64) -> Result<()> {
+    let own = pid as u32 == 0 || pid as u32 == sys::process_id();
+    if own { Ok(()) } else { Err(EPERM) }
+}
+
+/// move_pages.
+pub fn move_pages(runtime: &Runtime, thread: &Thread, arguments: [u64; 6]) -> u64 {
+    word(move_all(runtime, thread, arguments))
+}
+
+fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, status, flags]: [u64; 6]) -> Result<u64> {
+    const AT_ONCE: u64 = 1024;
+    if flags & !(MF_MOVE | MF_MOVE_ALL) != 0 {
+        return Err(EINVAL);
+    }
+    if flags & MF_MOVE_ALL != 0 && !sys::is_root() {
+        return Err(EPERM);
+    }
+    is_own(pid)?;
+    if count > u64::MAX >> 4 {
+        return Err(E2BIG);
+    }
+    let mut addresses = vec![0u64; count.min(AT_ONCE) as usize];
+    let mut numbers = vec![0i32; addresses.len()];
+    let mut done = 0;
+    while done < count {
+        let some = (count - done).min(AT_ONCE) as usize;
+        let (addresses, numbers) = (&mut addresses[..some], &mut numbers[..some]);
+        fault(user::read_words(pages + done * 8, addresses))?;
+        // SAFETY: asks where these pages are: as many words for the answers.
+        let asked = unsafe {
+            let (from, to) = (addresses.as_ptr() as u64, numbers.as_mut_ptr() as u64);
+            sys::syscall(raw::__NR_move_pages, [0, some as u64, from, 0, to, 0])
+        };
+        fault(sys::check(asked))?;
+        for (place, (&address, number)) in (done..).zip(addresses.iter().zip(numbers)) {
+            if nodes != 0 {
+                let mut node = [0u8; 4];
+                fault(user::read_bytes(nodes + place * 4, &mut node))?;
+                let node = u32::from_le_bytes(node);
+                let is_there = node < 64 && memory_nodes(placement()) >> node & 1 != 0;
+                let index = index_of(placement(), node).filter(|_| is_there).ok_or(ENODEV)?;
+                if *number >= 0 {
+                    runtime.shadow.fetched(runtime.process(), thread, address);
+                    let page = address & !(PAGE - 1);
+                    runtime.shadow.rehome(runtime.process(), page..page + PAGE, |_, _| Some(index));
+                }
+            }
+            if *number >= 0 {
+                *number = home_of(runtime, thread, address).map_or(-(ENOENT as i32), |node| node as i32);
+            }
+            if status != 0 {
+                fault(user::write_bytes(status + place * 4, &number.to_le_bytes()))?;
+            }
+        }
+        done += some as u64;
+    }
+    Ok(0)
+}
+
+/// migrate_pages.
+pub fn migrate_pages(runtime: &Runtime, [pid, bits, from, to, ..]: [u64; 6]) -> u64 {
+    let moved = || {
+        let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
+        is_own(pid)?;
+        let memory = memory_nodes(placement());
+        if to & !memory != 0 && !sys::is_root() {
+            return Err(EPERM);
+        }
+        let to = to & memory;
+        if to == 0 {
+            return Err(EINVAL);
+        }
+        let place = |_, home: u8| {
+            let node = number_of(placement(), home)?;
+            index_of(placement(), policy::migrates(node, from, to)?)
+        };
+        runtime.shadow.rehome(runtime.process(), 0..sys::USER_END, place);
+        Ok(0)
+    };
+    word(moved())
+}
+
+/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said
+/// anything, so that it goes where `--policy` has it.
+pub fn wanted_home(thread: &Thread, within: &Policy, number: u64) -> Option<u8> {
+    let own = &thread.place.policy;
+    if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {
+        return None;
+    }
+    let placement = placement();
+    let used = placement.nodes.load(Relaxed);
+    let toucher = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
+    match within.mode {
+        mode::DEFAULT => own.home(placement, toucher, &thread.place.last),
+        _ => within.home_within(placement, toucher, number),
+    }
+}

@@ -1,0 +1,223 @@
+//! Memory policies of a virtual machine: what the kernel makes of the program's words, and where a page goes under them.
+//!
+//! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes its pages; weights of
+//! weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
+
+use super::{index_of, number_of};
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::errno::EINVAL;
+use numalens_event::exact::{MOST_NODES, NO_NODE, Placement};
+
+/// `MPOL_*`.
+pub mod mode {
+    /// None: that of the thread, then that of `--policy`.
+    pub const DEFAULT: u8 = 0;
+    /// One node.
+    pub const PREFERRED: u8 = 1;
+    /// The nearest of some nodes.
+    pub const BIND: u8 = 2;
+    /// Some nodes in turn.
+    pub const INTERLEAVE: u8 = 3;
+    /// The toucher's.
+    pub const LOCAL: u8 = 4;
+    /// As [`BIND`] where nodes never run full.
+    pub const PREFERRED_MANY: u8 = 5;
+    /// As [`INTERLEAVE`] where all weigh the same.
+    pub const WEIGHTED_INTERLEAVE: u8 = 6;
+}
+
+const STATIC_NODES: u32 = 1 << 15;
+const RELATIVE_NODES: u32 = 1 << 14;
+const NUMA_BALANCING: u32 = 1 << 13;
+const FLAGS: u32 = STATIC_NODES | RELATIVE_NODES | NUMA_BALANCING;
+
+/// No node, where a node's number is kept.
+pub const NOBODY: u32 = u32::MAX;
+
+/// A policy. Nodes are the kernel's numbers, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// One of [`mode`].
+    pub mode: u8,
+    /// `MPOL_F_*`.
+    flags: u16,
+    /// Nodes that are in force.
+    pub nodes: u64,
+    /// Nodes that the program named.
+    pub named: u64,
+    /// The node from which the nearest is looked for; [`NOBODY`]: the toucher's.
+    pub home: u32,
+}
+
+impl Policy {
+    /// No policy.
+    pub const NONE: Policy = Policy { mode: mode::DEFAULT, flags: 0, nodes: 0, named: 0, home: NOBODY };
+
+    /// The policy that the program names, on a machine with memory on these nodes.
+    ///
+    /// # Errors
+    /// `EINVAL`.
+    pub fn new(word: u32, named: u64, memory: u64) -> Result<Policy, u32> {
+        let (kind, flags) = (word & !FLAGS, word & FLAGS);
+        let kind = u8::try_from(kind).ok().filter(|&kind| kind <= mode::WEIGHTED_INTERLEAVE).ok_or(EINVAL)?;
+        let moves_nodes = flags & (STATIC_NODES | RELATIVE_NODES);
+        if moves_nodes == STATIC_NODES | RELATIVE_NODES
+            || flags & NUMA_BALANCING != 0 && !matches!(kind, mode::BIND | mode::PREFERRED_MANY)
+        {
+            return Err(EINVAL);
+        }
+        let kind = match kind {
+            mode::DEFAULT if named == 0 => return Ok(Policy::NONE),
+            mode::DEFAULT => return Err(EINVAL),
+            mode::PREFERRED | mode::LOCAL if named == 0 && moves_nodes == 0 => mode::LOCAL,
+            mode::LOCAL => return Err(EINVAL),
+            _ if named == 0 => return Err(EINVAL),
+            kind => kind,
+        };
+        let nodes = if flags & RELATIVE_NODES != 0 { onto(named, memory) } else { named & memory };
+        let nodes = match kind {
+            mode::LOCAL => 0,
+            _ if nodes == 0 => return Err(EINVAL),
+            mode::PREFERRED => nodes & nodes.wrapping_neg(),
+            _ => nodes,
+        };
+        Ok(Policy { mode: kind, flags: flags as u16, nodes, named, home: NOBODY })
+    }
+
+    /// The policy that words of a [`numalens_event::exact::ThreadPlace`] say: of those that [`Policy::new`] has made.
+    pub fn from_words(word: u64, nodes: u64, named: u64) -> Policy {
+        let word = word as u32;
+        Policy { mode: (word & !FLAGS) as u8, flags: (word & FLAGS) as u16, nodes, named, home: NOBODY }
+    }
+
+    /// Mode and flags, as the kernel tells them.
+    pub fn word(&self) -> u32 {
+        u32::from(self.mode) | u32::from(self.flags)
+    }
+
+    /// The nodes that the kernel tells: those named where the flags keep them apart from those in force.
+    pub fn told(&self) -> u64 {
+        if u32::from(self.flags) & (STATIC_NODES | RELATIVE_NODES) != 0 { self.named } else { self.nodes }
+    }
+
+    /// Whether pages are bound to one node.
+    pub fn binds_to_one(&self) -> bool {
+        self.mode == mode::BIND && self.nodes.is_power_of_two()
+    }
+
+    /// Whether pages go round over nodes.
+    pub fn goes_round(&self) -> bool {
+        matches!(self.mode, mode::INTERLEAVE | mode::WEIGHTED_INTERLEAVE)
+    }
+
+    /// The number of the node that comes after `last` where pages go round.
+    pub fn next(&self, last: u32) -> u32 {
+        let after = if last < 63 { self.nodes & (u64::MAX << (last + 1)) } else { 0 };
+        (if after != 0 { after } else { self.nodes }).trailing_zeros()
+    }
+
+    /// The index of the node that takes a page which a thread on the node of index `toucher` touches first, under the policy of the thread:
+    /// where pages go round, `last` is who took the one before.
+    pub fn home(&self, placement: &Placement, toucher: usize, last: &Cell<u32>) -> Option<u8> {
+        if self.goes_round() {
+            last.set(self.next(last.get()));
+            return index_of(placement, last.get());
+        }
+        self.nearest(placement, toucher)
+    }
+
+    /// The same under the policy of a piece of memory, of which the page is the `number`-th.
+    pub fn home_within(&self, placement: &Placement, toucher: usize, number: u64) -> Option<u8> {
+        if self.goes_round() {
+            let nth = number % u64::from(self.nodes.count_ones().max(1));
+            let node = (0..64).filter(|bit| self.nodes >> bit & 1 != 0).nth(nth as usize)?;
+            return index_of(placement, node);
+        }
+        self.nearest(placement, toucher)
+    }
+
+    fn nearest(&self, placement: &Placement, toucher: usize) -> Option<u8> {
+        let from = index_of(placement, self.home).map_or(toucher, usize::from);
+        let in_force = |index: &u8| {
+            let number = number_of(placement, *index).unwrap_or(64);
+            self.mode == mode::LOCAL || number < 64 && self.nodes >> number & 1 != 0
+        };
+        let row = placement.fallback.get(from.min(MOST_NODES - 1))?;
+        row.iter().map(|index| index.load(Relaxed)).take_while(|&index| index != NO_NODE).find(in_force)
+    }
+}
+
+/// Node numbers relative to a set: the n-th of `named` stands for the n-th of `nodes`, over and over.
+fn onto(named: u64, nodes: u64) -> u64 {
+    let count = nodes.count_ones().max(1);
+    let folded = (0..64).filter(|bit| named >> bit & 1 != 0).fold(0u64, |all, bit| all | 1 << (bit % count));
+    let members = (0..64).filter(|bit| nodes >> bit & 1 != 0).zip(0..);
+    members.filter(|&(_, place)| folded >> place & 1 != 0).fold(0, |all, (bit, _)| all | 1 << bit)
+}
+
+/// Where each of `from` moves to when pages are migrated to `to`, as the kernel pairs them: the n-th to the n-th, over and over. None: it stays.
+pub fn migrates(node: u32, from: u64, to: u64) -> Option<u32> {
+    let (has, bit) = (|set: u64, bit: u32| set >> bit & 1 != 0, node);
+    if bit >= 64 || !has(from, bit) || to == 0 || from.count_ones() != to.count_ones() && has(to, bit) {
+        return None;
+    }
+    let place = (from & ((1 << bit) - 1)).count_ones() % to.count_ones();
+    (0..64).filter(|&bit| has(to, bit)).nth(place as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::place::tests::machine;
+    use numalens_event::exact::threads;
+
+    const MEMORY: u64 = 0b1101;
+
+    #[test]
+    fn words_are_judged_as_by_the_kernel() {
+        let new = |word: u32, named| Policy::new(word, named, MEMORY).map(|policy| (policy.word(), policy.told()));
+        assert_eq!(new(0, 0), Ok((0, 0)));
+        assert_eq!(new(0, 1), Err(EINVAL));
+        assert_eq!(new(1, 0), Ok((4, 0)), "preferring no node is preferring the local one");
+        assert_eq!(new(1, 0b1100), Ok((1, 0b0100)));
+        assert_eq!(new(2, 0b0011), Ok((2, 0b0001)), "nodes without memory do not count");
+        assert_eq!(new(2, 0b0010), Err(EINVAL));
+        assert_eq!(new(2, 0), Err(EINVAL));
+        assert_eq!(new(3, 0b1111), Ok((3, MEMORY)));
+        assert_eq!(new(4, 1), Err(EINVAL));
+        assert_eq!(new(7, 1), Err(EINVAL));
+        assert_eq!(new(3 | STATIC_NODES, 0b0011), Ok((3 | STATIC_NODES, 0b0011)));
+        assert_eq!(new(3 | STATIC_NODES | RELATIVE_NODES, 1), Err(EINVAL));
+        assert_eq!(new(3 | NUMA_BALANCING, 1), Err(EINVAL));
+        assert_eq!(Policy::new(2 | RELATIVE_NODES, 0b0110, MEMORY).unwrap().nodes, 0b1100);
+        let bound = Policy::new(2, 4, MEMORY).unwrap();
+        assert_eq!(Policy::from_words(u64::from(bound.word()), bound.nodes, bound.named), bound);
+        assert!(bound.binds_to_one() && !Policy::new(2, 5, MEMORY).unwrap().binds_to_one());
+    }
+
+    #[test]
+    fn pages_go_where_the_policy_has_them() {
+        let machine = machine(threads::SPREAD);
+        let home = |word, named, toucher| {
+            Policy::new(word, named, MEMORY).unwrap().home(&machine, toucher, &Cell::new(NOBODY))
+        };
+        assert_eq!((home(4, 0, 3), home(4, 0, 1)), (Some(3), Some(2)), "node 1 has no memory");
+        assert_eq!((home(1, 8, 0), home(2, 0b1001, 3), home(2, 0b1001, 2)), (Some(3), Some(3), Some(3)));
+        let mut bound = Policy::new(2, 0b1001, MEMORY).unwrap();
+        bound.home = 0;
+        assert_eq!(bound.home_within(&machine, 3, 0), Some(0));
+        let last = Cell::new(NOBODY);
+        let round = Policy::new(3, MEMORY, MEMORY).unwrap();
+        assert_eq!([0; 4].map(|_| round.home(&machine, 0, &last)), [Some(0), Some(2), Some(3), Some(0)]);
+        assert_eq!([4, 5, 6].map(|page| round.home_within(&machine, 0, page)), [Some(2), Some(3), Some(0)]);
+    }
+
+    #[test]
+    fn migrations_pair_nodes() {
+        assert_eq!(migrates(1, 0b0011, 0b1100), Some(3));
+        assert_eq!(migrates(2, 0b0011, 0b1100), None);
+        assert_eq!(migrates(2, 0b0111, 0b1000), Some(3));
+        assert_eq!(migrates(0, 0b0011, 0b0111), None, "it is one of those already");
+    }
+}

@@ -1,0 +1,202 @@
+//! Files of /proc that are made when a program opens them: the kernel's text, with other lines for CPUs and nodes.
+//!
+//! The kernel opens the real file first, so that numbers of descriptors and errors are its own; a file in memory then takes the descriptor's
+//! place. It does not change any more: who keeps it open and reads it again reads the same.
+
+use super::cpus::{CpuSet, write_list, write_mask};
+use super::place::all_cpus;
+use super::{memory_nodes, placement};
+use crate::call;
+use crate::placement as places;
+use crate::runtime::runtime;
+use crate::sys::{self, PAGE, raw};
+use crate::thread::Thread;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A file that is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// `status` of a thread; none: of the calling one.
+    Status(Option<u32>),
+    /// `stat` of the machine.
+    Stat,
+}
+
+/// Nodes that the kernel is built for.
+const MOST_NUMBERS: usize = 1024;
+
+impl Made {
+    /// The file at a path without empty names in it.
+    pub fn of(path: &[u8]) -> Option<Made> {
+        let mut names = path.strip_prefix(b"/proc/")?.split(|&byte| byte == b'/');
+        let mut tid = match names.next()? {
+            b"stat" => return names.next().is_none().then_some(Made::Stat),
+            b"self" => Some(sys::process_id()),
+            b"thread-self" => None,
+            name => Some(number(name)?),
+        };
+        loop {
+            match names.next()? {
+                b"task" => tid = Some(number(names.next()?)?),
+                b"status" => return names.next().is_none().then_some(Made::Status(tid)),
+                _ => return None,
+            }
+        }
+    }
+}
+
+fn number(name: &[u8]) -> Option<u32> {
+    core::str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// Opens a file that is made; the kernel's word.
+pub fn open(thread: &Thread, made: &Made, number: u32, arguments: [u64; 6]) -> u64 {
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::for_program(number, arguments) };
+    let Ok(descriptor) = sys::check(result) else { return result };
+    let Some(text) = read(descriptor) else { return result };
+    let mut changed = String::with_capacity(text.len() + PAGE as usize);
+    let written = match *made {
+        Made::Status(tid) => status(&mut changed, &text, &cpus_of(thread, tid)),
+        Made::Stat => stat(&mut changed, &text, &all_cpus(placement())),
+    };
+    if written.is_ok() {
+        replace(descriptor, changed.as_bytes());
+    }
+    result
+}
+
+fn cpus_of(thread: &Thread, tid: Option<u32>) -> CpuSet {
+    match tid {
+        None => thread.place.cpus.clone(),
+        Some(tid) if tid == thread.tid => thread.place.cpus.clone(),
+        Some(tid) => {
+            let session = &runtime().session;
+            session.thread_of(tid).map_or_else(|| all_cpus(placement()), |extent| places::wanted(session, extent).0)
+        }
+    }
+}
+
+/// All of a file; none where it cannot be read.
+fn read(descriptor: u64) -> Option<String> {
+    let mut text: Vec<u8> = Vec::new();
+    loop {
+        text.reserve(PAGE as usize);
+        let (at, room) = (text.len(), text.capacity() - text.len());
+        // SAFETY: room of our own behind what has been read.
+        unsafe {
+            match call!(__NR_pread64, descriptor, text.as_mut_ptr().add(at), room, at) {
+                Ok(0) => break,
+                Ok(bytes) => text.set_len(at + bytes as usize),
+                Err(_) => return None,
+            }
+        }
+    }
+    String::from_utf8(text).ok()
+}
+
+/// Puts a file in memory with this text in the place of a descriptor. Where that fails, the descriptor stays what it is.
+fn replace(descriptor: u64, text: &[u8]) {
+    const FD_CLOEXEC: u64 = 1;
+    // SAFETY: descriptors that the program does not know yet, and a text of our own.
+    unsafe {
+        let flags = call!(__NR_fcntl, descriptor, raw::F_GETFD, 0).unwrap_or(0);
+        let Ok(file) = call!(__NR_memfd_create, c"proc".as_ptr(), raw::MFD_CLOEXEC) else { return };
+        let written = call!(__NR_pwrite64, file, text.as_ptr(), text.len(), 0);
+        if written == Ok(text.len() as u64) {
+            let how = if flags & FD_CLOEXEC != 0 { raw::O_CLOEXEC } else { 0 };
+            let _ = call!(__NR_dup3, file, descriptor, how);
+        }
+        let _ = call!(__NR_close, file);
+    }
+}
+
+/// Writes a status with other CPUs and nodes.
+fn status(to: &mut String, text: &str, cpus: &CpuSet) -> fmt::Result {
+    let bits = placement().cpu_numbers.load(Relaxed) as usize;
+    status_of(to, text, cpus, bits, memory_nodes(placement()))
+}
+
+fn status_of(to: &mut String, text: &str, cpus: &CpuSet, bits: usize, nodes: u64) -> fmt::Result {
+    for line in text.split_inclusive('\n') {
+        let (name, _) = line.split_once('\t').unwrap_or((line, ""));
+        let nodes_in_order = (0..64).filter(|bit| nodes >> bit & 1 != 0);
+        match name {
+            "Cpus_allowed:" | "Cpus_allowed_list:" | "Mems_allowed:" | "Mems_allowed_list:" => write!(to, "{name}\t")?,
+            _ => {
+                to.push_str(line);
+                continue;
+            }
+        }
+        match name {
+            "Cpus_allowed:" => write_mask(to, &cpus.0, bits)?,
+            "Cpus_allowed_list:" => write_list(to, cpus.iter())?,
+            "Mems_allowed:" => write_mask(to, &[nodes], MOST_NUMBERS)?,
+            _ => write_list(to, nodes_in_order)?,
+        }
+        to.push('\n');
+    }
+    Ok(())
+}
+
+/// Writes the machine's times with a line for each CPU: the host's CPUs stand for them in turn.
+fn stat(to: &mut String, text: &str, cpus: &CpuSet) -> fmt::Result {
+    let is_cpu =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let hosts: Vec<&str> = text.lines().filter(is_cpu).collect();
+    let mut done = hosts.is_empty();
+    for line in text.split_inclusive('\n') {
+        if !is_cpu(&line) {
+            to.push_str(line);
+        } else if !done {
+            done = true;
+            for (cpu, like) in cpus.iter().zip(hosts.iter().cycle()) {
+                let (_, times) = like.split_once(' ').unwrap_or((like, ""));
+                writeln!(to, "cpu{cpu} {times}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_paths() {
+        let own = Some(sys::process_id());
+        assert_eq!(Made::of(b"/proc/self/status"), Some(Made::Status(own)));
+        assert_eq!(Made::of(b"/proc/thread-self/status"), Some(Made::Status(None)));
+        assert_eq!(Made::of(b"/proc/12/task/13/status"), Some(Made::Status(Some(13))));
+        assert_eq!(Made::of(b"/proc/stat"), Some(Made::Stat));
+        for path in
+            ["/proc/self/stat", "/proc/sys/kernel", "/proc/self/status/x", "/proc/x/status", "/proc", "/sys/stat"]
+        {
+            assert_eq!(Made::of(path.as_bytes()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn lines_about_cpus_and_nodes_are_others() {
+        let text =
+            "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\nMems_allowed:\t1\nMems_allowed_list:\t0\nend:\t1\n";
+        let mut to = String::new();
+        status_of(&mut to, text, &[4, 5, 9].into_iter().collect(), 16, 0b101).unwrap();
+        let zeros = "00000000,".repeat(31);
+        let wanted = alloc::format!(
+            "Name:\tx\nCpus_allowed:\t0230\nCpus_allowed_list:\t4-5,9\nMems_allowed:\t{zeros}00000005\nMems_allowed_list:\t0,2\nend:\t1\n"
+        );
+        assert_eq!(to, wanted);
+    }
+
+    #[test]
+    fn each_cpu_has_its_times() {
+        let mut to = String::new();
+        stat(&mut to, "cpu  5 6\ncpu0 1 2\ncpu1 4 4\nintr 7\n", &[0, 1, 8].into_iter().collect()).unwrap();
+        assert_eq!(to, "cpu  5 6\ncpu0 1 2\ncpu1 4 4\ncpu8 1 2\nintr 7\n");
+    }
+}

@@ -1,0 +1,265 @@
+//! A virtual machine as the program sees it, under the exact engine: tools and programs that ask get its answers, and what they ask for is where
+//! threads and pages are in the profile.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn numalens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_numalens"))
+}
+
+/// Compiles a program that stands beside this file.
+fn program(directory: &Path, source: &str, flags: &[&str]) -> String {
+    let program = directory.join(source.split('.').next().unwrap());
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_machine").join(source);
+    let status = Command::new("cc").arg(from).arg("-o").arg(&program).args(flags).status().unwrap();
+    assert!(status.success(), "{source} does not compile");
+    program.to_str().unwrap().to_owned()
+}
+
+struct Recorded {
+    output: Output,
+    profile: PathBuf,
+}
+
+/// Records a command and checks the profile.
+#[track_caller]
+fn record(directory: &Path, options: &[&str], command: &[&str]) -> Recorded {
+    let profile = directory.join("p.numalens");
+    let output = numalens()
+        .args(["record", "--engine", "exact", "-q", "-f", "-o"])
+        .arg(&profile)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .env_remove("LC_ALL")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} {}: {said}", output.status);
+    let checked = numalens().arg("check").arg(&profile).output().unwrap();
+    assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
+    Recorded { output, profile }
+}
+
+impl Recorded {
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    fn report(&self) -> Value {
+        let report = numalens().arg("report").arg(&self.profile).args(["--format", "json"]).output().unwrap();
+        assert!(report.status.success(), "report: {}", String::from_utf8_lossy(&report.stderr));
+        serde_json::from_slice(&report.stdout).unwrap()
+    }
+
+    /// Accesses by the node of the thread and the home of the page.
+    fn matrix(&self) -> Vec<Vec<u64>> {
+        let report = self.report();
+        let rows = report["matrix"]["access"]["rows"].as_array().unwrap();
+        let row = |row: &Value| row.as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect();
+        rows.iter().map(row).collect()
+    }
+}
+
+/// What a script says on a machine.
+#[track_caller]
+fn script(options: &[&str], text: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path(), options, &["/bin/sh", "-c", text]).said()
+}
+
+#[test]
+fn numactl_shows_the_machine() {
+    let said = script(&["--machine", "4x4"], "numactl --hardware; numactl --show; numactl -N 1 -m 2 numactl --show");
+    for line in [
+        "available: 4 nodes (0-3)",
+        "node 0 cpus: 0 1 2 3",
+        "node 3 cpus: 12 13 14 15",
+        "node   0   1   2   3 ",
+        "  2:  20  20  10  20 ",
+        "policy: default",
+        "physcpubind: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ",
+        "cpubind: 0 1 2 3 ",
+        "membind: 0 1 2 3 ",
+        "policy: bind",
+        "physcpubind: 4 5 6 7 ",
+        "nodebind: 1 ",
+        "membind: 2 ",
+    ] {
+        assert!(said.lines().any(|found| found == line), "`{line}` in {said}");
+    }
+}
+
+#[test]
+fn a_preset_is_seen_with_its_distances() {
+    let said = script(&["--machine", "togian"], "numactl --hardware; nproc; taskset -cp $$; getconf _NPROCESSORS_ONLN");
+    for line in [
+        "available: 8 nodes (0-7)",
+        "node 7 cpus: 56 57 58 59 60 61 62 63",
+        "node 0 size: 8192 MB",
+        "  0:  10  16  16  22  16  22  16  22 ",
+        "64",
+    ] {
+        assert!(said.lines().any(|found| found == line), "`{line}` in {said}");
+    }
+    assert_eq!(said.lines().filter(|&line| line == "64").count(), 2, "{said}");
+    assert!(said.contains("current affinity list: 0-63"), "{said}");
+}
+
+#[test]
+fn hwloc_lscpu_and_python_see_the_machine() {
+    let text = "lstopo-no-graphics --no-io --of console; lscpu; taskset -c 5,9 nproc; cat /proc/self/status; grep -c ^processor /proc/cpuinfo;\n\
+        cd /sys/devices/system/node && cat node2/cpulist && ls -d node?;\n\
+        python3 -c 'import os; print(os.cpu_count(), sorted(os.sched_getaffinity(0))); os.sched_setaffinity(0, {6}); print(os.sched_getaffinity(0))'";
+    let said = script(&["--machine", "4x4"], text);
+    let count = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((count("NUMANode L#"), count("Package L#"), count("PU L#")), (4, 4, 16), "{said}");
+    for line in [
+        "NUMA node3 CPU(s):",
+        "Cpus_allowed:\tffff",
+        "Cpus_allowed_list:\t0-15",
+        "Mems_allowed_list:\t0-3",
+        "8-11",
+        "node3",
+        "16 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]",
+        "{6}",
+    ] {
+        assert!(said.lines().any(|found| found.starts_with(line)), "`{line}` in {said}");
+    }
+    assert_eq!(said.lines().filter(|&line| line == "2").count(), 1, "nproc: {said}");
+    assert_eq!(said.lines().filter(|&line| line == "16").count(), 1, "cpuinfo: {said}");
+}
+
+#[test]
+fn threads_are_where_they_bind_themselves() {
+    let directory = tempfile::tempdir().unwrap();
+    let wanted = "first: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, both say\n\
+        bound: cpus 6 7, on 6 of node 3, both say\n\
+        heir: cpus 6 7, on 7 of node 3, both say\n\
+        bound by another: cpus 2 3, on 2 of node 1, both say\n\
+        heir: cpus 5, on 5 of node 2, both say\n\
+        a CPU that is not there: -1, errno 22\n\
+        too short a mask: -1, no thread: -1\n\
+        as before: cpus 6 7, on 6 of node 3, both say\n\
+        everywhere: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, both say\n\
+        CPUs: 8\n";
+    for flags in [&["-O1", "-pthread"][..], &["-O1", "-pthread", "-static"]] {
+        let seats = program(directory.path(), "seats.c", flags);
+        let recorded = record(directory.path(), &["--machine", "4x2"], &[&seats]);
+        assert_eq!(recorded.said(), wanted, "{flags:?}");
+    }
+}
+
+#[test]
+fn pages_are_where_policies_put_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let policies = program(directory.path(), "policies.c", &["-O1", "-lnuma"]);
+    let recorded = record(directory.path(), &["--machine", "4x2"], &["taskset", "-c", "2", &policies]);
+    let wanted = "not there: -2 -2 -2 -2 -2 -2 -2 -2\n\
+        first touch: 1 1 1 1 1 1 1 1\n\
+        bound: 3 3 3 3 3 3 3 3\n\
+        preferred: 2 2 2 2 2 2 2 2\n\
+        local: 1 1 1 1 1 1 1 1\n\
+        interleaved memory: in turn\n\
+        preferred, many: 1 1 1 1 1 1 1 1\n\
+        its policy: mode 5, nodes 0xa\n\
+        interleaved thread: in turn\n\
+        the thread's policy: mode 3, nodes 0xf\n\
+        bound thread: 2 2 2 2 2 2 2 2\n\
+        the thread's policy: mode 0x8002, nodes 0x4\n\
+        allowed: 0xf\n\
+        moved by mbind: 1 1 1 1 1 1 1 1\n\
+        strict: -1 Input/output error\n\
+        moved one by one: 0 1 2 3 0 1 2 3\n\
+        migrated: 0\n\
+        migrated: 3 3 3 3 3 3 3 3\n\
+        still there: 3 3 3 3 3 3 3 3\n\
+        a node that is not there: -1 No such device, -1 Invalid argument, -1 Invalid argument\n\
+        a mode that is not there: -1 Invalid argument\n\
+        memory that is not there: -1 Bad address\n\
+        a home: 0, -1 Operation not supported\n\
+        libnuma: 4 nodes, 8 CPUs, CPU 5 on 2, distance 20, 10\n\
+        allocated on node 1: 1 1 1 1 1 1 1 1\n\
+        allocated interleaved: in turn\n\
+        moved by libnuma: 2 2 2 2 2 2 2 2\n";
+    assert_eq!(recorded.said(), wanted);
+    // All of it by a thread on node 1; the many writes after the migration go to node 3.
+    let matrix = recorded.matrix();
+    assert!(matrix[1][3] > 1 << 17, "{matrix:?}");
+    assert!([0, 2, 3].iter().all(|&node: &usize| matrix[node].iter().sum::<u64>() < 1 << 17), "{matrix:?}");
+}
+
+#[test]
+fn numactl_places_threads_and_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let writes = program(directory.path(), "writes.c", &["-O1"]);
+    const WRITES: u64 = 4 << 17;
+    let matrix = |options: &[&str]| {
+        let command: Vec<&str> = ["numactl"].iter().chain(options).chain([&writes.as_str()]).copied().collect();
+        record(directory.path(), &["--machine", "4x4"], &command).matrix()
+    };
+    let apart = matrix(&["--cpunodebind=1", "--membind=2"]);
+    assert!(apart[1][2] >= WRITES && apart[0][0] < WRITES && apart[2][2] == 0, "{apart:?}");
+    let interleaved = matrix(&["--interleave=all", "--cpunodebind=3"]);
+    assert!(interleaved[3].iter().all(|&count| count > WRITES / 4 - 20_000), "{interleaved:?}");
+    let preferred = matrix(&["--preferred=3", "--physcpubind=8"]);
+    assert!(preferred[2][3] >= WRITES, "{preferred:?}");
+}
+
+#[test]
+fn openmp_threads_land_in_their_places() {
+    let directory = tempfile::tempdir().unwrap();
+    let places = program(directory.path(), "places.c", &["-O1", "-fopenmp"]);
+    let script = format!(
+        "export OMP_WAIT_POLICY=passive OMP_DISPLAY_AFFINITY=true OMP_AFFINITY_FORMAT='thread %n on %A'; OMP_PLACES=cores OMP_PROC_BIND=close {places}; echo; OMP_PLACES=sockets OMP_PROC_BIND=spread {places}"
+    );
+    let recorded = record(directory.path(), &["--machine", "4x2"], &["/bin/sh", "-c", &script]);
+    let mut affinity: Vec<String> =
+        String::from_utf8_lossy(&recorded.output.stderr).lines().map(str::to_owned).collect();
+    affinity.sort();
+    affinity.dedup();
+    let wanted = [
+        "thread 0 on 0",
+        "thread 0 on 0,1",
+        "thread 1 on 1",
+        "thread 1 on 2,3",
+        "thread 2 on 2",
+        "thread 2 on 4,5",
+        "thread 3 on 3",
+        "thread 3 on 6,7",
+    ];
+    assert_eq!(affinity.iter().map(|line| line.replace('-', ",")).collect::<Vec<_>>(), wanted, "{affinity:?}");
+    assert_eq!(recorded.said(), "8 places of 1 CPUs, 8 CPUs\n\n4 places of 2 CPUs, 8 CPUs\n");
+    // Two threads each on nodes 0 and 1, then one on each node; each with its own memory.
+    const WRITES: u64 = 1 << 17;
+    let matrix = recorded.matrix();
+    for (node, threads) in [3, 3, 1, 1].into_iter().enumerate() {
+        let own = matrix[node][node];
+        assert!((threads * WRITES..threads * WRITES + WRITES / 2).contains(&own), "node {node}: {matrix:?}");
+    }
+}
+
+#[test]
+fn the_hosts_machine_is_as_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "numactl --hardware | grep -v free; nproc; cat /sys/devices/system/node/online; taskset -c 0 sh -c 'numactl --show'";
+    let native = Command::new("/bin/sh").args(["-c", text]).output().unwrap();
+    let recorded = record(directory.path(), &["--machine", "real"], &["/bin/sh", "-c", text]);
+    assert_eq!(recorded.said(), String::from_utf8_lossy(&native.stdout));
+}
+
+#[test]
+fn a_machine_that_is_too_large_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for machine in ["65x1", "2x5000"] {
+        let output = numalens()
+            .current_dir(directory.path())
+            .args(["record", "--engine", "exact", "--machine", machine, "--", "true"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("--engine sample"), "{machine}: {said}");
+    }
+}
