@@ -10,6 +10,7 @@
 //! | [`boot`] | from the injector's registers to the first translated block |
 //! | [`program`] | what a file would be when executed |
 //! | [`sys`] | the agent's own system calls |
+//! | [`lines`] | who accessed each cache line last
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
 //!
 //! The crate also builds for ordinary targets: the collector injects with the same code, and the tests run there.
@@ -24,6 +25,7 @@ pub mod entry;
 pub mod heap;
 pub mod inject;
 pub mod interposer;
+pub mod lines;
 pub mod lock;
 pub mod maps;
 pub mod operand;

@@ -9,10 +9,10 @@ pub mod vectors;
 
 use memory::Mapping;
 use numalens_isa::Kind;
-use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
+use numalens_translator::count::{LINE, Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId,
-    Stretch, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Shape, Site,
+    SiteId, Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,6 +90,7 @@ pub struct Options {
     pub side_exits: usize,
     pub stack: bool,
     pub scheme: Scheme,
+    pub each: bool,
 }
 
 impl Default for Options {
@@ -101,6 +102,7 @@ impl Default for Options {
             side_exits: 4,
             stack: true,
             scheme: Scheme::Stays,
+            each: false,
         }
     }
 }
@@ -131,6 +133,7 @@ impl Machine {
             flags_dead_at_calls: true,
             predicted_returns: true,
             scheme: options.scheme,
+            each: options.each,
             most_sites: MOST_SITES,
             stays: STAYS,
             passes: PASSES,
@@ -254,7 +257,14 @@ impl Machine {
         let sites = self.world.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
-            Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count, done: false })
+            Some(Run {
+                site,
+                kind: known.kind,
+                address: known.effective_address(registers, 0)?,
+                size: 0,
+                count,
+                done: false,
+            })
         };
         let area = self.area.pointer();
         for site in counted {
@@ -511,6 +521,16 @@ impl Pages for World {
         self.slots.push(page);
         self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
         Some(entry)
+    }
+
+    fn counted(&mut self, run: &Run, _: PageEntry) {
+        let last = run.address + (run.count - 1) * u64::from(run.size);
+        assert_eq!(run.address / LINE, last / LINE, "{run:x?}");
+        let site = &self.sites[run.site.0 as usize];
+        // Others have as many bytes as lanes are active.
+        if matches!(site.shape, Shape::Plain | Shape::String) {
+            assert_eq!(run.size, site.size, "{site:x?}");
+        }
     }
 }
 
