@@ -11,7 +11,6 @@ use crate::study::Study;
 use crate::threads::node;
 use numalens_profile::ids::{ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CacheLine, Object};
-use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -100,7 +99,7 @@ fn table(study: &Study, lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)
     let mut sorted: Vec<_> = lines.into_iter().collect();
     sorted.sort_by_key(|(key, (sum, _))| (Reverse(sum.contended()), Reverse(sum.transitions), *key));
     let omitted = sorted.len().saturating_sub(MOST);
-    let (places, objects) = (Places::new(study), Objects::new(study));
+    let (places, homes) = (Places::new(study), Homes::new(&study.pages));
     let rows = sorted.into_iter().take(MOST).map(|((process, address), (sum, rows))| {
         let threads = |has: fn(&CacheLine) -> u64| {
             let mut threads: Vec<ThreadId> = rows.iter().filter(|row| has(row) > 0).map(|row| row.thread).collect();
@@ -122,7 +121,7 @@ fn table(study: &Study, lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)
             threads(|row| row.reads),
             threads(|row| row.writes),
             Value::List(rows.iter().map(|row| Value::Record(user(study, row))).collect()),
-            Value::List(objects.on(process, address).into_iter().map(Value::Text).collect()),
+            Value::List(objects(study, &homes, process, address, &rows).into_iter().map(Value::Text).collect()),
             Value::List(places.of(process, address).into_iter().map(Value::Location).collect()),
         ]
     });
@@ -204,60 +203,32 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Objects by address.
-struct Objects<'a> {
-    study: &'a Study,
-    homes: Homes<'a>,
-    /// By where they begin.
-    processes: FxHashMap<ProcessId, Vec<&'a Object>>,
+/// What threads accessed in a line: each what held its first word; else what the page belongs to.
+fn objects(study: &Study, homes: &Homes<'_>, process: ProcessId, address: u64, rows: &[&CacheLine]) -> Vec<String> {
+    let mut found: Vec<ObjectId> = rows.iter().filter_map(|row| row.object).collect();
+    if found.is_empty() {
+        found.extend(homes.of(process, Page::of(address)).and_then(|row| row.object));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for object in found.iter().filter_map(|id| study.objects.get(id)) {
+        let name = name(study, object);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
-/// Objects that begin between a line and the beginning of its own are few.
-const LOOK_BACK: usize = 64;
-
-impl<'a> Objects<'a> {
-    fn new(study: &'a Study) -> Self {
-        let mut processes: FxHashMap<ProcessId, Vec<&Object>> = FxHashMap::default();
-        // Rows of several have no one place, and mappings hold what is known more closely.
-        let known = |object: &&Object| {
-            object.count == 1 && object.size > 0 && matches!(object.kind, ObjectKind::Heap | ObjectKind::Global)
-        };
-        for object in study.objects.values().filter(known) {
-            processes.entry(object.process).or_default().push(object);
-        }
-        processes.values_mut().for_each(|objects| objects.sort_by_key(|object| (object.base, object.object)));
-        Objects { study, homes: Homes::new(&study.pages), processes }
+fn name(study: &Study, object: &Object) -> String {
+    let kind = object.kind.word();
+    if object.name.starts_with(kind) {
+        return object.name.clone();
     }
-
-    /// The objects that a line lies in, now or earlier; else the one that its page belongs to.
-    fn on(&self, process: ProcessId, line: u64) -> Vec<String> {
-        let sorted = self.processes.get(&process).map_or(&[][..], Vec::as_slice);
-        let end = sorted.partition_point(|object| object.base < line + LINE);
-        let mut found: Vec<ObjectId> = sorted[end.saturating_sub(LOOK_BACK)..end]
-            .iter()
-            .filter(|object| object.base.saturating_add(object.size) > line)
-            .map(|object| object.object)
-            .collect();
-        if found.is_empty() {
-            found.extend(self.homes.of(process, Page::of(line)).and_then(|row| row.object));
-        }
-        let mut names: Vec<String> = Vec::new();
-        for object in found.iter().filter_map(|id| self.study.objects.get(id)) {
-            let name = self.name(object);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+    if !object.name.is_empty() {
+        return format!("{kind} {}", object.name);
     }
-
-    fn name(&self, object: &Object) -> String {
-        if !object.name.is_empty() {
-            return format!("{} {}", object.kind.word(), object.name);
-        }
-        match self.study.code.own_on_stack(object.stack, object.site) {
-            Some(place) => format!("{} of {}", object.kind.word(), place.location),
-            None => object.kind.word().to_string(),
-        }
+    match study.code.own_on_stack(object.stack, object.site) {
+        Some(place) => format!("{kind} of {}", place.location),
+        None => kind.to_string(),
     }
 }

@@ -202,6 +202,8 @@ table! {
         line: Option<u32>,
         /// Lines that the row stands for.
         lines: u32,
+        /// What held the first word that the thread accessed, when the recording looked; none: of several lines, or not known.
+        object: Option<ObjectId>,
         reads: u64,
         writes: u64,
         /// Words of 4 bytes that the thread accessed, and wrote: a bit each, the lowest the first; 0 of several lines.

@@ -24,6 +24,10 @@ const MANY_ROWS: u64 = 1 << 20;
 /// Rows up to which those have that threads often took from each other: so many times.
 const MOST_ROWS: u64 = 1 << 22;
 const OFTEN: u64 = 16;
+/// Rows up to which it is looked up what lies in their lines.
+const NAMED: u64 = 1 << 16;
+/// Bytes of a word of [`LineCounts::words`].
+const WORD: u64 = 4;
 
 /// What a thread has counted of a line, in the order of [`LineCounts`].
 #[derive(Clone, Copy, Default)]
@@ -33,6 +37,11 @@ impl Counts {
     fn contended(&self) -> u64 {
         let [.., true_sharing, false_sharing, _] = self.0;
         true_sharing + false_sharing
+    }
+
+    /// Where in the line the first word is that was accessed.
+    fn first_word(&self) -> u64 {
+        u64::from((self.0[6] as u16).trailing_zeros() % 16) * WORD
     }
 
     fn add(&mut self, other: &Counts) {
@@ -85,6 +94,7 @@ impl Drain {
         let mut rows: Vec<CacheLine> = Vec::new();
         let mut together: BTreeMap<(u32, ThreadId), (u32, Counts)> = BTreeMap::new();
         let mut merged = false;
+        let now = session.now_ns();
         for ((number, line), users) in lines {
             let told = self.lines_told + rows.len() as u64;
             let contended: u64 = users.iter().map(|(_, counts)| counts.contended()).sum();
@@ -94,7 +104,12 @@ impl Drain {
             let page = self.known_page(process, number).map(|known| known.page);
             for (thread, counts) in users {
                 match page {
-                    Some(page) if by_itself => rows.push(row(process.id, thread, page.0, Some(line), 1, &counts)),
+                    Some(page) if by_itself => {
+                        let first = page.address() + u64::from(line) * exact::LINE_BYTES + counts.first_word();
+                        let object = if told < NAMED { session.holder_of(process.pid, first, now) } else { None };
+                        let row = row(process.id, thread, page.0, (Some(line), 1), &counts);
+                        rows.push(CacheLine { object, ..row });
+                    }
                     _ => {
                         let (lines, sum) = together.entry((number, thread)).or_default();
                         *lines += 1;
@@ -106,7 +121,7 @@ impl Drain {
         for ((number, thread), (lines, counts)) in together {
             // One that was killed while it was being filled has no address.
             let page = self.known_page(process, number).map_or(0, |known| known.page.0);
-            rows.push(row(process.id, thread, page, None, lines, &counts));
+            rows.push(row(process.id, thread, page, (None, lines), &counts));
         }
         self.lines_told += rows.len() as u64;
         if merged {
@@ -145,7 +160,14 @@ impl Drain {
     }
 }
 
-fn row(process: ProcessId, thread: ThreadId, page: u64, line: Option<u32>, lines: u32, counts: &Counts) -> CacheLine {
+/// `line`: which one; and how many lines the row stands for.
+fn row(
+    process: ProcessId,
+    thread: ThreadId,
+    page: u64,
+    (line, lines): (Option<u32>, u32),
+    counts: &Counts,
+) -> CacheLine {
     let [reads, writes, transitions, node_transitions, true_sharing, false_sharing, words] = counts.0;
     // Of several lines they say nothing.
     let words = if line.is_some() { words } else { 0 };
@@ -155,6 +177,7 @@ fn row(process: ProcessId, thread: ThreadId, page: u64, line: Option<u32>, lines
         page: numalens_profile::ids::Page(page),
         line,
         lines,
+        object: None,
         reads,
         writes,
         words_accessed: words as u32 & 0xffff,

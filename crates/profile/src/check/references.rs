@@ -137,7 +137,9 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
                 row.home.map(|id| id.0.into()),
             ]
         })?,
-        refer(profile, [process, thread], |row: &CacheLine| [Some(row.process.0), Some(row.thread.0)])?,
+        refer(profile, [process, thread, object], |row: &CacheLine| {
+            [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]
+        })?,
         refer(profile, [process, thread, ("other", &d.threads)], |row: &LineCommunication| {
             [Some(row.process.0), Some(row.thread.0), Some(row.other.0)]
         })?,
