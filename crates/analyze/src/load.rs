@@ -280,7 +280,11 @@ impl Study {
                 Need::Pages => swap(&mut self.by_page, &mut more.by_page),
                 Need::Fetches => swap(&mut self.fetches, &mut more.fetches),
                 Need::Allocations => swap(&mut self.allocations, &mut more.allocations),
-                Need::CacheLines => swap(&mut self.lines, &mut more.lines),
+                Need::CacheLines => {
+                    swap(&mut self.lines, &mut more.lines);
+                    swap(&mut self.cache_lines, &mut more.cache_lines);
+                }
+                Need::LinePairs => swap(&mut self.line_pairs, &mut more.line_pairs),
                 Need::Stacks => swap(&mut self.stacks, &mut more.stacks),
                 Need::NodeTimes => swap(&mut self.node_times, &mut more.node_times),
                 Need::Sites | Need::Placed | Need::Flows => {}

@@ -68,18 +68,20 @@ impl Drain {
     ) -> io::Result<()> {
         let threads = self.threads_of(of);
         let pages = pages.start..pages.end.min(exact::MOST_LINE_PAGES);
-        let mut chunks = BTreeSet::new();
-        for &(extent, _) in &threads {
-            for part in written(file, extent, &pages) {
-                let chunk = |at: u64| ((at - exact::thread::LINES) / PAGE_BYTES) as u32 / CHUNK;
-                chunks.extend(chunk(part.start)..=chunk(part.end - 1));
-            }
+        if pages.is_empty() {
+            return Ok(());
         }
+        // All at once: to find the end of what was written, the kernel walks over it.
+        let written: Vec<(Extent, ThreadId, Vec<Range<u64>>)> =
+            threads.iter().map(|&(extent, thread)| (extent, thread, written(file, extent, &pages))).collect();
+        let chunk = |at: u64| ((at - exact::thread::LINES) / PAGE_BYTES) as u32 / CHUNK;
+        let parts = written.iter().flat_map(|(.., parts)| parts);
+        let chunks: BTreeSet<u32> = parts.flat_map(|part| chunk(part.start)..=chunk(part.end - 1)).collect();
         for chunk in chunks {
             let part = pages.start.max(chunk * CHUNK)..pages.end.min((chunk + 1) * CHUNK);
             let mut lines = Lines::new();
-            for &(extent, thread) in &threads {
-                read(file, extent, thread, &part, &mut lines)?;
+            for (extent, thread, parts) in &written {
+                read(file, *extent, *thread, &within(parts, &part), &mut lines)?;
             }
             self.tell(session, of, lines);
         }
@@ -189,16 +191,36 @@ fn row(
     }
 }
 
-/// What a thread has written of the lines of pages.
-fn written(file: &SessionFile, extent: Extent, pages: &Range<u32>) -> impl Iterator<Item = Range<u64>> {
-    let [start, end] = [pages.start, pages.end].map(|page| u64::from(page) * PAGE_BYTES);
-    file.written(extent, exact::thread::LINES + start, end - start)
+/// Where a thread's counts of the lines of pages stand.
+fn place(pages: &Range<u32>) -> Range<u64> {
+    let at = |page: u32| exact::thread::LINES + u64::from(page) * PAGE_BYTES;
+    at(pages.start)..at(pages.end)
 }
 
-fn read(file: &SessionFile, extent: Extent, thread: ThreadId, pages: &Range<u32>, lines: &mut Lines) -> io::Result<()> {
+/// What a thread has written of the lines of pages.
+fn written(file: &SessionFile, extent: Extent, pages: &Range<u32>) -> Vec<Range<u64>> {
+    let place = place(pages);
+    file.written(extent, place.start, place.end - place.start).collect()
+}
+
+/// Those of `parts`, in order, that are of some pages.
+fn within(parts: &[Range<u64>], pages: &Range<u32>) -> Vec<Range<u64>> {
+    let place = place(pages);
+    let first = parts.partition_point(|part| part.end <= place.start);
+    let here = parts[first..].iter().take_while(|part| part.start < place.end);
+    here.map(|part| part.start.max(place.start)..part.end.min(place.end)).collect()
+}
+
+fn read(
+    file: &SessionFile,
+    extent: Extent,
+    thread: ThreadId,
+    parts: &[Range<u64>],
+    lines: &mut Lines,
+) -> io::Result<()> {
     const SIZE: u64 = size_of::<LineCounts>() as u64;
     const WORDS: usize = SIZE as usize / 8;
-    for part in written(file, extent, pages) {
+    for part in parts {
         // Memory begins and ends within records.
         let first = (part.start - exact::thread::LINES) / SIZE;
         let end = (part.end - exact::thread::LINES).div_ceil(SIZE);

@@ -39,16 +39,31 @@ impl Spent {
     /// The pages, by their numbers, that were full at the look before this one: they and what threads have counted of them can be given back.
     pub fn take_due(&mut self) -> Vec<Range<u32>> {
         let due = std::mem::replace(&mut self.due, std::mem::take(&mut self.full));
-        due.into_iter().map(|group| group * GROUP..(group + 1) * GROUP).collect()
+        side_by_side(due)
     }
 }
 
-/// Gives back what is kept of a group of pages, of a process and of its threads, which have been counted.
+/// The pages of groups: ranges, as few as there can be.
+fn side_by_side(mut groups: Vec<u32>) -> Vec<Range<u32>> {
+    groups.sort_unstable();
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    for group in groups {
+        let pages = group * GROUP..(group + 1) * GROUP;
+        match ranges.last_mut() {
+            Some(last) if last.end == pages.start => last.end = pages.end,
+            _ => ranges.push(pages),
+        }
+    }
+    ranges
+}
+
+/// Gives back what is kept of whole groups of pages, of a process and of its threads, which have been counted.
 pub fn discard_pages(file: &SessionFile, process: Extent, threads: impl Iterator<Item = Extent>, pages: &Range<u32>) {
     file.discard(process, part(exact::process::PAGES, pages, size_of::<PageRecord>()));
-    if pages.end <= exact::MOST_LINE_PAGES {
-        let bytes = exact::LINES_OF_PAGE as usize * size_of::<LastAccess>();
-        file.discard(process, part(exact::process::LINES, pages, bytes));
+    let bytes = exact::LINES_OF_PAGE as usize * size_of::<LastAccess>();
+    let with_lines = pages.start.min(exact::MOST_LINE_PAGES)..pages.end.min(exact::MOST_LINE_PAGES);
+    if !with_lines.is_empty() {
+        file.discard(process, part(exact::process::LINES, &with_lines, bytes));
     }
     for thread in threads {
         file.discard(thread, part(exact::thread::PAGES, pages, size_of::<PageCounts>()));
@@ -76,4 +91,15 @@ pub fn discard_thread(file: &SessionFile, thread: Extent) {
 pub fn discard_process(file: &SessionFile, process: Extent) {
     file.discard(process, exact::process::LOG..exact::process::LOOKUP);
     file.discard(process, exact::process::SITES..exact::EXTENT_BYTES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_given_back_together() {
+        assert_eq!(side_by_side(vec![7, 2, 3, 4, 9, 8]), [2 * GROUP..5 * GROUP, 7 * GROUP..10 * GROUP]);
+        assert!(side_by_side(Vec::new()).is_empty());
+    }
 }
