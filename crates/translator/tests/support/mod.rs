@@ -3,16 +3,16 @@
 
 pub mod assemble;
 pub mod memory;
+mod pages;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
 
 use memory::Mapping;
 use numalens_isa::Kind;
-use numalens_translator::count::{LINE, Pages, Run, abandon, adjust, correct, settle};
+use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Shape, Site,
-    SiteId, Stretch, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Record, Room, Scheme, Shadow, Site, SiteId, Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -506,31 +506,6 @@ impl Env for World {
         assert!(address & 7 <= 4, "a patch at {address:#x} cannot be stored at once");
         let offset = (address - self.arena.address()) as usize;
         self.arena.bytes_mut()[offset..offset + 4].copy_from_slice(&displacement.to_le_bytes());
-    }
-}
-
-impl Pages for World {
-    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
-        self.cold_runs += 1;
-        let page = run.address >> 12;
-        let known = self.shadow.get(page as usize * 8);
-        if known as u32 != 0 {
-            return Some(PageEntry { class: known as u32, slot: (known >> 32) as u32 });
-        }
-        let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
-        self.slots.push(page);
-        self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
-        Some(entry)
-    }
-
-    fn counted(&mut self, run: &Run, _: PageEntry) {
-        let last = run.address + (run.count - 1) * u64::from(run.size);
-        assert_eq!(run.address / LINE, last / LINE, "{run:x?}");
-        let site = &self.sites[run.site.0 as usize];
-        // Others have as many bytes as lanes are active.
-        if matches!(site.shape, Shape::Plain | Shape::String) {
-            assert_eq!(run.size, site.size, "{site:x?}");
-        }
     }
 }
 
