@@ -11,6 +11,7 @@
 //!     + ...        stays               } shared memory:
 //!     + ...        passes              } the thread's extent in the session file
 //!     + ...        page counters       }
+//!     + ...        cache lines         }  (where they are counted)
 //! ```
 
 use crate::call;
@@ -78,13 +79,15 @@ pub struct Layout {
     pub sites: u32,
     /// Where the patterns of empty tables stand in the session file: of lookups, behind it of returns.
     pub pattern: u64,
+    /// Cache lines are counted.
+    pub lines: bool,
 }
 
 impl Layout {
-    /// The layout for so many classes.
-    pub fn new(classes_log2: u8, pattern: u64) -> Self {
+    /// The layout for so many classes, with cache lines or without.
+    pub fn new(classes_log2: u8, pattern: u64, lines: bool) -> Self {
         let row = 8u64 << classes_log2;
-        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32, pattern }
+        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32, pattern, lines }
     }
 
     fn site_bytes(&self) -> u64 {
@@ -114,9 +117,19 @@ impl Layout {
         self.passes() + self.passes_bytes()
     }
 
+    /// Where the counts of cache lines are.
+    pub fn lines(&self) -> u64 {
+        self.pages() + exact::thread::PAGES_BYTES
+    }
+
+    /// Where the accesses are counted that found another thread's line.
+    pub fn communication(&self) -> u64 {
+        self.lines() + exact::thread::LINES_BYTES
+    }
+
     /// Bytes of an area.
     pub fn bytes(&self) -> u64 {
-        self.pages() + exact::thread::PAGES_BYTES
+        if self.lines { self.communication() + exact::thread::COMMUNICATION_BYTES } else { self.lines() }
     }
 }
 
@@ -187,6 +200,12 @@ impl Area {
             sys::map_shared_over(self.0 + layout.stays(), layout.stay_bytes(), session.descriptor, stays)?;
             sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
             sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
+            if layout.lines {
+                // Side by side in the file as well.
+                let bytes = exact::thread::LINES_BYTES + exact::thread::COMMUNICATION_BYTES;
+                let lines = thread.offset() + exact::thread::LINES;
+                sys::map_shared_over(self.0 + layout.lines(), bytes, session.descriptor, lines)?;
+            }
         }
         Ok(())
     }

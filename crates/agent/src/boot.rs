@@ -83,8 +83,9 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         (area::RETURNS_BYTES, entry::return_miss as *const () as u64),
     ];
     let pattern = shared::table_pattern(&session, process, tables).map_err(because("its tables cannot be written"))?;
-    let layout = Layout::new(session.header().classes_log2.load(Relaxed) as u8, pattern);
     let header = session.header();
+    let lines = header.lines.load(Relaxed) != 0;
+    let layout = Layout::new(header.classes_log2.load(Relaxed) as u8, pattern, lines);
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
     let config = runtime::config(&layout, place, wanted, header.debug.load(Relaxed));
     let mut world = World::new(maps, vdso, memory, layout);

@@ -11,6 +11,7 @@
 //! | [`program`] | what a file would be when executed |
 //! | [`machine`] | the virtual machine that the program sees |
 //! | [`sys`] | the agent's own system calls |
+//! | [`lines`] | who accessed each cache line last
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
 //!
 //! The crate also builds for ordinary targets: the collector injects with the same code, and the tests run there.
@@ -25,6 +26,7 @@ pub mod entry;
 pub mod heap;
 pub mod inject;
 pub mod interposer;
+pub mod lines;
 pub mod lock;
 pub mod machine;
 pub mod maps;

@@ -271,6 +271,7 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, (stack, code
             exact::debug::FLAT => Scheme::Flat,
             _ => Scheme::Stays,
         },
+        each: layout.lines,
         most_sites: layout.sites,
         stays: layout.stays() as u32,
         passes: layout.passes() as u32,

@@ -6,8 +6,8 @@ use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader, SiteRecord,
-    StretchRecord, kind,
+    self, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader,
+    SiteRecord, StretchRecord, kind,
 };
 
 /// The part of the log that is mapped: what a process says in its life must fit.
@@ -115,15 +115,18 @@ pub struct ProcessMemory {
     sites: u64,
     stretches: u64,
     pages: u64,
+    /// 0: cache lines are not counted.
+    lines: u64,
 }
 
-/// The pieces of a process's extent: offset and length.
-const PIECES: [(u64, u64); 5] = [
+/// The pieces of a process's extent: offset and length. The last one where cache lines are counted.
+const PIECES: [(u64, u64); 6] = [
     (0, exact::process::LOG),
     (exact::process::LOG, LOG_BYTES),
     (exact::process::SITES, exact::MOST_SITES as u64 * size_of::<SiteRecord>() as u64),
     (exact::process::STRETCHES, exact::MOST_STRETCHES as u64 * size_of::<StretchRecord>() as u64),
     (exact::process::PAGES, exact::MOST_PAGES as u64 * size_of::<PageRecord>() as u64),
+    (exact::process::LINES, exact::process::LINES_BYTES),
 ];
 
 impl ProcessMemory {
@@ -132,12 +135,13 @@ impl ProcessMemory {
     /// # Errors
     /// The kernel's.
     pub fn map(session: &Session, extent: Extent) -> Result<Self, Errno> {
-        let mut at = [0; 5];
-        for (at, (offset, bytes)) in at.iter_mut().zip(PIECES) {
+        let mut at = [0; PIECES.len()];
+        let wanted = PIECES.len() - usize::from(session.header().lines.load(Relaxed) == 0);
+        for (at, (offset, bytes)) in at.iter_mut().zip(PIECES).take(wanted) {
             *at = sys::map_shared(bytes, session.descriptor, extent.offset() + offset)?;
         }
-        let [header, log, sites, stretches, pages] = at;
-        let memory = ProcessMemory { extent, header, log, sites, stretches, pages };
+        let [header, log, sites, stretches, pages, lines] = at;
+        let memory = ProcessMemory { extent, header, log, sites, stretches, pages, lines };
         // 0 is no page.
         memory.header().pages.store(1, Relaxed);
         Ok(memory)
@@ -180,8 +184,8 @@ impl ProcessMemory {
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
         let shadow = self.header().shadow.load(Relaxed);
-        let at = [self.header, self.log, self.sites, self.stretches, self.pages];
-        for (at, (offset, bytes)) in at.into_iter().zip(PIECES) {
+        let at = [self.header, self.log, self.sites, self.stretches, self.pages, self.lines];
+        for (at, (offset, bytes)) in at.into_iter().zip(PIECES).filter(|(at, _)| *at != 0) {
             // SAFETY: replaces mappings of our own, of the same length.
             unsafe { sys::map_shared_over(at, bytes, session.descriptor, extent.offset() + offset) }?;
         }
@@ -224,6 +228,14 @@ impl ProcessMemory {
         debug_assert!(number < exact::MOST_PAGES);
         // SAFETY: as above.
         unsafe { &*((self.pages as *const PageRecord).add(number as usize)) }
+    }
+
+    /// Who accessed a line last, of the 64 of a page; none where that is not kept.
+    pub fn last_access(&self, page: u32, line: u64) -> Option<&'static LastAccess> {
+        let is_kept = self.lines != 0 && page < exact::MOST_LINE_PAGES && line < exact::LINES_OF_PAGE;
+        let number = u64::from(page) * exact::LINES_OF_PAGE + line;
+        // SAFETY: as above; there are so many for each of that many pages.
+        is_kept.then(|| unsafe { &*((self.lines as *const LastAccess).add(number as usize)) })
     }
 
     /// Says something to the collector: words, then text. Returns where in the log; when that is full, nothing is said.

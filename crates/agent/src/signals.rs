@@ -741,7 +741,7 @@ fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
     let run = |site: SiteId, registers: &[u64; 16]| {
         let known = runtime.code.lock().world.site(site.0)?;
         let address = known.effective_address(registers)?;
-        Some(Run { site, kind: known.kind(), address, count: 1, done: false })
+        Some(Run { site, kind: known.kind(), address, size: 0, count: 1, done: false })
     };
     let mut toucher = Toucher::new(thread, true);
     // SAFETY: the area of this thread, which is stopped.
@@ -774,10 +774,15 @@ fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
     for site in sites {
         let Some(known) = runtime.code.lock().world.site(site) else { continue };
         let Some(address) = known.effective_address(&registers) else { continue };
-        let run = Run { site: SiteId(site), kind: known.kind(), address, count: 1u64.wrapping_neg(), done: false };
-        if let Some(entry) = Toucher::new(thread, true).entry(&run) {
+        let count = 1u64.wrapping_neg();
+        let run = Run { site: SiteId(site), kind: known.kind(), address, size: 0, count, done: false };
+        let mut toucher = Toucher::new(thread, true);
+        if let Some(entry) = toucher.entry(&run) {
             // SAFETY: the area of this thread, which counted this access before.
             unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
+            if runtime.config.each {
+                toucher.counted(&run, entry);
+            }
         }
     }
 }

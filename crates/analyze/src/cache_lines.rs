@@ -1,9 +1,9 @@
-//! Cache lines that several nodes write, seen in sampled addresses.
+//! Cache lines that several nodes write: counted, or seen in sampled addresses.
 
 use crate::study::Study;
 use crate::subjects::SubjectId;
 use numalens_profile::ids::{Bin, Page, ProcessId, SiteId, ThreadId};
-use numalens_profile::tables::Sample;
+use numalens_profile::tables::{CacheLine, Sample};
 use numalens_profile::words::Access;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -66,11 +66,13 @@ impl LineFacts {
 pub struct Contended {
     pub lines: u64,
     pub samples: u64,
-    /// Samples of all its lines.
+    /// Samples (accesses, where lines were counted) of all its lines.
     pub all: u64,
     /// Samples of lines in which no two threads use the same word: false sharing.
     pub apart: u64,
     pub threads: usize,
+    /// Of counted lines: accesses that took one from another thread.
+    pub transitions: u64,
     /// Samples by site.
     pub sites: BTreeMap<SiteId, u64>,
 }
@@ -80,6 +82,65 @@ const ENOUGH: u64 = 10;
 
 /// The contended lines of every subject that has some.
 pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
+    if study.cache_lines.is_empty() { sampled(study) } else { counted(study) }
+}
+
+/// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
+const OFTEN: u64 = 100;
+
+/// By what was counted of each line.
+fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
+    let mut lines: BTreeMap<(ProcessId, u64), Vec<&CacheLine>> = BTreeMap::new();
+    let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
+    let subject_of = |process: ProcessId, page: Page| {
+        let run = study.subjects.run_of(process, page, Bin(u32::MAX))?;
+        Some(study.subjects.subject_of(run))
+    };
+    for row in &study.cache_lines {
+        if let Some(id) = subject_of(row.process, row.page) {
+            *all.entry(id).or_default() += row.reads + row.writes;
+        }
+        if let Some(line) = row.line {
+            let line = (row.page.address() >> LINE_SHIFT) + u64::from(line);
+            lines.entry((row.process, line)).or_default().push(row);
+        }
+    }
+    let mut sites: FxHashMap<(ProcessId, u64), Vec<(SiteId, u64)>> = FxHashMap::default();
+    for (key, found) in &study.lines.0 {
+        sites.entry((key.process, key.line)).or_default().push((key.site, found.samples));
+    }
+    let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
+    for ((process, line), users) in lines {
+        let sum = |of: fn(&CacheLine) -> u64| users.iter().map(|row| of(row)).sum::<u64>();
+        let (accesses, apart) = (sum(|row| row.reads + row.writes), sum(|row| row.false_sharing));
+        let together = sum(|row| row.true_sharing);
+        let mut nodes: Vec<NodeId> = users.iter().filter_map(|row| study.pinning.last(row.thread)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let Some(id) = subject_of(process, Page::of(line << LINE_SHIFT)) else { continue };
+        if nodes.len() < 2 || sum(|row| row.node_transitions) == 0 || (apart + together) * OFTEN < accesses {
+            continue;
+        }
+        let subject = subjects.entry(id).or_default();
+        let mut threads: Vec<ThreadId> = users.iter().map(|row| row.thread).collect();
+        threads.dedup();
+        subject.lines += 1;
+        subject.samples += accesses;
+        subject.transitions += sum(|row| row.transitions);
+        subject.apart += if apart > together { accesses } else { 0 };
+        subject.threads = subject.threads.max(threads.len());
+        for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
+            *subject.sites.entry(*site).or_default() += samples;
+        }
+    }
+    for (id, subject) in &mut subjects {
+        subject.all = all.get(id).copied().unwrap_or(0);
+    }
+    subjects
+}
+
+/// By sampled addresses.
+fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
     let mut lines: FxHashMap<(ProcessId, u64), Vec<(&LineKey, &LineUse)>> = FxHashMap::default();
     for (key, found) in &study.lines.0 {
         lines.entry((key.process, key.line)).or_default().push((key, found));

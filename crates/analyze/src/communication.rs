@@ -1,12 +1,13 @@
-//! Section `communication`: which threads use the same pages, and how structured that is.
+//! Section `communication`: which threads use the same memory, and how structured that is.
 //!
-//! Who accessed a page last is not recorded, so a pair of threads communicates through a page as much as the one that uses it less. Unlike a count of
-//! transitions this cannot tell memory that goes to and fro from memory handed over once.
+//! Of recordings that counted by cache line, two threads communicate whenever one of them accesses a line that the other had accessed last. Else
+//! who accessed a page last is not recorded, so a pair of threads communicates through a page as much as the one that uses it less. Unlike a count
+//! of transitions this cannot tell memory that goes to and fro from memory handed over once.
 
 use crate::access_matrix::fill;
 use crate::clusters::{self, Communication};
 use crate::counts::percent;
-use crate::metrics;
+use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use crate::threads::node;
@@ -17,25 +18,55 @@ use std::collections::BTreeMap;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let found = clusters::communication(study);
+    let mut found = clusters::communication(study);
+    let rule = if study.line_pairs.is_empty() { &PAGES } else { &LINES };
+    if !study.line_pairs.is_empty() {
+        found.pairs.clear();
+        for row in &study.line_pairs {
+            let pair = (row.thread.min(row.other), row.thread.max(row.other));
+            *found.pairs.entry(pair).or_default() += row.accesses as f64;
+        }
+    }
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
     let all: u64 = pairs.iter().map(|(_, n)| n).sum();
     let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
     if doubts.is_empty() && all == 0 {
-        doubts.push("no two threads used the same pages".to_string());
+        doubts.push(rule.nothing.to_string());
     }
     let within: u64 = pairs.iter().filter(|((a, b), _)| together(study, *a, *b)).map(|(_, n)| n).sum();
     let score = structure(&found);
     let record = vec![
-        Field::metric(&metrics::SHARED, Value::Count(all)),
+        Field::new("shared", rule.metric.title, Value::Count(all)),
         Field::new("threads", "threads", Value::Count(found.threads.len() as u64)),
         Field::metric(&metrics::STRUCTURE, Value::maybe(score, |score| Value::Percent(score, None))),
         Field::new("within_nodes", "within nodes", percent(within, all, 0)),
+        Field::new("rule", "rule", Value::Text(rule.says.to_string())),
     ];
     let record = Report::new("communication", "communication", "communication of threads", Shape::Record(record));
-    vec![record.doubting(doubts), matrix(study, &pairs), table(study, pairs, all)]
+    vec![record.doubting(doubts), matrix(study, rule, &pairs), table(study, rule, pairs, all)]
 }
+
+/// What makes two threads communicate.
+struct Rule {
+    says: &'static str,
+    metric: &'static Metric,
+    matrix: &'static str,
+    nothing: &'static str,
+}
+
+const PAGES: Rule = Rule {
+    says: "pages that both use",
+    metric: &metrics::SHARED,
+    matrix: "communication matrix: accesses to pages that threads of two nodes share",
+    nothing: "no two threads used the same pages",
+};
+const LINES: Rule = Rule {
+    says: "last accessor of a cache line",
+    metric: &metrics::COMMUNICATION,
+    matrix: "communication matrix: accesses to cache lines that a thread of the other node had accessed last",
+    nothing: "no two threads accessed the same cache lines",
+};
 
 fn together(study: &Study, a: ThreadId, b: ThreadId) -> bool {
     study.pinning.last(a).is_some_and(|node| study.pinning.last(b) == Some(node))
@@ -62,7 +93,7 @@ fn structure(found: &Communication) -> Option<f64> {
     (sum > 0.0).then(|| weighted * 100.0 / sum)
 }
 
-fn matrix(study: &Study, pairs: &[((ThreadId, ThreadId), u64)]) -> Report {
+fn matrix(study: &Study, rule: &Rule, pairs: &[((ThreadId, ThreadId), u64)]) -> Report {
     let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
     for ((a, b), n) in pairs {
         let (from, to) = (study.pinning.last(*a), study.pinning.last(*b));
@@ -74,12 +105,11 @@ fn matrix(study: &Study, pairs: &[((ThreadId, ThreadId), u64)]) -> Report {
         }
     }
     let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
-    let matrix = fill(study.nodes(), &metrics::SHARED, "unpinned", at);
-    let title = "communication matrix: accesses to pages that threads of two nodes share";
-    Report::new("communication", "matrix.communication", title, Shape::Matrix(matrix))
+    let matrix = fill(study.nodes(), rule.metric, "unpinned", at);
+    Report::new("communication", "matrix.communication", rule.matrix, Shape::Matrix(matrix))
 }
 
-fn table(study: &Study, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -> Report {
+fn table(study: &Study, rule: &Rule, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -> Report {
     pairs.sort_by_key(|(pair, n)| (Reverse(*n), *pair));
     let name = |id: ThreadId| study.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
     let of_thread = |id: ThreadId| Value::Count(u64::from(id.0));
@@ -96,7 +126,7 @@ fn table(study: &Study, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -
         ]
     });
     let columns = vec![
-        Column::metric(&metrics::SHARED),
+        Column::at("shared", rule.metric),
         Column::at("communication_share", &metrics::SHARE),
         Column::new("thread", "thread"),
         Column::new("name", "name"),

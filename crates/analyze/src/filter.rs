@@ -11,7 +11,8 @@ use crate::pinning::PinningLog;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
-    Allocation, CodeFetch, Object, ObjectAccess, PageAccess, PlacedPages, Sample, SiteAccess,
+    Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
+    SiteAccess,
 };
 use numalens_topology::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -177,6 +178,20 @@ impl<'a> Sieve<'a> {
         let bin = Bin(u32::try_from(row.time_ns / self.bin_ns).unwrap_or(u32::MAX));
         let who = self.bin(bin) && self.who(row.thread, row.node) && self.home(row.home);
         who && self.on(row.object) && self.is_of_site(Some(row.site))
+    }
+
+    /// Whether a row is of the part, whenever that was and whatever its function.
+    pub fn line(&self, row: &CacheLine) -> bool {
+        let who = self.who(row.thread, self.pinning.last(row.thread));
+        who && self.pages.is_none_or(|pages| {
+            let run = pages.run_of(row.process, row.page, Bin(u32::MAX));
+            self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
+        })
+    }
+
+    /// Whether a row is of the part, whatever it is that the threads share.
+    pub fn pair(&self, row: &LineCommunication) -> bool {
+        [row.thread, row.other].into_iter().all(|thread| self.who(thread, self.pinning.last(thread)))
     }
 
     /// Whether an object is asked for.

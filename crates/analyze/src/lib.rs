@@ -24,6 +24,7 @@ mod flows;
 mod functions;
 mod huge_pages;
 pub mod intervals;
+mod line_sharing;
 mod lines;
 mod load;
 mod machine;

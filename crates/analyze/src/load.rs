@@ -15,8 +15,8 @@ use crate::study::Study;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::{
-    Allocation, CodeFetch, Frame, Function, Module, Object, ObjectAccess, PageAccess, Phase, PlacedPages, Placement,
-    Process, Sample, Site, SiteAccess, Stack, Thread,
+    Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, PageAccess,
+    Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
@@ -43,8 +43,10 @@ pub enum Need {
     Names,
     /// Accesses by page and thread, and whose memory the pages are.
     Flows,
-    /// Sampled addresses by cache line.
+    /// Accesses by cache line, and sampled addresses.
     CacheLines,
+    /// Accesses by thread, and by who accessed the cache line last.
+    LinePairs,
     /// Sampled accesses by call stack.
     Stacks,
     /// Accesses by time, thread's node and home.
@@ -183,6 +185,14 @@ impl Study {
             )?,
             false => LineFacts::default(),
         };
+        let mut cache_lines = match needs(Need::CacheLines) {
+            true => only.rows(profile, |row: &CacheLine| row.process)?,
+            false => Vec::new(),
+        };
+        let mut line_pairs = match needs(Need::LinePairs) {
+            true => only.rows(profile, |row: &LineCommunication| row.process)?,
+            false => Vec::new(),
+        };
         let stacks = match needs(Need::Stacks) {
             true => fold::<Sample, StackFacts>(
                 profile,
@@ -212,6 +222,8 @@ impl Study {
         let mut threads = only.rows(profile, |row: &Thread| row.process)?;
         if !sieve.is_open() {
             placed.retain(|row| sieve.placed(row));
+            cache_lines.retain(|row| sieve.line(row));
+            line_pairs.retain(|row| sieve.pair(row));
             allocations.retain(|row| sieve.allocation(row));
             objects.retain(|id, _| sieve.has_object(*id));
             threads.retain(|row| sieve.has_thread(row.thread));
@@ -238,6 +250,8 @@ impl Study {
             subjects,
             flows,
             lines,
+            cache_lines,
+            line_pairs,
             stacks,
             node_times,
         })
@@ -266,7 +280,11 @@ impl Study {
                 Need::Pages => swap(&mut self.by_page, &mut more.by_page),
                 Need::Fetches => swap(&mut self.fetches, &mut more.fetches),
                 Need::Allocations => swap(&mut self.allocations, &mut more.allocations),
-                Need::CacheLines => swap(&mut self.lines, &mut more.lines),
+                Need::CacheLines => {
+                    swap(&mut self.lines, &mut more.lines);
+                    swap(&mut self.cache_lines, &mut more.cache_lines);
+                }
+                Need::LinePairs => swap(&mut self.line_pairs, &mut more.line_pairs),
                 Need::Stacks => swap(&mut self.stacks, &mut more.stacks),
                 Need::NodeTimes => swap(&mut self.node_times, &mut more.node_times),
                 Need::Sites | Need::Placed | Need::Flows => {}

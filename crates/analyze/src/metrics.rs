@@ -92,6 +92,16 @@ metrics! {
     PAGES_MOVED = "pages_moved", "pages moved", "pages", "Pages whose home would be another than the recorded one.";
     COPIES = "copies", "copies", "bytes", "Memory that copies of pages would take beyond one home each.";
 
+    TRANSITIONS = "transitions", "transitions", "accesses",
+        "Accesses to a cache line that another thread had accessed last.";
+    NODE_TRANSITIONS = "node_transitions", "between nodes", "accesses",
+        "Of the transitions those from a thread that was bound to another node.";
+    TRUE_SHARING = "true_sharing", "true sharing", "accesses",
+        "Transitions after which the thread reads words that the one before had written, or writes words that it had accessed.";
+    FALSE_SHARING = "false_sharing", "false sharing", "accesses",
+        "Transitions where one of the two threads wrote, but no word that concerns the other.";
+    COMMUNICATION = "communication", "communication", "accesses",
+        "Accesses of two threads to cache lines that the other one had accessed last.";
     SHARED = "shared", "shared", "recorded unit",
         "Accesses to pages that both threads use: of each page those of the thread that uses it less.";
     STRUCTURE = "structure", "structure", "%",

@@ -6,8 +6,8 @@ use crate::report::{Report, Shape, Table};
 use crate::study::Study;
 use crate::{
     access_matrix, address_space, allocation_matrix, call_tree, code_matrix, communication, first_touch, functions,
-    huge_pages, lines, machine, node_timeline, objects, pages, phases, placements, remote_frees, residency, summary,
-    threads, tiers, timeline,
+    huge_pages, line_sharing, lines, machine, node_timeline, objects, pages, phases, placements, remote_frees,
+    residency, summary, threads, tiers, timeline,
 };
 use numalens_profile::Profile;
 
@@ -130,9 +130,16 @@ pub static ALL: &[Section] = &[
     },
     Section {
         name: "communication",
-        help: "which threads use the same pages",
-        needs: &[Need::Flows, Need::Sites],
+        help: "which threads use the same pages, or cache lines",
+        needs: &[Need::Flows, Need::LinePairs, Need::Sites],
         run: communication::run,
+        first_screen: false,
+    },
+    Section {
+        name: "cache-lines",
+        help: "cache lines that threads take from each other (record --lines)",
+        needs: &[Need::CacheLines, Need::Placed, Need::Names, Need::Sites],
+        run: line_sharing::run,
         first_screen: false,
     },
     Section {

@@ -13,7 +13,9 @@ use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
-use numalens_profile::tables::{Allocation, Object, Phase, PlacedPages, Placement, Process, Thread};
+use numalens_profile::tables::{
+    Allocation, CacheLine, LineCommunication, Object, Phase, PlacedPages, Placement, Process, Thread,
+};
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 
@@ -40,6 +42,8 @@ pub struct Study {
     pub subjects: Subjects,
     pub flows: Flows,
     pub lines: LineFacts,
+    pub cache_lines: Vec<CacheLine>,
+    pub line_pairs: Vec<LineCommunication>,
     pub stacks: StackFacts,
     pub node_times: NodeTimes,
 }

@@ -237,3 +237,30 @@ fn pages_are_sorted_by_what_comes_from_other_nodes() {
         (Some(&Value::Node(NodeId(3))), Some(&Value::Count(10)))
     );
 }
+
+#[test]
+fn cache_lines_and_who_takes_them() {
+    let reports = reports(&Synthetic::example().with_lines(), &Options::default());
+    // Of 14 pages: nine whose first line several threads take, two lines of each of the others.
+    let sharing = find(&reports, "line_sharing");
+    assert_eq!(sharing.field("lines"), Some(&Value::Count(9 + 2 * 5)));
+    assert_eq!(sharing.field("shared_lines"), Some(&Value::Count(9)));
+    assert_eq!(sharing.field("accesses"), Some(&Value::Count(77)));
+    assert_eq!(sharing.field("transitions"), Some(&Value::Count(10)));
+    let lines = find(&reports, "cache_lines");
+    // The page that three threads use comes first, then by address.
+    assert_eq!(lines.cell(0, "readers"), Some(&Value::List(vec![Value::Count(1), Value::Count(2)])));
+    assert_eq!(lines.cell(0, "writers"), Some(&Value::List(vec![Value::Count(0), Value::Count(1)])));
+    assert_eq!(lines.cell(0, "false_sharing"), Some(&Value::Count(2)));
+    assert_eq!(lines.cell(1, "address"), Some(&Value::Address(0x404 << 12)));
+    assert_eq!(lines.cell(1, "objects"), Some(&Value::List(vec![Value::Text("global table".to_string())])));
+    assert_eq!(lines.cell(1, "sharing"), Some(&Value::Text("false".to_string())));
+    let communication = find(&reports, "communication");
+    assert_eq!(communication.field("shared"), Some(&Value::Count(10)));
+    assert_eq!(communication.field("rule"), Some(&Value::Text("last accessor of a cache line".to_string())));
+    let pairs = find(&reports, "communication_pairs");
+    assert_eq!((pairs.cell(0, "shared"), pairs.cell(1, "shared")), (Some(&Value::Count(8)), Some(&Value::Count(2))));
+    let without = self::reports(&Synthetic::example(), &Options::default());
+    assert!(find(&without, "line_sharing").doubts[0].contains("--lines"));
+    assert_eq!(find(&without, "communication").field("rule"), Some(&Value::Text("pages that both use".to_string())));
+}

@@ -1,5 +1,8 @@
 //! `numalens record --engine exact`: what it counts equals arithmetic, and the program notices nothing.
 
+#[path = "exact/lines.rs"]
+mod lines;
+
 use numalens_profile::Profile;
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::{CodeFetch, PageAccess, Site, SiteAccess};

@@ -7,8 +7,8 @@
 //!  0        header: what the collector wants, how many extents are in use
 //!  1 MiB    the agent's image: mapped privately into each program at its exec
 //!  1 GiB    directory: one entry for each extent
-//!  1 TiB    extent 0: a process       header | log | sites | stretches | pages
-//!  2 TiB    extent 1: a thread        header | site counters | page counters
+//!  1 TiB    extent 0: a process       header | log | sites | stretches | pages | lines
+//!  2 TiB    extent 1: a thread        header | site counters | page counters | lines
 //!  3 TiB    ...
 //! ```
 //! Offsets are vast and almost all of the file is a hole: memory is used by what was written, and the reader finds that with
@@ -27,6 +27,10 @@
 //!
 //! **Stretches** say how often code is executed: instructions that are executed together, and which of the counters above tells how
 //! often ([`StretchRecord`]).
+//!
+//! **Cache lines** are counted where [`SessionHeader::lines`] asks for it: of each page in use, whatever its number, 64 records lie side by side. The
+//! process's [`LastAccess`] says who accessed a line last; each thread counts its own accesses, and those that found another thread to be
+//! the last one, in its [`LineCounts`], and the latter also by who that was ([`thread::COMMUNICATION`]).
 //!
 //! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
@@ -94,6 +98,8 @@ pub struct SessionHeader {
     pub stack: AtomicU32,
     /// 1: count how often code is executed.
     pub code: AtomicU32,
+    /// 1: count accesses by cache line.
+    pub lines: AtomicU32,
     /// 1: record the programs that children execute.
     pub follow: AtomicU32,
     /// log2 of the number of classes.
@@ -299,6 +305,8 @@ pub struct ProcessHeader {
     pub pages: AtomicU32,
     /// Bytes of the log.
     pub log_bytes: AtomicU64,
+    /// 1: there are pages whose cache lines are not counted, as there are too many.
+    pub lines_left_out: AtomicU32,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
     /// The same of stretches.
@@ -330,12 +338,23 @@ pub mod process {
     pub const STRETCHES: u64 = (1 << 37) + (1 << 36);
     /// Page records.
     pub const PAGES: u64 = 1 << 38;
+    /// Who accessed cache lines last: [`super::LINES_OF_PAGE`] records for each page.
+    pub const LINES: u64 = 1 << 39;
+    /// Bytes reserved for them.
+    pub const LINES_BYTES: u64 =
+        super::MOST_LINE_PAGES as u64 * super::LINES_OF_PAGE * size_of::<super::LastAccess>() as u64;
 }
 
 /// Address space that the tables of a program with some tens of threads take.
 pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 /// Most page numbers of a process: 512 GiB touched at 4 KiB.
 pub const MOST_PAGES: u32 = 1 << 27;
+/// Page numbers below this one have their cache lines counted: 32 GiB touched at 4 KiB.
+pub const MOST_LINE_PAGES: u32 = 1 << 23;
+/// Bytes of a cache line.
+pub const LINE_BYTES: u64 = 64;
+/// Cache lines of a page.
+pub const LINES_OF_PAGE: u64 = 4096 / LINE_BYTES;
 /// Most sites of a process.
 pub const MOST_SITES: u32 = 1 << 23;
 /// Most stretches of a process: it may have as many counters of passes as sites, and stretches for both.
@@ -512,6 +531,36 @@ pub struct PageCounts {
     pub writes: AtomicU64,
 }
 
+/// Who accessed a cache line last: the agent's, see there. Both words change at once.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct LastAccess {
+    /// The thread, its node, and what was found out about its accesses.
+    pub who: AtomicU64,
+    /// The words that it and the thread before it accessed.
+    pub words: AtomicU64,
+}
+
+/// Accesses of one thread to one cache line.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct LineCounts {
+    /// Reads.
+    pub reads: AtomicU64,
+    /// Writes.
+    pub writes: AtomicU64,
+    /// Accesses that found another thread to be the last one.
+    pub transitions: AtomicU64,
+    /// Of those: bound to another node.
+    pub node_transitions: AtomicU64,
+    /// Of those that found another thread: this one then read what that one had written, or wrote what that one had accessed.
+    pub true_sharing: AtomicU64,
+    /// Of those: one of the two wrote, but none of what it did concerns the other.
+    pub false_sharing: AtomicU64,
+    /// Words of 4 bytes that it has accessed, a bit each; and written, 16 bits higher.
+    pub words: AtomicU64,
+}
+
 /// Where a thread may run, at [`thread::PLACE`] of its extent, from the start of that extent on.
 #[repr(C)]
 #[derive(Debug)]
@@ -550,6 +599,15 @@ pub mod thread {
     pub const PASSES: u64 = STAYS + STAYS_BYTES;
     /// Bytes reserved for them.
     pub const PASSES_BYTES: u64 = super::MOST_SITES as u64 * 8;
+    /// Counts of cache lines: [`super::LINES_OF_PAGE`] records for each page.
+    pub const LINES: u64 = 1 << 39;
+    /// Bytes reserved for them.
+    pub const LINES_BYTES: u64 =
+        super::MOST_LINE_PAGES as u64 * super::LINES_OF_PAGE * size_of::<super::LineCounts>() as u64;
+    /// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of creation.
+    pub const COMMUNICATION: u64 = LINES + LINES_BYTES;
+    /// Bytes reserved for them.
+    pub const COMMUNICATION_BYTES: u64 = super::MOST_EXTENTS as u64 * 8;
 }
 
 /// The header of a log record. Records are padded to 8 bytes.
@@ -636,8 +694,11 @@ mod tests {
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
         assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::STRETCHES);
         assert!(process::STRETCHES + u64::from(MOST_STRETCHES) * size_of::<StretchRecord>() as u64 <= process::PAGES);
-        assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= EXTENT_BYTES);
+        assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);
+        const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
-        const { assert!(thread::PASSES + thread::PASSES_BYTES <= EXTENT_BYTES) };
+        const { assert!(thread::PASSES + thread::PASSES_BYTES <= thread::PLACE) };
+        assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
+        const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= EXTENT_BYTES) };
     }
 }

@@ -88,5 +88,8 @@ pub use read::Profile;
 pub use row::{Row, Visitor};
 pub use write::Writer;
 
+/// In `meta.losses`: processes of which not all cache lines were counted.
+pub const LINES_LEFT_OUT: &str = "processes with more memory than cache lines are counted of";
+
 /// The schema version that this crate writes, and the newest that it reads.
 pub const SCHEMA_VERSION: u32 = 1;

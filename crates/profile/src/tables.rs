@@ -1,6 +1,6 @@
 //! Every table of a profile, one struct each: a field is a column, the struct's doc says what one row is.
 //!
-//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`) merge by addition;
+//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`, `cache_lines`, `line_communication`) merge by addition;
 //! the rest are their dimensions. Times are nanoseconds since the start of the recording. Addresses are virtual.
 //! A count that comes from samples carries its `period`, the amount of the recorded unit (`meta.unit`) that one
 //! counted sample stands for; exact counts have period 1 and `samples` 0.
@@ -190,6 +190,41 @@ table! {
         /// Accesses of pinned and of unpinned threads to pages that had no home yet.
         first_touch: u64,
         unpinned_first_touch: u64,
+    }
+
+    /// Fact of exact recordings that ask for it: accesses of one thread to one cache line of 64 bytes, of the whole recording; to those lines of a page
+    /// that no other thread accessed, together. An access belongs to the line that it begins in.
+    CacheLine = "cache_lines" {
+        process: ProcessId,
+        thread: ThreadId,
+        page: Page,
+        /// Which of the page's 64; none: several.
+        line: Option<u32>,
+        /// Lines that the row stands for.
+        lines: u32,
+        /// What held the first word that the thread accessed, when the recording looked; none: of several lines, or not known.
+        object: Option<ObjectId>,
+        reads: u64,
+        writes: u64,
+        /// Words of 4 bytes that the thread accessed, and wrote: a bit each, the lowest the first; 0 of several lines.
+        words_accessed: u32,
+        words_written: u32,
+        /// Accesses that found another thread to be the last one that had accessed the line.
+        transitions: u64,
+        /// Of those: one that was bound to another node then.
+        node_transitions: u64,
+        /// Of `transitions`: from there on until its turn ended, the thread read what the other one had written in its own, or wrote what that had accessed.
+        true_sharing: u64,
+        /// Of `transitions`: one of the two wrote, but other words than the other accessed.
+        false_sharing: u64,
+    }
+
+    /// Fact of exact recordings that ask for it: accesses of one thread to cache lines that `other` had accessed last.
+    LineCommunication = "line_communication" {
+        process: ProcessId,
+        thread: ThreadId,
+        other: ThreadId,
+        accesses: u64,
     }
 
     /// Fact of the sample engine: one sampled access.

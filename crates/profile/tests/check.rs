@@ -64,6 +64,41 @@ fn holes() {
 }
 
 #[test]
+fn cache_lines() {
+    let breaks = |expected: &str, change: fn(&mut Synthetic)| {
+        let all = violations(|example| {
+            *example = std::mem::take(example).with_lines();
+            change(example);
+        });
+        assert_eq!(all, [expected]);
+    };
+    assert_eq!(violations(|example| *example = std::mem::take(example).with_lines()), [""; 0]);
+    breaks(
+        "cache lines are told consistently: table cache_lines: line Some(0) of thread 1 in page 0x404 stands for 2 lines",
+        |example| example.cache_lines[0].lines = 2,
+    );
+    breaks(
+        "cache lines are told consistently: table cache_lines: 2 transitions that are true or false sharing of thread 2 in page 0x404, 1 more than can be",
+        |example| example.cache_lines[1].true_sharing = 1,
+    );
+    breaks(
+        "cache lines are told consistently: table cache_lines: words 0x4 of thread 1 in page 0x404 are written and not accessed",
+        |example| example.cache_lines[0].words_written = 4,
+    );
+    breaks(
+        "cache lines count the accesses of pages: table cache_lines: thread 3 of process 1 has 6 reads, 1 more than the 5 of page_accesses",
+        |example| example.cache_lines.last_mut().unwrap().reads += 1,
+    );
+    breaks(
+        "threads communicate by transitions: table line_communication: thread 2 of process 0 has 5 accesses after others, 3 more than the 2 of cache_lines",
+        |example| example.line_communication[0].accesses += 3,
+    );
+    breaks("references lead to a row: table line_communication: other 77 is not in table threads", |example| {
+        example.line_communication[0].other = ThreadId(77)
+    });
+}
+
+#[test]
 fn references() {
     breaks("references lead to a row: table samples: object 99 is not in table objects", |example| {
         example.samples[3].object = Some(ObjectId(99))

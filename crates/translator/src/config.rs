@@ -64,6 +64,8 @@ pub struct Config {
     pub pages: u32,
     /// Where accesses are counted by stays.
     pub scheme: Scheme,
+    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size. Whatever `scheme` says.
+    pub each: bool,
     /// Most sites, those that stand for several included.
     pub most_sites: u32,
     /// Offset from GS of the stays: a [`crate::Record`] each, [`Config::most_sites`] of them. A multiple of 4096.

@@ -56,7 +56,7 @@ pub struct What {
     pub kind: Kind,
     /// Bytes of one element, a power of two up to 64.
     pub size: u8,
-    /// Elements of a mask, or of a gather. 1 to 64.
+    /// Elements of a mask, or of a gather: 1 to 64. Of one access: how many times `size` it has, up to 127.
     pub lanes: u8,
     /// Bytes of an index: 4 or 8; of a bit number: 2, 4, 8.
     pub index_size: u8,
@@ -101,6 +101,12 @@ impl What {
         }
     }
 
+    /// One access of `kind` and so many bytes; 0: unknown.
+    pub fn sized(kind: Kind, bytes: u32) -> What {
+        let shift = bytes.trailing_zeros().min(6);
+        What { size: 1 << shift, lanes: (bytes >> shift).min(127) as u8, ..What::one(kind) }
+    }
+
     /// For an immediate operand.
     pub fn pack(self) -> i32 {
         self.operation as i32
@@ -141,15 +147,17 @@ pub(crate) fn kind_bits(kind: Kind) -> u16 {
     }
 }
 
-/// Accesses of one site within one page.
+/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin there. They lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Whose.
     pub site: SiteId,
     /// What each of them does.
     pub kind: Kind,
-    /// The address of one of them.
+    /// The lowest of their addresses.
     pub address: u64,
+    /// Bytes of each; 0: unknown. Only with [`Config::each`].
+    pub size: u32,
     /// How many.
     pub count: u64,
     /// They have been executed already: those of a repeated string instruction.
@@ -160,7 +168,16 @@ pub struct Run {
 pub trait Pages {
     /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot succeed.
     fn entry(&mut self, run: &Run) -> Option<PageEntry>;
+
+    /// `run` was counted with `entry`. With [`Config::each`] only.
+    fn counted(&mut self, run: &Run, entry: PageEntry) {
+        let _ = (run, entry);
+    }
 }
+
+/// Bytes of the lines that [`Run`]s do not leave with [`Config::each`].
+pub const LINE: u64 = 64;
+const PAGE: u64 = 4096;
 
 /// Access to an area.
 #[derive(Clone, Copy)]
@@ -235,52 +252,56 @@ pub unsafe fn finish_string(
 fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
     let sites = area.load(area::COUNT_SITES);
     let first = SiteId(sites as u32);
-    let mut access = |site: SiteId, kind: Kind, address: u64, count: u64| {
-        let run = Run { site, kind, address, count, done: what.operation == Operation::String };
+    let mut access = |site: SiteId, kind: Kind, address: u64, size: u32, count: u64| {
+        let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
             add(area, config, &run, entry);
+            if config.each {
+                pages.counted(&run, entry);
+            }
         }
     };
+    let size = u32::from(what.size);
     let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
     let [address, mask, ..] = arguments;
     let lanes = u32::from(what.lanes);
     let active = if lanes >= 64 { mask } else { mask & ((1 << lanes) - 1) };
     match what.operation {
-        Operation::One => access(first, what.kind, address, 1),
+        Operation::One => access(first, what.kind, address, size * lanes, 1),
         Operation::FirstActive if active != 0 => {
-            access(
-                first,
-                what.kind,
-                address.wrapping_add(u64::from(active.trailing_zeros()) * u64::from(what.size)),
-                1,
-            );
+            let (from, to) = (active.trailing_zeros(), 64 - active.leading_zeros());
+            access(first, what.kind, address.wrapping_add(u64::from(from * size)), (to - from) * size, 1);
         }
-        Operation::AnyActive if active != 0 => access(first, what.kind, address, 1),
+        Operation::AnyActive if active != 0 => access(first, what.kind, address, size, 1),
         Operation::FirstActive | Operation::AnyActive | Operation::Hot => {}
         Operation::Group => {
             for (site, kind, offset) in members(mask) {
-                access(site, kind, address.wrapping_add(offset), 1);
+                access(site, kind, address.wrapping_add(offset), 0, 1);
             }
         }
         Operation::Elements => {
             for lane in (0..lanes).filter(|lane| active >> lane & 1 == 1) {
                 let index = index(area, what.index_size, lane);
-                access(first, what.kind, address.wrapping_add(index.wrapping_mul(u64::from(what.scale))) & limit, 1);
+                let offset = index.wrapping_mul(u64::from(what.scale));
+                access(first, what.kind, address.wrapping_add(offset) & limit, size, 1);
             }
         }
         Operation::Bits => {
             let bits = 8 * u32::from(what.index_size);
             let number = ((arguments[1] << (64 - bits)) as i64) >> (64 - bits);
             let moved = (number >> bits.trailing_zeros()).wrapping_mul(i64::from(what.index_size));
-            access(first, what.kind, address.wrapping_add_signed(moved) & limit, 1);
+            access(first, what.kind, address.wrapping_add_signed(moved) & limit, what.index_size.into(), 1);
         }
         Operation::String => {
             let before = [0, 1, 2].map(|number| area.load(area::STRING_BEFORE + 8 * number));
             let done = before[0].wrapping_sub(arguments[0]) & limit;
-            let size = u64::from(what.size);
+            let granule = if config.each { LINE } else { PAGE };
             let mut run = |site, kind, from: u64, to: u64, base: u64| {
-                elements_by_page(from & limit, to & limit, done, size, limit, |address, count| {
-                    access(site, kind, address.wrapping_add(base), count);
+                // The base of FS need not be a multiple of it.
+                let base = (base, base & (granule - 1));
+                let (from, to) = (from.wrapping_add(base.1) & limit, to.wrapping_add(base.1) & limit);
+                elements_by(granule, from, to, done, size.into(), limit, |address, count| {
+                    access(site, kind, address.wrapping_add(base.0 - base.1), size, count);
                 });
             };
             if what.source {
@@ -345,8 +366,9 @@ pub unsafe fn abandon(
     }
 }
 
-/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs within a page.
-fn elements_by_page(from: u64, to: u64, done: u64, size: u64, limit: u64, mut found: impl FnMut(u64, u64)) {
+/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs that begin within one `granule`: the lowest address of each, and
+/// how many they are.
+fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u64, mut found: impl FnMut(u64, u64)) {
     if done == 0 {
         return;
     }
@@ -354,10 +376,10 @@ fn elements_by_page(from: u64, to: u64, done: u64, size: u64, limit: u64, mut fo
     let upwards = from.wrapping_add(done.wrapping_mul(size)) & limit == to;
     let (mut address, mut left) = (from, done);
     while left > 0 {
-        let offset = address & 0xfff;
-        // Elements whose first byte lies in this page.
-        let here = if upwards { (0xfff - offset) / size + 1 } else { offset / size + 1 }.min(left);
-        found(address, here);
+        let offset = address & (granule - 1);
+        // Elements whose first byte lies in it.
+        let here = if upwards { (granule - 1 - offset) / size + 1 } else { offset / size + 1 }.min(left);
+        found(if upwards { address } else { address.wrapping_sub((here - 1) * size) & limit }, here);
         let step = here.wrapping_mul(size);
         address = if upwards { address.wrapping_add(step) } else { address.wrapping_sub(step) } & limit;
         left -= here;

@@ -43,6 +43,7 @@ impl<E: Env> Builder<'_, E> {
             self.once.push((self.current, site));
         }
         match access.shape {
+            Shape::Plain if self.config.each => self.count_apart(access, site, live),
             Shape::Plain if live.flags == 0 => self.count_with_flags(access, site, live),
             Shape::Plain => self.count_without_flags(access, site, live),
             Shape::Masked => self.count_masked(instruction, access, site, live),
@@ -124,6 +125,19 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
+    /// Leaves for each access, which alters no flags.
+    fn count_apart(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape);
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = match access.address.fs {
+            true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
+            false => r1,
+        };
+        self.mark_spilled();
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1])
+    }
+
     /// `register`: page number in, entry of the page out.
     pub(crate) fn load_entry(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
         let table = match self.config.shadow {
@@ -152,7 +166,7 @@ impl<E: Env> Builder<'_, E> {
         let operation = if one_place(instruction) { Operation::AnyActive } else { Operation::FirstActive };
         let size = if is_byte_mask(instruction) { 1 } else { memory.element_size().clamp(1, 64) as u8 };
         let what = What { operation, size: size.next_power_of_two(), lanes, ..What::one(access.kind) };
-        self.call_out_inline(&what, site, registers)
+        self.call_out_inline(&what, site, &registers)
     }
 
     fn count_elements(
@@ -166,15 +180,18 @@ impl<E: Env> Builder<'_, E> {
         let vector = instruction.memory_index();
         store_vector(&mut self.hot, vector, instruction.has_op_mask());
         let index_size = if instruction.is_vsib64() { 8 } else { 4 };
+        // Pages do not ask for it.
+        let size = if self.config.each { instruction.memory_size().element_size().clamp(1, 64) as u8 } else { 1 };
         let what = What {
             operation: Operation::Elements,
+            size: size.next_power_of_two(),
             lanes,
             index_size,
             scale: access.address.scale,
             narrow: access.address.narrow,
             ..What::one(access.kind)
         };
-        self.call_out_inline(&what, site, registers)
+        self.call_out_inline(&what, site, &registers)
     }
 
     fn count_bits(
@@ -193,7 +210,7 @@ impl<E: Env> Builder<'_, E> {
         let index_size = instruction.op1_register().size() as u8;
         let what =
             What { operation: Operation::Bits, index_size, narrow: access.address.narrow, ..What::one(access.kind) };
-        self.call_out_inline(&what, site, [r1, r2])
+        self.call_out_inline(&what, site, &[r1, r2])
     }
 
     /// Loads the address of the operand and its mask into two registers.
@@ -215,9 +232,13 @@ impl<E: Env> Builder<'_, E> {
         ([r1, r2], lanes)
     }
 
-    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: [u8; 2]) -> Result<(), Error> {
-        let [r1, r2] = registers;
-        call_out(&mut self.hot, what, &[site], &[(0, r1), (1, r2)], r1);
+    /// `registers` hold the first arguments.
+    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: &[u8]) -> Result<(), Error> {
+        let r1 = registers[0];
+        for (number, &register) in (0..).zip(registers) {
+            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+        }
+        call_out(&mut self.hot, what, &[site], &[], r1);
         let field = self.hot.bytes.len() - 4;
         self.hot.store(r1, Memory::area(area::COUNT_RETURN));
         self.hot.jump_area(None, area::COUNT);

@@ -101,7 +101,7 @@ pub(crate) fn translate(
     let may_change = env.may_change(ip, end);
     let mut accesses = core::mem::take(&mut plan.accesses);
     let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
-    if config.count && config.scheme != Scheme::Flat {
+    if config.count && config.scheme != Scheme::Flat && !config.each {
         plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop, hot);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;

@@ -401,14 +401,16 @@ const ONE: Options = Options {
     side_exits: 4,
     stack: true,
     scheme: Scheme::Stays,
+    each: false,
 };
-const VARIANTS: [Options; 7] = [
+const VARIANTS: [Options; 8] = [
     Options { low_shadow: true, ..ONE },
     ONE,
     Options { may_change: true, instructions: 2, ..ONE },
     Options { scheme: Scheme::Flat, ..ONE },
     Options { scheme: Scheme::Loops, ..ONE },
     Options { may_change: true, scheme: Scheme::Flat, instructions: 2, ..ONE },
+    Options { each: true, ..ONE },
     Options { may_change: true, scheme: Scheme::Loops, instructions: 3, ..ONE },
 ];
 

@@ -37,6 +37,11 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
   busiest: { title: "busiest node", unit: "% of the accesses with a home", help: "What the node that serves most serves." },
   pages_moved: { title: "pages moved", unit: "pages", help: "Pages whose home would be another than the recorded one." },
   copies: { title: "copies", unit: "bytes", help: "Memory that copies of pages would take beyond one home each." },
+  transitions: { title: "transitions", unit: "accesses", help: "Accesses to a cache line that another thread had accessed last." },
+  node_transitions: { title: "between nodes", unit: "accesses", help: "Of the transitions those from a thread that was bound to another node." },
+  true_sharing: { title: "true sharing", unit: "accesses", help: "Transitions after which the thread reads words that the one before had written, or writes words that it had accessed." },
+  false_sharing: { title: "false sharing", unit: "accesses", help: "Transitions where one of the two threads wrote, but no word that concerns the other." },
+  communication: { title: "communication", unit: "accesses", help: "Accesses of two threads to cache lines that the other one had accessed last." },
   shared: { title: "shared", unit: "recorded unit", help: "Accesses to pages that both threads use: of each page those of the thread that uses it less." },
   structure: { title: "structure", unit: "%", help: "How far threads share pages with one other thread alone (100) rather than with all others alike (0), weighted by what they share." },
   small_exclusivity: { title: "of small pages", unit: "%", help: "Exclusivity of the small pages that a huge page covers, weighted by accesses." },
@@ -561,8 +566,20 @@ export interface Report {
     threads: number;
     structure: number | null;
     within_nodes: number | null;
+    rule: string;
   };
   communication_pairs?: CommunicationPairsRow[];
+  line_sharing?: {
+    lines: number;
+    shared_lines: number;
+    accesses: number;
+    transitions: number;
+    node_transitions: number;
+    true_sharing: number;
+    false_sharing: number;
+    contended_share: null;
+  };
+  cache_lines?: unknown[];
   memory_tiers?: MemoryTiersRow[];
   residency?: {
     max_live: number;

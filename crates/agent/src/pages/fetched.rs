@@ -27,7 +27,7 @@ impl Shadow {
         if chunk.leader != 0 && may_be_huge(&terrain, page) {
             return;
         }
-        let run = Run { site: SiteId(0), kind: Kind::Read, address, count: 0, done: false };
+        let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 0, done: false };
         if self.place(memory, thread, &run, &terrain, false, chunk).is_some() {
             chunk.used += 1;
         }

@@ -1,6 +1,7 @@
 //! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
 
 use super::PAGE_BITS;
+use crate::lines;
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::sys;
@@ -64,5 +65,12 @@ impl Pages for Toucher<'_> {
         }
         let runtime = runtime();
         runtime.shadow.touch(runtime.process(), self, run)
+    }
+
+    fn counted(&mut self, run: &Run, entry: PageEntry) {
+        let runtime = runtime();
+        if runtime.layout.lines {
+            lines::count(runtime, self.thread, run, entry);
+        }
     }
 }

@@ -163,7 +163,7 @@ impl Case<'_> {
         most as f64 / (self.subject.bytes as f64).max(1.0)
     }
 
-    /// Its sampled lines are contended; without addresses, several nodes write to fewer pages than they are.
+    /// Its lines are contended, as counted or sampled; without addresses, several nodes write to fewer pages than they are.
     fn line_is_shared(&self) -> bool {
         // Beside exact counts a few accesses are looked at, where they are drawn: those of the subject say how it divides.
         let exact = self.usage.all.samples == 0;
@@ -171,7 +171,8 @@ impl Case<'_> {
         match self.contended {
             Some(lines) => lines.samples * 2 > if exact { lines.all } else { used },
             None => {
-                (exact || self.usages.study.lines.0.is_empty())
+                self.usages.study.cache_lines.is_empty()
+                    && (exact || self.usages.study.lines.0.is_empty())
                     && self.usage.writers() > 1
                     && self.subject.pages() < self.users.len() as u64
             }
@@ -300,6 +301,9 @@ impl Case<'_> {
             let words = if apart { "each thread its own words (false sharing)" } else { "the same words" };
             evidence.push(Field::new("lines", "contended lines", Value::Count(lines.lines)));
             evidence.push(Field::new("threads", "threads in a line", Value::Count(lines.threads as u64)));
+            if lines.transitions > 0 {
+                evidence.push(Field::metric(&metrics::TRANSITIONS, Value::Count(lines.transitions)));
+            }
             evidence.push(Field::new("words", "they use", Value::Text(words.to_string())));
         }
         evidence

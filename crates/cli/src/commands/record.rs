@@ -78,6 +78,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHETHER", num_args = 0..=1, require_equals = true, default_value = "on", default_missing_value = "on")]
     code: Switch,
 
+    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; much slower)
+    #[arg(long)]
+    lines: bool,
+
     /// Do not record the children of the program
     #[arg(long, conflicts_with = "all")]
     no_follow: bool,
@@ -172,6 +176,9 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
         return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
     }
+    if !exact && args.lines {
+        return Err("--lines counts every access by its cache line, which sampling cannot: it needs the exact engine, without --pid, --all, --duration and --frequency".to_owned());
+    }
     let host = Machine::host().map_err(|error| error.to_string())?;
     let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
     args.policy.check(&machine).map_err(|error| error.to_string())?;
@@ -215,6 +222,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         time_bins: args.time_bins,
         stack: args.stack,
         code: args.code == Switch::On,
+        lines: args.lines,
         period: 1,
         follow: !args.no_follow,
         counted: exact,

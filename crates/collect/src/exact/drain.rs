@@ -14,7 +14,7 @@ use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
 use super::sites::read_sites;
-use super::spent::{Spent, discard_process, discard_thread};
+use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
@@ -49,6 +49,8 @@ pub struct Drain {
     /// What the preloaded library has told.
     told: Told,
     watch: RefCell<Watch>,
+    /// Rows of cache lines so far.
+    pub(super) lines_told: u64,
 }
 
 /// A process: one program image.
@@ -171,14 +173,24 @@ impl Drain {
             self.read_thread(file, session, number, bin, end)?;
         }
         for &extent in &extents {
-            let threads = self.threads.iter().filter(|(_, thread)| thread.process == extent && !thread.ended);
-            if let Some(process) = self.processes.get_mut(&extent) {
-                process.spent.discard(file, extent, threads.map(|&(thread, _)| thread));
-            }
+            self.give_back(file, session, extent)?;
             self.end_process(file, session, extent);
         }
         self.watch.get_mut().looked();
         session.keep_within_limits();
+        Ok(())
+    }
+
+    /// Gives back what is kept of pages of a process that have gone, and tells what is told of them only then.
+    fn give_back(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        let due = self.processes.get_mut(&extent).map(|process| process.spent.take_due()).unwrap_or_default();
+        for pages in due {
+            if file.header().lines.load(Relaxed) != 0 {
+                self.tell_lines(file, session, extent, pages.clone())?;
+            }
+            let threads = self.threads.iter().filter(|(_, thread)| thread.process == extent && !thread.ended);
+            discard_pages(file, extent, threads.map(|&(thread, _)| thread), &pages);
+        }
         Ok(())
     }
 
@@ -299,6 +311,18 @@ impl Drain {
             }
             _ => {}
         }
+    }
+
+    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another place has several.
+    pub(super) fn threads_of(&self, process: Extent) -> Vec<(Extent, ThreadId)> {
+        let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
+        of.map(|(extent, thread)| (*extent, thread.id)).collect()
+    }
+
+    /// The threads of a process by their places in the order of creation.
+    pub(super) fn thread_indices(&self, process: Extent) -> FxHashMap<u32, ThreadId> {
+        let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
+        of.map(|(_, thread)| (thread.index, thread.id)).collect()
     }
 
     /// The thread of an extent.

@@ -60,6 +60,7 @@ pub fn record(
         policy: options.session.policy,
         stack: options.session.stack,
         code: options.session.code,
+        lines: options.session.lines,
         follow: options.session.follow,
     };
     let file = SessionFile::create(&image, &orders)?;

@@ -21,6 +21,8 @@ pub struct Orders<'a> {
     pub stack: bool,
     /// Count how often code is executed.
     pub code: bool,
+    /// Count accesses by cache line.
+    pub lines: bool,
     /// Record the programs that children execute.
     pub follow: bool,
 }
@@ -150,6 +152,7 @@ impl SessionFile {
         let header = session.header();
         header.stack.store(orders.stack.into(), Relaxed);
         header.code.store(orders.code.into(), Relaxed);
+        header.lines.store(orders.lines.into(), Relaxed);
         header.follow.store(orders.follow.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
         header.classes_log2.store(classes_log2(orders), Relaxed);
@@ -246,6 +249,17 @@ impl SessionFile {
     /// The kernel's.
     pub fn extent(&self, extent: Extent, offset: u64, bytes: usize) -> io::Result<Shared> {
         Shared::map(&self.file, extent.offset() + offset, bytes)
+    }
+
+    /// The words of a part of an extent. What was never written takes no memory by this.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self, extent: Extent, part: &std::ops::Range<u64>) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0u8; (part.end - part.start) as usize];
+        self.file.read_exact_at(&mut bytes, extent.offset() + part.start)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
     /// Where a thread may run, as its agent noted it. None on a virtual machine where nobody has said anything.

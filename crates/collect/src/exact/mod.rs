@@ -7,6 +7,7 @@
 //!   watch    accesses looked at one by one, where counters of pages do not tell enough
 //!   totals   what a thread has counted
 //!   pages    what the records say of pages
+//!   lines    cache lines, once nobody counts there any more
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   image    the agent, laid out for memory
 //!   clock    the agents' clock
@@ -20,6 +21,7 @@ mod fetches;
 mod file;
 mod heap;
 mod image;
+mod lines;
 mod pages;
 mod sites;
 mod spent;

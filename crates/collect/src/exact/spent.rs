@@ -5,11 +5,13 @@
 //! for what ended threads and processes leave.
 
 use super::file::SessionFile;
-use numalens_event::exact::{self, Extent, PageCounts, PageRecord};
+use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord};
+use std::ops::Range;
 
 /// Pages whose counters share a page of memory.
 const GROUP: u32 = 4096 / size_of::<PageCounts>() as u32;
 const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(4096));
+const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCounts>() as u64).is_multiple_of(4096));
 
 /// The page numbers of a process that have ended, by group.
 #[derive(Default)]
@@ -34,30 +36,70 @@ impl Spent {
         }
     }
 
-    /// Gives back what was full at the look before this one, of a process and of its threads, which have been counted.
-    pub fn discard(&mut self, file: &SessionFile, process: Extent, threads: impl Iterator<Item = Extent> + Clone) {
+    /// The pages, by their numbers, that were full at the look before this one: they and what threads have counted of them can be given back.
+    pub fn take_due(&mut self) -> Vec<Range<u32>> {
         let due = std::mem::replace(&mut self.due, std::mem::take(&mut self.full));
-        for group in due {
-            let part = |size: usize| {
-                let bytes = u64::from(GROUP) * size as u64;
-                u64::from(group) * bytes..(u64::from(group) + 1) * bytes
-            };
-            let (records, counts) = (part(size_of::<PageRecord>()), part(size_of::<PageCounts>()));
-            file.discard(process, exact::process::PAGES + records.start..exact::process::PAGES + records.end);
-            for thread in threads.clone() {
-                file.discard(thread, exact::thread::PAGES + counts.start..exact::thread::PAGES + counts.end);
-            }
-        }
+        side_by_side(due)
     }
 }
 
-/// Gives back what an ended thread has counted.
+/// The pages of groups: ranges, as few as there can be.
+fn side_by_side(mut groups: Vec<u32>) -> Vec<Range<u32>> {
+    groups.sort_unstable();
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    for group in groups {
+        let pages = group * GROUP..(group + 1) * GROUP;
+        match ranges.last_mut() {
+            Some(last) if last.end == pages.start => last.end = pages.end,
+            _ => ranges.push(pages),
+        }
+    }
+    ranges
+}
+
+/// Gives back what is kept of whole groups of pages, of a process and of its threads, which have been counted.
+pub fn discard_pages(file: &SessionFile, process: Extent, threads: impl Iterator<Item = Extent>, pages: &Range<u32>) {
+    file.discard(process, part(exact::process::PAGES, pages, size_of::<PageRecord>()));
+    let bytes = exact::LINES_OF_PAGE as usize * size_of::<LastAccess>();
+    let with_lines = pages.start.min(exact::MOST_LINE_PAGES)..pages.end.min(exact::MOST_LINE_PAGES);
+    if !with_lines.is_empty() {
+        file.discard(process, part(exact::process::LINES, &with_lines, bytes));
+    }
+    for thread in threads {
+        file.discard(thread, part(exact::thread::PAGES, pages, size_of::<PageCounts>()));
+    }
+}
+
+/// Gives back what a thread has counted of the lines of pages: of whole groups.
+pub fn discard_lines(file: &SessionFile, thread: Extent, pages: &Range<u32>) {
+    let bytes = exact::LINES_OF_PAGE as usize * size_of::<LineCounts>();
+    file.discard(thread, part(exact::thread::LINES, pages, bytes));
+}
+
+/// Where a table at `offset` has the records of pages, of so many bytes each.
+fn part(offset: u64, pages: &Range<u32>, bytes: usize) -> Range<u64> {
+    let at = |page: u32| offset + u64::from(page) * bytes as u64;
+    at(pages.start)..at(pages.end)
+}
+
+/// Gives back what an ended thread has counted, but for cache lines, which are told with its process.
 pub fn discard_thread(file: &SessionFile, thread: Extent) {
-    file.discard(thread, 0..exact::EXTENT_BYTES);
+    file.discard(thread, 0..exact::thread::LINES);
 }
 
 /// Gives back what an ended process has said. Its header stays, for the program that follows; so does the table that its children may use.
 pub fn discard_process(file: &SessionFile, process: Extent) {
     file.discard(process, exact::process::LOG..exact::process::LOOKUP);
     file.discard(process, exact::process::SITES..exact::EXTENT_BYTES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_given_back_together() {
+        assert_eq!(side_by_side(vec![7, 2, 3, 4, 9, 8]), [2 * GROUP..5 * GROUP, 7 * GROUP..10 * GROUP]);
+        assert!(side_by_side(Vec::new()).is_empty());
+    }
 }

@@ -4,6 +4,7 @@
 //! (wrong checksums, unknown words, missing columns) is an error instead: nothing can be said about rows that cannot be read.
 
 mod classes;
+mod lines;
 mod pages;
 mod references;
 mod rows;
@@ -60,6 +61,9 @@ const INVARIANTS: &[Invariant] = &[
     ("placed pages have a size", pages::sizes),
     ("a page has one home at a time", pages::overlaps),
     ("facts count the same accesses", totals::totals),
+    ("cache lines are told consistently", lines::rows),
+    ("cache lines count the accesses of pages", lines::accesses),
+    ("threads communicate by transitions", lines::communication),
 ];
 
 /// Number of invariants that [`check`] checks; the checksums are one more.

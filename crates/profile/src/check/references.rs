@@ -137,6 +137,12 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
                 row.home.map(|id| id.0.into()),
             ]
         })?,
+        refer(profile, [process, thread, object], |row: &CacheLine| {
+            [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]
+        })?,
+        refer(profile, [process, thread, ("other", &d.threads)], |row: &LineCommunication| {
+            [Some(row.process.0), Some(row.thread.0), Some(row.other.0)]
+        })?,
         refer(profile, [process, thread, node, home], |row: &NodeAccess| {
             [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
         })?,
@@ -198,6 +204,10 @@ pub(super) fn owners(checked: &Checked<'_>) -> Found {
         each_row(profile, columns, &|row: &PageAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &SiteAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &ObjectAccess| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &CacheLine| foreign(row.process, row.thread))?,
+        each_row(profile, &["process", "thread", "other"], &|row: &LineCommunication| {
+            foreign(row.process, row.thread).or_else(|| foreign(row.process, row.other))
+        })?,
         each_row(profile, columns, &|row: &NodeAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &ClassSum| row.thread.and_then(|thread| foreign(row.process, thread)))?,
         each_row(profile, columns, &|row: &Sample| foreign(row.process, row.thread))?,

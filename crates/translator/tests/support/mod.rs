@@ -3,6 +3,7 @@
 
 pub mod assemble;
 pub mod memory;
+mod pages;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
@@ -11,8 +12,7 @@ use memory::Mapping;
 use numalens_isa::Kind;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Record, Room, Scheme, Shadow, Site, SiteId,
-    Stretch, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Record, Room, Scheme, Shadow, Site, SiteId, Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,6 +90,7 @@ pub struct Options {
     pub side_exits: usize,
     pub stack: bool,
     pub scheme: Scheme,
+    pub each: bool,
 }
 
 impl Default for Options {
@@ -101,6 +102,7 @@ impl Default for Options {
             side_exits: 4,
             stack: true,
             scheme: Scheme::Stays,
+            each: false,
         }
     }
 }
@@ -131,6 +133,7 @@ impl Machine {
             flags_dead_at_calls: true,
             predicted_returns: true,
             scheme: options.scheme,
+            each: options.each,
             most_sites: MOST_SITES,
             stays: STAYS,
             passes: PASSES,
@@ -254,7 +257,14 @@ impl Machine {
         let sites = self.world.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
-            Some(Run { site, kind: known.kind, address: known.effective_address(registers, 0)?, count, done: false })
+            Some(Run {
+                site,
+                kind: known.kind,
+                address: known.effective_address(registers, 0)?,
+                size: 0,
+                count,
+                done: false,
+            })
         };
         let area = self.area.pointer();
         for site in counted {
@@ -496,21 +506,6 @@ impl Env for World {
         assert!(address & 7 <= 4, "a patch at {address:#x} cannot be stored at once");
         let offset = (address - self.arena.address()) as usize;
         self.arena.bytes_mut()[offset..offset + 4].copy_from_slice(&displacement.to_le_bytes());
-    }
-}
-
-impl Pages for World {
-    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
-        self.cold_runs += 1;
-        let page = run.address >> 12;
-        let known = self.shadow.get(page as usize * 8);
-        if known as u32 != 0 {
-            return Some(PageEntry { class: known as u32, slot: (known >> 32) as u32 });
-        }
-        let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
-        self.slots.push(page);
-        self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
-        Some(entry)
     }
 }
 

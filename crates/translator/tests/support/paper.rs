@@ -87,6 +87,7 @@ pub const CONFIG: Config = Config {
     flags_dead_at_calls: true,
     predicted_returns: true,
     scheme: Scheme::Stays,
+    each: false,
     most_sites: 1 << 20,
     stays: 0x1000_0000,
     passes: 0x1800_0000,

@@ -1,6 +1,7 @@
 //! How recordings of processes end, and what is settled only then: counts of pages that several objects share.
 
 use super::*;
+use numalens_profile::LINES_LEFT_OUT;
 
 impl Drain {
     /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
@@ -67,6 +68,7 @@ impl Drain {
                 discard_thread(file, self.threads[number].0);
             }
         }
+        self.tell_all_lines(file, session, extent)?;
         if let Some(process) = self.processes.get_mut(&extent) {
             process.ended = true;
             discard_process(file, extent);
@@ -124,13 +126,35 @@ impl Drain {
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
             self.count_thread(file, session, number, bin, true)?;
         }
+        let running: Vec<Extent> =
+            self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
+        for extent in running {
+            self.tell_all_lines(file, session, extent)?;
+        }
         self.divide(session);
         Ok(())
+    }
+
+    /// Tells what is left of a process's cache lines.
+    fn tell_all_lines(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        if file.header().lines.load(Relaxed) == 0 {
+            return Ok(());
+        }
+        self.tell_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
+        self.tell_communication(file, session, extent)
     }
 
     /// Says in `meta` what was not seen.
     pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
         meta.unobserved.clone_from(&self.unobserved);
+        let lines_left_out = |process: &&Process| {
+            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+            header.lines_left_out.load(Relaxed) != 0
+        };
+        let processes = self.processes.values().filter(lines_left_out).count() as u64;
+        if processes > 0 {
+            meta.losses.insert(LINES_LEFT_OUT.to_owned(), processes);
+        }
         let known = self.unobserved.len() as u64;
         let all = u64::from(file.header().unobserved.load(Relaxed));
         if all > known {

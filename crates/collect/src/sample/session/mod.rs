@@ -60,6 +60,8 @@ pub struct SessionOptions {
     pub stack: bool,
     /// Count where code is fetched from.
     pub code: bool,
+    /// Count accesses by cache line.
+    pub lines: bool,
     /// Nanoseconds (clock) or accesses (hardware) that one sample stands for.
     pub period: u64,
     /// Record the children of the first process too.

@@ -80,6 +80,13 @@ impl Output {
         }
     }
 
+    /// Appends rows that are told once.
+    fn add<T: numalens_profile::Row>(&mut self, rows: Vec<T>) {
+        if let Err(error) = self.writer.append(rows) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     fn flush(&mut self) {
         let samples = std::mem::take(&mut self.samples);
         let allocations = std::mem::take(&mut self.allocations);
@@ -242,6 +249,23 @@ impl Session {
         self.write_tables()?;
         self.complete_meta(meta);
         self.output.writer.finish(meta)
+    }
+
+    /// Adds cache lines that threads have accessed.
+    pub fn add_cache_lines(&mut self, rows: Vec<tables::CacheLine>) {
+        self.output.add(rows);
+    }
+
+    /// Adds accesses to cache lines that another thread had accessed last.
+    pub fn add_line_communication(&mut self, rows: Vec<tables::LineCommunication>) {
+        self.output.add(rows);
+    }
+
+    /// Notes what was given up to stay within memory.
+    pub fn coarsened(&mut self, note: &str) {
+        if !self.facts.coarsened.iter().any(|known| known == note) {
+            self.facts.coarsened.push(note.to_owned());
+        }
     }
 
     /// Bytes written to disk so far.

@@ -1,0 +1,30 @@
+//! The table of pages of a machine in tests.
+
+use super::{World, class_of};
+use numalens_translator::count::{LINE, Pages, Run};
+use numalens_translator::{PageEntry, Shape};
+
+impl Pages for World {
+    fn entry(&mut self, run: &Run) -> Option<PageEntry> {
+        self.cold_runs += 1;
+        let page = run.address >> 12;
+        let known = self.shadow.get(page as usize * 8);
+        if known as u32 != 0 {
+            return Some(PageEntry { class: known as u32, slot: (known >> 32) as u32 });
+        }
+        let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
+        self.slots.push(page);
+        self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
+        Some(entry)
+    }
+
+    fn counted(&mut self, run: &Run, _: PageEntry) {
+        let last = run.address + (run.count - 1) * u64::from(run.size);
+        assert_eq!(run.address / LINE, last / LINE, "{run:x?}");
+        let site = &self.sites[run.site.0 as usize];
+        // Others have as many bytes as lanes are active.
+        if matches!(site.shape, Shape::Plain | Shape::String) {
+            assert_eq!(run.size, site.size, "{site:x?}");
+        }
+    }
+}
