@@ -29,7 +29,7 @@ pub fn getcpu(thread: &Thread, [cpu, node, ..]: [u64; 6]) -> u64 {
 pub fn get_affinity(thread: &Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u64 {
     let numbers = u64::from(placement().cpu_numbers.load(Relaxed));
     let bytes = u64::from(bytes as u32);
-    if bytes * 8 < numbers || bytes % 8 != 0 {
+    if bytes * 8 < numbers || !bytes.is_multiple_of(8) {
         return errno(EINVAL);
     }
     let cpus = match target(thread, tid as u32) {

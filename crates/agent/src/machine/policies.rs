@@ -134,7 +134,7 @@ pub fn set(thread: &mut Thread, [kind, mask, bits, ..]: [u64; 6]) -> u64 {
 /// The whole pages from `start` on.
 fn range(start: u64, bytes: u64) -> Result<Range<u64>> {
     let end = start.wrapping_add(bytes.wrapping_add(PAGE - 1) & !(PAGE - 1));
-    if start % PAGE != 0 || end < start { Err(EINVAL) } else { Ok(start..end) }
+    if !start.is_multiple_of(PAGE) || end < start { Err(EINVAL) } else { Ok(start..end) }
 }
 
 /// mbind.
