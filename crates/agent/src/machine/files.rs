@@ -71,13 +71,12 @@ fn arguments_of(number: u32) -> Option<(Option<usize>, usize)> {
 /// Makes a call with another path, or makes the file that it opens. None: it is like any other. Returns the kernel's word.
 pub fn examine(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
     let (folder, at) = arguments_of(number)?;
+    if is_other(arguments[at]) {
+        return None;
+    }
     let mut text = [0u8; LONGEST];
     let path = user::read_text(arguments[at], &mut text)?;
     let is_relative = path.first() != Some(&b'/');
-    // Most paths: neither `sys` nor `proc`.
-    if !matches!(path.iter().find(|&&byte| byte != b'/'), Some(b's' | b'p' | b'.')) {
-        return None;
-    }
     let mut absolute = Path::new();
     absolute.append(path)?;
     let path = absolute.text();
@@ -111,6 +110,31 @@ pub fn examine(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64>
         return (!is_gone).then_some(result);
     }
     Some(result)
+}
+
+/// Whether the path at an address certainly leads to other files: said of most, without asking the kernel for its bytes. (It is about to read
+/// them itself.)
+fn is_other(address: u64) -> bool {
+    let code = runtime().code.lock();
+    let Some(mapping) = code.world.maps.find(address).filter(|mapping| mapping.protection & raw::PROT_READ != 0) else {
+        return false;
+    };
+    // SAFETY: a byte of a readable mapping; nothing is unmapped while the lock is held. (Of a file that was cut behind its mapping's back the
+    // program cannot read it either.)
+    let bytes = (address..mapping.end).map(|at| unsafe { (at as *const u8).read() });
+    begins_otherwise(bytes)
+}
+
+/// Whether a path, of which these are bytes, leads neither into `sys` nor into `proc`.
+fn begins_otherwise(bytes: impl Iterator<Item = u8>) -> bool {
+    let mut bytes = bytes.skip_while(|&byte| byte == b'/');
+    let rest: &[u8] = match bytes.next() {
+        Some(b's') => b"ys/",
+        Some(b'p') => b"roc/",
+        Some(b'.') | None => return false,
+        Some(_) => return true,
+    };
+    rest.iter().zip(bytes).any(|(wanted, byte)| *wanted != byte)
 }
 
 /// Where below the collector's folder the file of a path is.
@@ -196,6 +220,18 @@ mod tests {
             assert_eq!(place(path), None, "{path}");
         }
         assert_eq!(place("/sys/devices/system/cpu/../node"), None);
+    }
+
+    #[test]
+    fn most_paths_are_told_by_their_first_bytes() {
+        let other = |path: &[u8]| begins_otherwise(path.iter().copied());
+        for path in [&b"/usr/lib\0"[..], b"name\0", b"/\0", b"/syslog\0", b"share/x\0", b"//proc2/x\0", b"sys\0"] {
+            assert!(other(path), "{path:?}");
+        }
+        // The last ones end where the memory does.
+        for path in [&b"/sys/x\0"[..], b"//proc/\0", b"sys/x\0", b"/./sys/\0", b"../x\0", b"/sy", b"//", b""] {
+            assert!(!other(path), "{path:?}");
+        }
     }
 
     #[test]
