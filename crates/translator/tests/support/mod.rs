@@ -530,6 +530,9 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
         Leave::Enter(address) => address,
         Leave::Syscall { execute, .. } => execute,
+        Leave::Request { next } => {
+            machine.cache.entry(&mut machine.world, next).expect("what comes next can be translated")
+        }
         Leave::Unsupported { ip } => {
             assert_eq!(ip, machine.end, "an unsupported instruction");
             switch::finish as *const () as u64
