@@ -60,7 +60,7 @@ impl Drain {
         let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin, true)?;
+                self.count_thread(file, session, number, bin, Look::Last)?;
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages, thread.code) = Default::default();
@@ -110,7 +110,7 @@ impl Drain {
         pid: i32,
         end: String,
     ) -> io::Result<()> {
-        self.look_until(file, heap, session, true)?;
+        self.look_until(file, heap, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
@@ -122,7 +122,7 @@ impl Drain {
         // Whatever still runs is not looked at again.
         let bin = session.bin_of(session.now_ns());
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, bin, true)?;
+            self.count_thread(file, session, number, bin, Look::Last)?;
         }
         self.divide(session);
         Ok(())
@@ -130,6 +130,10 @@ impl Drain {
 
     /// Says in `meta` what was not seen.
     pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
+        let marks = file.header().marks.load(Relaxed);
+        if marks > exact::MOST_MARKS {
+            meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
+        }
         meta.unobserved.clone_from(&self.unobserved);
         let known = self.unobserved.len() as u64;
         let all = u64::from(file.header().unobserved.load(Relaxed));
