@@ -98,8 +98,8 @@ fn what_is_counted_between_start_and_stop_equals_arithmetic() {
     // See the program: a start, a stop, and both once more.
     let paused = record(directory.path(), &["--start-paused"], &program);
     assert_eq!(paused.reads_and_writes(), (300 + 5, 200 + 70));
-    // Two instructions at least for each, and no more than that and a few.
-    assert!((575 * 2..575 * 5 + 100).contains(&paused.instructions()), "{}", paused.instructions());
+    // A few instructions for each of them, none of the other ten thousand.
+    assert!((575 * 2..575 * 8 + 100).contains(&paused.instructions()), "{}", paused.instructions());
     let from_the_start = record(directory.path(), &[], &program);
     assert_eq!(from_the_start.reads_and_writes(), (1000 + 300 + 5, 10 + 200 + 70));
     // Every first touch is seen, counted or not.

@@ -418,6 +418,7 @@ export interface Report {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -646,6 +647,7 @@ export interface Advice {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -696,6 +698,7 @@ export interface Simulation {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
