@@ -8,6 +8,7 @@ fn main() -> io::Result<()> {
     let output = PathBuf::from(variable("OUT_DIR")?).join("libnumalens_interpose.so");
     println!("cargo::rerun-if-changed=numalens_event.h");
     println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-changed=../../include/numalens.h");
     if variable("CARGO_CFG_TARGET_ARCH")? != "x86_64" || variable("CARGO_CFG_TARGET_OS")? != "linux" {
         return fs::write(&output, []);
     }

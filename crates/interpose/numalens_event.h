@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define NUMALENS_MAGIC UINT64_C(0x736e656c616d756e)
-#define NUMALENS_VERSION 2
+#define NUMALENS_VERSION 3
 #define NUMALENS_HEADER_BYTES 4096
 #define NUMALENS_ACKNOWLEDGEMENTS 64
 #define NUMALENS_NOTE_WORDS 8
@@ -16,6 +16,7 @@
 #define NUMALENS_PAYLOAD_BYTES ((NUMALENS_WIDE_WORDS - NUMALENS_PAYLOAD_WORD) * 8)
 #define NUMALENS_ATTEMPTS 64
 #define NUMALENS_FLAG_ASK 1
+#define NUMALENS_MOST_NAME_BYTES 120
 
 struct numalens_clock { uint64_t ticks, ns, ns_per_tick; };
 
@@ -98,6 +99,8 @@ enum numalens_kind {
     NUMALENS_EXEC = 13,
     NUMALENS_EXEC_FAILED = 14,
     NUMALENS_PROCESS_EXIT = 15,
+    NUMALENS_REQUEST = 16,
+    NUMALENS_NAME = 17,
 };
 
 enum numalens_call {
@@ -107,6 +110,7 @@ enum numalens_call {
     NUMALENS_CALL_ALIGNED = 4,
     NUMALENS_CALL_NEW = 5,
     NUMALENS_CALL_MMAP = 6,
+    NUMALENS_CALL_TOLD = 7,
 };
 
 #endif

@@ -6,6 +6,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`requests`] | what the program asks for by `include/numalens.h` |
 //! | [`inject`] | puts the agent into a program at its exec |
 //! | [`boot`] | from the injector's registers to the first translated block |
 //! | [`program`] | what a file would be when executed |
@@ -34,6 +35,7 @@ pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;
+pub mod requests;
 pub mod runtime;
 pub mod shared;
 pub mod signals;

@@ -5,6 +5,7 @@ use crate::code::World;
 use crate::lock::Lock;
 use crate::pages::{Shadow, Toucher};
 use crate::placement;
+use crate::requests;
 use crate::shared::{ProcessMemory, Session};
 use crate::signals;
 use crate::sys;
@@ -181,6 +182,10 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             }
             Verdict::Continue(address) => address,
         },
+        Ok(Leave::Request { next }) => {
+            requests::answer(thread);
+            enter(thread, next)
+        }
         Ok(Leave::Unsupported { ip }) => give_up(format_args!(
             "the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"
         )),

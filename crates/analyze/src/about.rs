@@ -80,6 +80,9 @@ impl About {
                 limits.push("its counters were read one after another while the program ran: sums of lines, pages and objects differ a little".to_string());
             }
         }
+        if let Some(counted) = meta.counted_ns {
+            limits.push(paused(counted, meta.duration_ns));
+        }
         for (kind, n) in meta.losses.iter().filter(|(_, n)| **n > 0) {
             limits.push(format!("lost: {n} {}", kind.replace('_', " ")));
         }
@@ -112,6 +115,7 @@ impl About {
                 "duration",
                 Value::maybe(Some(meta.duration_ns).filter(|ns| *ns > 0), Value::Time),
             ),
+            Field::new("counted_s", "counted for", Value::maybe(meta.counted_ns, Value::Time)),
             Field::new("kernel", "kernel", text(&meta.kernel)).only(Shown::Data),
             Field::new("numalens_version", "recorded by", text(&meta.numalens_version)).only(Shown::Data),
             Field::new("exit_status", "exit status", text(&meta.exit_status)),
@@ -139,5 +143,19 @@ impl About {
             .only(Shown::Data),
         ];
         Report::new("meta", "meta", "recording", Shape::Record(fields)).doubting(self.limits())
+    }
+}
+
+/// The sentence on a recording that was paused.
+fn paused(counted_ns: u64, duration_ns: u64) -> String {
+    let share = 100.0 * counted_ns as f64 / duration_ns.max(1) as f64;
+    let (counted, all) = (counted_ns as f64 / 1e9, duration_ns as f64 / 1e9);
+    match counted_ns {
+        0 => format!(
+            "accesses were not counted at any time of {all:.2} s: no start came, from numalens.h or `numalens ctl start`; first touches and placements were followed"
+        ),
+        _ => format!(
+            "accesses were counted for {counted:.2} s of {all:.2} s ({share:.0} %), as the program or the user asked for; first touches and placements are of all the time"
+        ),
     }
 }

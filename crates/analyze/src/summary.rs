@@ -86,7 +86,7 @@ fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
         Some(run_time) => (run_time, "program without a profiler"),
         // Sums come with a count of cycles, whose rate nobody knows.
         None if study.sites.margins.is_some() => (0, ""),
-        None => (meta.duration_ns, "recorded run"),
+        None => (meta.counted_ns.unwrap_or(meta.duration_ns), "recorded run"),
     };
     let seconds = run_time as f64 / 1e9;
     if seconds <= 0.0 {

@@ -16,6 +16,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Record(commands::record::Args),
+    Ctl(commands::ctl::Args),
     Report(commands::report::Args),
     Advise(commands::advise::Args),
     Simulate(commands::simulate::Args),
@@ -29,6 +30,7 @@ enum Command {
     Unpack(commands::unpack::Args),
     Doctor(commands::doctor::Args),
     Machine(commands::machine::Args),
+    Header(commands::header::Args),
     Completions(commands::completions::Args),
     Man(commands::completions::ManArgs),
 }
@@ -36,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Record(args) => commands::record::run(args),
+        Command::Ctl(args) => commands::ctl::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Advise(args) => commands::advise::run(args),
         Command::Simulate(args) => commands::simulate::run(args),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Unpack(args) => commands::unpack::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Machine(args) => commands::machine::run(args),
+        Command::Header(args) => commands::header::run(args),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
         Command::Man(args) => commands::completions::run_man(args, Cli::command()),
     };

@@ -19,7 +19,8 @@ fn numalens() -> Command {
 fn program(directory: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = directory.join(source.split('.').next().unwrap());
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exact").join(source);
-    let status = Command::new("cc").arg(from).arg("-o").arg(&program).args(flags).status().unwrap();
+    let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let status = Command::new("cc").arg(from).arg("-o").arg(&program).arg(headers).args(flags).status().unwrap();
     assert!(status.success(), "{source} does not compile");
     program
 }
@@ -88,6 +89,36 @@ fn counts_equal_arithmetic() {
     assert_eq!(recorded.instructions(), 1000 * 5 + 1000 * 3 + 8 * 3 + 26);
     let without = record(directory.path(), &["--code=off"], &[kernel.to_str().unwrap()]);
     assert_eq!(without.instructions(), 0);
+}
+
+#[test]
+fn what_is_counted_between_start_and_stop_equals_arithmetic() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut flags = FREESTANDING.to_vec();
+    flags.extend(["-O2", "-fno-stack-protector"]);
+    let marks = program(directory.path(), "marks.c", &flags);
+    let program = [marks.to_str().unwrap()];
+    // See the program: a start, a stop, and both once more.
+    let paused = record(directory.path(), &["--start-paused"], &program);
+    assert_eq!(paused.reads_and_writes(), (300 + 5, 200 + 70));
+    // A few instructions for each of them, none of the other ten thousand.
+    assert!((575 * 2..575 * 8 + 100).contains(&paused.instructions()), "{}", paused.instructions());
+    let from_the_start = record(directory.path(), &[], &program);
+    assert_eq!(from_the_start.reads_and_writes(), (1000 + 300 + 5, 10 + 200 + 70));
+    // Every first touch is seen, counted or not.
+    let pages = |recorded: &Recorded| recorded.report()["summary"]["first_touch"]["pinned"].clone();
+    assert_eq!(pages(&paused), pages(&from_the_start));
+}
+
+#[test]
+fn threads_that_wait_are_counted_exactly_between_start_and_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let threads = program(directory.path(), "marks_threads.c", &["-O1", "-g", "-pthread"]);
+    let recorded = record(directory.path(), &["--start-paused"], &[threads.to_str().unwrap()]);
+    assert!(recorded.output.status.success());
+    let report = recorded.report();
+    let work = report["functions"].as_array().unwrap().iter().find(|row| row["function"] == "work");
+    assert_eq!(work.map(|row| row["reads"].as_u64().unwrap()), Some(3 * 30_000));
 }
 
 #[test]

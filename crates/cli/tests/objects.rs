@@ -20,7 +20,9 @@ fn source(name: &str) -> PathBuf {
 /// Compiles a program that stands beside this file, and records it.
 fn record(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let program = directory.join(name.split('.').next().unwrap());
-    let status = Command::new("c++").arg(source(name)).arg("-o").arg(&program).args(flags).status().unwrap();
+    let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let status =
+        Command::new("c++").arg(source(name)).arg("-o").arg(&program).arg(headers).args(flags).status().unwrap();
     assert!(status.success(), "{name} does not compile");
     let profile = directory.join("p.numalens");
     let output = numalens()
@@ -89,6 +91,25 @@ fn blocks_are_used_as_often_as_arithmetic_says() {
                 && (writes..=writes + of_the_allocator).contains(&found.1),
             "{tag}: {found:?} reads and writes, not {reads} and {writes}"
         );
+    }
+}
+
+#[test]
+fn blocks_of_an_allocator_of_the_programs_own_are_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = record(directory.path(), "arena.cc", &["-O1", "-g"]);
+    let rows = objects(&profile, "arena.cc");
+    let mib = 1 << 20;
+    for (tag, name, size, writes) in [
+        ("grid", "the grid", mib, 3 * mib),
+        ("halo", "", mib / 2, mib),
+        ("later", "", mib, 4 * mib),
+        ("arena", "", 8 * mib, mib),
+    ] {
+        let row = rows.get(tag).unwrap_or_else(|| panic!("no object {tag}: {:?}", rows.keys()));
+        assert_eq!(row["name"].as_str().unwrap_or_default(), name, "{tag}");
+        assert_eq!((number(&row["size"]), number(&row["count"])), (size, 1), "{tag}");
+        assert_eq!((number(&row["reads"]), number(&row["writes"])), (0, writes), "{tag}");
     }
 }
 

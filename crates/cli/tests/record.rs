@@ -10,6 +10,8 @@ mod damage;
 mod ends;
 #[path = "record/exact.rs"]
 mod exact;
+#[path = "record/marks.rs"]
+mod marks;
 #[path = "record/options.rs"]
 mod options;
 #[path = "record/programs.rs"]

@@ -1,7 +1,9 @@
 //! Collectors: from a running program to a profile.
 
+pub mod control;
 pub mod doctor;
 pub mod exact;
+mod futex;
 pub mod globals;
 pub mod homes;
 pub mod rank;

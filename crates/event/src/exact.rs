@@ -100,8 +100,10 @@ pub struct SessionHeader {
     pub code: AtomicU32,
     /// 1: count accesses by cache line.
     pub lines: AtomicU32,
-    /// 1: record the programs that children execute.
+    /// 1: record children too.
     pub follow: AtomicU32,
+    /// The process of the command that was started.
+    pub command_pid: AtomicU32,
     /// log2 of the number of classes.
     pub classes_log2: AtomicU32,
     /// The descriptor by which programs hold this file.
@@ -130,12 +132,25 @@ pub struct SessionHeader {
     pub huge_pages: AtomicU32,
     /// Which of `clock` is in force.
     pub clock_in_force: AtomicU32,
+    /// 1 while accesses are counted for the profile: the collector's word.
+    pub counting: AtomicU32,
+    /// What the program, or the user, wants that to be.
+    pub wanted: AtomicU32,
+    /// Futex word: how often a program has asked the collector to look here.
+    pub requests: AtomicU32,
+    /// Futex word: how many of those were seen to. Whoever starts or stops the counting waits for that.
+    pub answered: AtomicU32,
+    /// Phases and marks that programs have told of so far; from [`MOST_MARKS`] on they are only counted.
+    pub marks: AtomicU32,
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
 }
 
 /// Bytes of [`SessionHeader::files`].
 pub const MOST_PATH: usize = 256;
+
+/// Most phases and marks that the programs of a recording may tell of: the log is for more than these.
+pub const MOST_MARKS: u32 = 1 << 20;
 
 /// A moment on two clocks.
 #[repr(C)]
@@ -644,6 +659,10 @@ pub mod log {
     /// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
     /// number.
     pub const ACCESS: u32 = 9;
+    /// A phase begins or ends, or something happens: the number of the [`crate::request::Request`], the thread's extent; the name.
+    pub const MARK: u32 = 10;
+    /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
+    pub const LEFT_OUT: u32 = 11;
 }
 
 /// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.

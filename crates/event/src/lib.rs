@@ -15,6 +15,7 @@
 //!   test of that crate compares the two field by field.
 //! - [`ring`]: how many writers, any of which may die at any instruction, hand slots to one reader.
 //! - [`record`]: what the words of a slot mean.
+//! - [`request`]: what a program may ask for by `include/numalens.h`.
 //!
 //! The crate has no unsafe code and no I/O: whoever maps the memory presents it as words.
 #![no_std]
@@ -23,4 +24,5 @@
 pub mod exact;
 pub mod layout;
 pub mod record;
+pub mod request;
 pub mod ring;

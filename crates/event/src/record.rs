@@ -13,6 +13,8 @@
 
 use crate::layout::{PAYLOAD_BYTES, PAYLOAD_WORD};
 
+#[macro_export]
+#[doc(hidden)]
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident: $int:ty { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* }) => {
         $(#[$doc])*
@@ -37,7 +39,7 @@ numbered! {
     Kind: u16 {
         /// Memory came to be (address, size, prot + flags<<32 of an mmap, file offset of an mmap).
         Alloc = 1,
-        /// A recorded heap allocation is released (address).
+        /// A recorded heap allocation is released (address; 1 if the program itself told of it, see [`Call::Told`]).
         Free = 2,
         /// A mapping went (address, size).
         Munmap = 3,
@@ -65,6 +67,10 @@ numbered! {
         ExecFailed = 14,
         /// The process is about to end (ticket, status).
         ProcessExit = 15,
+        /// The program asks for something by numalens.h (which [`crate::request::Request`]; payload: a name).
+        Request = 16,
+        /// The program names the block at an address (address; payload: the name).
+        Name = 17,
     }
 }
 
@@ -83,6 +89,8 @@ numbered! {
         New = 5,
         /// `mmap`
         Mmap = 6,
+        /// `numalens_alloc` of numalens.h: a block that an allocator of the program's own has carved out of other memory.
+        Told = 7,
     }
 }
 
@@ -160,7 +168,7 @@ impl<'a> Record<'a> {
 impl Kind {
     /// Whether it comes in a wide slot.
     pub fn is_wide(self) -> bool {
-        matches!(self, Kind::Alloc | Kind::ThreadPlaced | Kind::Policy | Kind::Mbind)
+        matches!(self, Kind::Alloc | Kind::ThreadPlaced | Kind::Policy | Kind::Mbind | Kind::Request | Kind::Name)
     }
 }
 

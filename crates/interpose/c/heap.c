@@ -155,6 +155,27 @@ static void note(enum numalens_call call, void *address, size_t n, uint64_t befo
     else numalens_untrack(address);
 }
 
+/* A block of an allocator of the program's own. It may begin where the memory does that it is carved out of, so it is tracked under another address. */
+static const void *key_of_told(const void *block) { return (const void *)((uint64_t)block | UINT64_C(1) << 63); }
+
+HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
+    uint64_t mean;
+    if (!block || !charge(n) || !chosen(n, &mean)) return;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = numalens_now(),
+        .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
+    if (!numalens_track(key_of_told(block))) {
+        __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (numalens_tell_wide(&record)) numalens_process->lived = 1;
+    else numalens_untrack(key_of_told(block));
+}
+
+HIDDEN void numalens_told_free(const void *block) {
+    if (numalens_maybe_tracked(key_of_told(block)) && numalens_untrack(key_of_told(block)))
+        numalens_tell(NUMALENS_FREE, numalens_now(), (uint64_t)block, 1, 0, 0);
+}
+
 #define FRAME ((void *const *)__builtin_frame_address(0))
 #define SLOW static __attribute__((noinline))
 

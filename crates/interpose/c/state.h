@@ -81,6 +81,10 @@ HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const un
 HIDDEN void numalens_tell_migrate(int pid);
 HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes);
 
+/* heap.c: blocks that the program itself tells of */
+HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);
+HIDDEN void numalens_told_free(const void *block);
+
 extern char **environ __attribute__((weak));
 extern int *__errno_location(void) __attribute__((weak));
 static inline void set_errno(int value) { if (__errno_location) *__errno_location() = value; }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use numalens_event::layout::*;
 use numalens_event::record::{Call, FLAG_ASK, Kind};
+use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_event::ring::ATTEMPTS;
 use object::elf::{DT_NEEDED, DT_VERNEED, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
@@ -24,6 +25,7 @@ fn agreements() -> Vec<(String, u64)> {
         ("NUMALENS_PAYLOAD_BYTES", PAYLOAD_BYTES as u64),
         ("NUMALENS_ATTEMPTS", ATTEMPTS as u64),
         ("NUMALENS_FLAG_ASK", u64::from(FLAG_ASK)),
+        ("NUMALENS_MOST_NAME_BYTES", MOST_NAME_BYTES as u64),
         ("sizeof(struct numalens_header)", size_of::<Header>() as u64),
         ("sizeof(struct numalens_control)", size_of::<Control>() as u64),
         ("offsetof(struct numalens_control, head)", offset_of!(Control, head) as u64),
@@ -59,13 +61,17 @@ fn agreements() -> Vec<(String, u64)> {
     };
     all.extend(Kind::ALL.iter().map(|&kind| (format!("NUMALENS_{}", constant(format!("{kind:?}"))), kind as u64)));
     all.extend(Call::ALL.iter().map(|&call| (format!("NUMALENS_CALL_{}", constant(format!("{call:?}"))), call as u64)));
+    let request =
+        |&request: &Request| (format!("NUMALENS_REQUEST_{}", constant(format!("{request:?}"))), request as u64);
+    all.extend(Request::ALL.iter().map(request));
     all
 }
 
 #[test]
 fn header_and_crate_agree() {
     let directory = tempfile::tempdir().expect("scratch directory");
-    let mut program = String::from("#include <stdio.h>\n#include \"numalens_event.h\"\nint main(void) {\n");
+    let mut program =
+        String::from("#include <stdio.h>\n#include \"numalens_event.h\"\n#include \"numalens.h\"\nint main(void) {\n");
     for (expression, _) in agreements() {
         writeln!(program, "    printf(\"%llu\\n\", (unsigned long long)({expression}));").expect("a string");
     }
@@ -73,7 +79,8 @@ fn header_and_crate_agree() {
     let [source, executable] = ["agree.c", "agree"].map(|name| directory.path().join(name));
     std::fs::write(&source, program).expect("scratch directory");
     let compiled = Command::new("cc")
-        .args(["-std=gnu11", "-I", env!("CARGO_MANIFEST_DIR"), "-o"])
+        .args(["-std=gnu11", "-I", env!("CARGO_MANIFEST_DIR"), "-I"])
+        .args([concat!(env!("CARGO_MANIFEST_DIR"), "/../../include"), "-o"])
         .args([&executable, &source])
         .status()
         .expect("cc, which built the library");
@@ -107,7 +114,7 @@ fn the_library_loads_into_any_libc() {
     }
     let interposed = "malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc pvalloc mmap mmap64 munmap \
         mremap sched_setaffinity pthread_setaffinity_np pthread_create set_mempolicy mbind migrate_pages move_pages syscall execve execv \
-        execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp system popen fork _exit _Exit quick_exit";
+        execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp system popen fork _exit _Exit quick_exit numalens_hook";
     let mut expected: Vec<&str> = interposed.split_whitespace().collect();
     let mut exported: Vec<&str> = file
         .dynamic_symbols()

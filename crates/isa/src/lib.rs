@@ -38,12 +38,14 @@ mod boundaries;
 mod fault;
 mod operand;
 mod plan;
+mod request;
 mod step;
 mod usage;
 
 pub use access::{Access, Address, Shape, accesses};
 pub use fault::access_at;
 pub use plan::{Plan, plan, recover};
+pub use request::{REQUEST, is_request};
 pub use usage::{STATUS_FLAGS, Usage};
 
 /// The registers of a thread at one moment, as `perf_event_open` samples them.

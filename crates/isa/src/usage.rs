@@ -1,5 +1,6 @@
 //! What an instruction needs and what it overwrites, for liveness.
 
+use crate::is_request;
 use iced_x86::{FlowControl, Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, RflagsBits};
 
 /// Sets of general registers (a bit each, in the order of the encoding) and of status flags (bits of [`RflagsBits`]).
@@ -29,7 +30,11 @@ impl Usage {
     /// What `instruction` needs and overwrites; `info` belongs to it.
     pub fn of(instruction: &Instruction, info: &InstructionInfo) -> Usage {
         let interrupts = matches!(instruction.flow_control(), FlowControl::Interrupt | FlowControl::Exception);
-        if instruction.is_invalid() || interrupts || instruction.mnemonic() == Mnemonic::Syscall {
+        if instruction.is_invalid()
+            || interrupts
+            || instruction.mnemonic() == Mnemonic::Syscall
+            || is_request(instruction)
+        {
             return Usage::ALL;
         }
         let (mut reads, mut kills, mut writes) = (0u16, 0u16, 0u16);

@@ -257,6 +257,9 @@ fn merged_meta(profiles: &[Profile], bin_ns: u64) -> Meta {
     meta.host = joined(|meta| &meta.host);
     meta.exit_status = joined(|meta| &meta.exit_status);
     meta.duration_ns = all().map(|meta| meta.duration_ns).max().unwrap_or(0);
+    // Of the one that was counted longest, as the duration is.
+    let counted = all().any(|meta| meta.counted_ns.is_some());
+    meta.counted_ns = all().map(|meta| meta.counted_ns.unwrap_or(meta.duration_ns)).max().filter(|_| counted);
     meta.bins = all()
         .map(|meta| u64::from(meta.bins).saturating_mul(meta.bin_ns.checked_div(bin_ns).unwrap_or(1)))
         .max()

@@ -48,6 +48,8 @@ pub struct Meta {
     pub start_time: String,
     /// Length of the recording.
     pub duration_ns: u64,
+    /// How much of that accesses were counted, where the program or the user has paused the counting.
+    pub counted_ns: Option<u64>,
     /// Width of a time bin.
     pub bin_ns: u64,
     /// Number of time bins.
@@ -98,6 +100,7 @@ impl Default for Meta {
             policy: String::new(),
             start_time: String::new(),
             duration_ns: 0,
+            counted_ns: None,
             bin_ns: 0,
             bins: 0,
             frequency: None,

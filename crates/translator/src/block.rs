@@ -169,6 +169,8 @@ pub(crate) enum ExitKind {
     Direct { branch: u64 },
     /// Before a system call; `execute` is the address of one in the cache.
     Syscall { execute: u64 },
+    /// The program asks its observer for something.
+    Request,
     /// The program's code is no longer what was translated.
     Stale,
     /// An instruction that cannot be translated.

@@ -31,6 +31,12 @@ pub enum Leave {
         /// The address in the cache of a copy of it.
         execute: u64,
     },
+    /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is done, go on at
+    /// [`Cache::entry`] of `next`.
+    Request {
+        /// The address after the instruction.
+        next: u64,
+    },
     /// An instruction that cannot be translated: whatever uses GS, far jumps, 32-bit system calls.
     Unsupported {
         /// The address of the instruction.
@@ -183,6 +189,7 @@ impl Cache {
             ExitKind::Unsupported => Ok(Leave::Unsupported { ip: target }),
             // The only system call of a block is its last instruction.
             ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end, execute }),
+            ExitKind::Request => Ok(Leave::Request { next: block.end }),
             ExitKind::Stale => {
                 let range = block.ip..block.end;
                 self.invalidate(env, range);

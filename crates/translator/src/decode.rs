@@ -5,7 +5,7 @@ use crate::{Config, Env, Error};
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::{Access, Usage, accesses};
+use numalens_isa::{Access, Usage, accesses, is_request};
 
 /// Bytes of one instruction at most.
 pub(crate) const LONGEST: usize = 15;
@@ -81,7 +81,10 @@ fn ends_block(instruction: &Instruction) -> bool {
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
     );
-    !goes_on || instruction.is_invalid() || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
+    !goes_on
+        || instruction.is_invalid()
+        || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
+        || is_request(instruction)
 }
 
 /// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block. `true`: the block is, or ends,

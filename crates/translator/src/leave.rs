@@ -120,6 +120,14 @@ impl<E: Env> Builder<'_, E> {
         self.leave_to(&[0xe9], next)
     }
 
+    /// A request of the program's to its observer: what comes after it is another block.
+    pub(crate) fn request(&mut self) -> Result<(), Error> {
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        self.exit_stub(ExitKind::Request, self.start + u64::from(self.current))
+    }
+
     pub(crate) fn push_constant(&mut self, value: u64) -> Result<(), Error> {
         if value < 1 << 31 {
             self.hot.raw(&[0x68]);

@@ -17,7 +17,7 @@ use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayI
 use alloc::vec::Vec;
 use hashbrown::HashSet;
 use iced_x86::{FlowControl, Mnemonic, Register};
-use numalens_isa::Access;
+use numalens_isa::{Access, is_request};
 
 /// Numbers given so far.
 #[derive(Debug, Default)]
@@ -308,7 +308,9 @@ impl<E: Env> Builder<'_, E> {
             self.exit_stub(ExitKind::Unsupported, instruction.ip())?;
             return Ok(true);
         }
-        let leaves = instruction.flow_control() != FlowControl::Next || instruction.mnemonic() == Mnemonic::Syscall;
+        let leaves = instruction.flow_control() != FlowControl::Next
+            || instruction.mnemonic() == Mnemonic::Syscall
+            || is_request(instruction);
         let list = one.accesses_in(self.accesses);
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
@@ -363,6 +365,7 @@ impl<E: Env> Builder<'_, E> {
         let next = instruction.ip() + one.length as u64;
         match instruction.flow_control() {
             _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
+            _ if is_request(instruction) => self.request()?,
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
                 // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
                 self.hot.constant(RAX, 0);

@@ -423,6 +423,7 @@ export interface Report {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -663,6 +664,7 @@ export interface Advice {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;
@@ -713,6 +715,7 @@ export interface Simulation {
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
+    counted_s: null;
     kernel: string | null;
     numalens_version: string | null;
     exit_status: string | null;

@@ -257,7 +257,12 @@ pub fn execute(
     if thread.area.get(own::PENDING) != 0 {
         return Verdict::Continue(runtime::enter(thread, ip));
     }
-    if header.follow.load(Relaxed) == 0 {
+    // What the command itself executes goes on being the command.
+    if header.follow.load(Relaxed) == 0 && sys::process_id() != header.command_pid.load(Relaxed) {
+        if thread.borrows {
+            memory.log(log::LEFT_OUT, &[u64::from(thread.tid)], &[]);
+        }
+        super::limits::hand_over(runtime);
         return Verdict::Execute;
     }
     // SAFETY: the program's own pointer; the kernel checks it.

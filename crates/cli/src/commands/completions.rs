@@ -48,7 +48,7 @@ pub fn run_man(args: ManArgs, command: clap::Command) -> Result<ExitCode, miette
 }
 
 /// To standard output; a reader that has seen enough is no error.
-fn print(bytes: &[u8]) -> Result<ExitCode, miette::Report> {
+pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, miette::Report> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -3,9 +3,11 @@
 pub mod advise;
 pub mod check;
 pub mod completions;
+pub mod ctl;
 pub mod diff;
 pub mod doctor;
 pub mod export;
+pub mod header;
 pub mod import;
 mod input;
 pub mod machine;

@@ -86,6 +86,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "all")]
     no_follow: bool,
 
+    /// Count nothing until the program's start mark (numalens.h) or `numalens ctl start --pid PID`
+    #[arg(long)]
+    start_paused: bool,
+
     /// Time bins of the profile at most
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     time_bins: u32,
@@ -226,6 +230,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         period: 1,
         follow: !args.no_follow,
         counted: exact,
+        start_paused: args.start_paused,
     };
     let options =
         RecordOptions { session, frequency: args.frequency(), duration: args.duration, force: args.force, meta };
@@ -259,6 +264,7 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     } else {
         format!("on this machine's {} nodes", machine.nodes.len())
     };
+    let what = if args.start_paused { format!("{what}; paused until a start") } else { what };
     match args.engine() {
         Engine::Sample => format!("sampling at {} Hz, {what}", args.frequency()),
         Engine::Exact => format!("counting every access, {what}"),

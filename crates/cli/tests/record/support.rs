@@ -113,6 +113,9 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Where numalens.h is.
+const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include");
+
 /// A C program of this folder, compiled once.
 fn built(source: &'static str, extra: &[&str]) -> PathBuf {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
@@ -120,7 +123,7 @@ fn built(source: &'static str, extra: &[&str]) -> PathBuf {
     let program = folder.path().join(format!("{source}{}", extra.concat()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record").join(source).with_extension("c");
     let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(source).args(extra);
+    compiler.args(["-O1", "-g", "-pthread", "-I", HEADERS, "-o"]).arg(&program).arg(source).args(extra);
     assert!(compiler.status().unwrap().success(), "cc");
     // A child that another test forks meanwhile may still hold the file open for writing.
     until("the program is closed", || Command::new(&program).status().is_ok());
@@ -149,6 +152,12 @@ pub fn pages() -> &'static Path {
 pub fn pages_static() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| built("pages", &["-static"]))
+}
+
+/// A program that says when to count: `marks KIND`.
+pub fn marks() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| built("marks", &[]))
 }
 
 /// A folder for one profile.

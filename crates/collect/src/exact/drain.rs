@@ -7,6 +7,7 @@
 mod begins;
 mod ends;
 mod known;
+mod pauses;
 
 use super::clock;
 use super::fetches::{self, Fetches};
@@ -18,12 +19,14 @@ use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
 use super::undecided::{Undecided, is_undecided};
 use super::watch::{Mix, Watch};
-use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line};
+use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line, name_of};
 use ends::execed;
 use known::Known;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
+use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
+use pauses::Balance;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,6 +37,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
+
+/// How often a switch waits for records of pages to be filled: twice as long each time.
+const RECORDS_FILLED: u32 = 8;
+
+/// How a look takes what it finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    /// Threads run: what they may take back is left to the next look.
+    Running,
+    /// All that is counted now is taken: another part of the recording begins.
+    Settled,
+    /// They count no more; of logs, all that was said is read, whenever it happened.
+    Last,
+}
 
 /// All processes and threads of a recording.
 #[derive(Default)]
@@ -104,6 +121,8 @@ pub(super) struct Thread {
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
     pub(super) code: FxHashMap<Page, u64>,
     pub(super) code_ns: u64,
+    /// What its pages have still to follow of what its sites have told.
+    balance: Balance,
     /// It has counted accesses to pages whose records have not been read yet.
     waits: bool,
     ended: bool,
@@ -123,7 +142,31 @@ impl Drain {
     /// # Errors
     /// The session file cannot be mapped.
     pub fn look(&mut self, file: &SessionFile, heap: Option<&mut Heap>, session: &mut Session) -> io::Result<()> {
-        self.look_until(file, heap, session, false)
+        self.look_until(file, heap, session, Look::Running)
+    }
+
+    /// Counts for the profile from here on, or does not: what has been counted since the last look goes to the part that ends here. To be
+    /// called while whoever asked for it waits.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn switch(
+        &mut self,
+        file: &SessionFile,
+        mut heap: Option<&mut Heap>,
+        session: &mut Session,
+        counting: bool,
+    ) -> io::Result<()> {
+        // Records that others are still filling: they take microseconds, or their threads have been stopped.
+        for patience in 0..RECORDS_FILLED {
+            self.look_until(file, heap.as_deref_mut(), session, Look::Settled)?;
+            if !self.threads.iter().any(|(_, thread)| thread.waits && !thread.ended) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(50 << patience));
+        }
+        session.count_from(monotonic_ns(), counting);
+        Ok(())
     }
 
     /// Has a few accesses told, of pages that the latest look found in use.
@@ -131,13 +174,12 @@ impl Drain {
         self.watch.get_mut().draw(file, &self.processes);
     }
 
-    /// `last`: all that was said is read, whenever it happened.
     fn look_until(
         &mut self,
         file: &SessionFile,
         mut heap: Option<&mut Heap>,
         session: &mut Session,
-        last: bool,
+        look: Look,
     ) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         if let Some(heap) = heap.as_deref_mut() {
@@ -151,7 +193,7 @@ impl Drain {
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
         // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
-        let horizon = if last { u64::MAX } else { clock::agents_now(file.header()) + CLOCK_JUMPS_NS };
+        let horizon = if look == Look::Last { u64::MAX } else { clock::agents_now(file.header()) + CLOCK_JUMPS_NS };
         if let Some(heap) = heap {
             heap.read(&mut self.told);
         }
@@ -170,7 +212,7 @@ impl Drain {
         );
         let bin = session.bin_of(now);
         for (number, &end) in ends.iter().enumerate() {
-            self.read_thread(file, session, number, bin, end)?;
+            self.read_thread(file, session, number, bin, end, look)?;
         }
         for &extent in &extents {
             self.give_back(file, session, extent)?;
@@ -304,6 +346,15 @@ impl Drain {
             (log::EARLY, &[number, site, thread, ..]) => {
                 process.undecided.early(number as u32, site as u32, Extent(thread as u32));
             }
+            (log::MARK, &[request, thread, ..]) => {
+                let request = u32::try_from(request).ok().and_then(Request::from_number);
+                let time_ns = session.advance(time);
+                let thread = self.thread(Extent(thread as u32)).map(|thread| thread.id);
+                if let Some(request @ (Request::Begin | Request::End | Request::Mark)) = request {
+                    session.requested(process.id, thread, time_ns, request, &name_of(text(2).as_bytes()));
+                }
+            }
+            (log::LEFT_OUT, &[pid, ..]) => session.left_out(pid as i32, command_line(pid as i32).unwrap_or_default()),
             (log::NOTE, _) => self.notes.push(text(0)),
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
@@ -368,6 +419,7 @@ impl Drain {
         number: usize,
         bin: Bin,
         ended: u64,
+        look: Look,
     ) -> io::Result<()> {
         let (extent, thread) = &self.threads[number];
         let extent = *extent;
@@ -376,7 +428,10 @@ impl Drain {
         }
         // An exec may fail. When it does not, the thread is looked at for the last time with its process.
         let ended = if execed(file, thread.process) { 0 } else { ended };
-        self.count_thread(file, session, number, bin, ended != 0)?;
+        let look = if ended != 0 { Look::Last } else { look };
+        // At the end of all, those that still run are taken as they are afterwards.
+        let look = if look == Look::Last && ended == 0 { Look::Running } else { look };
+        self.count_thread(file, session, number, bin, look)?;
         let (_, thread) = &mut self.threads[number];
         // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
         if ended != 0 && !thread.waits {
@@ -395,19 +450,20 @@ impl Drain {
         Ok(())
     }
 
-    /// Adds what a thread has counted. `last`: it counts no more.
+    /// Adds what a thread has counted.
     fn count_thread(
         &mut self,
         file: &SessionFile,
         session: &mut Session,
         number: usize,
         bin: Bin,
-        last: bool,
+        look: Look,
     ) -> io::Result<()> {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
-        let result = self.count(file, session, extent, &mut thread, bin, last);
-        let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, last));
+        let result = self.count(file, session, extent, &mut thread, bin, look);
+        let settled = look != Look::Running;
+        let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, settled));
         self.threads[number].1 = thread;
         result
     }
@@ -419,22 +475,31 @@ impl Drain {
         extent: Extent,
         thread: &mut Thread,
         bin: Bin,
-        last: bool,
+        look: Look,
     ) -> io::Result<FxHashMap<Page, u64>> {
+        let (settled, last) = (look != Look::Running, look == Look::Last);
+        let (counting, ever_paused) = (session.is_counting(), session.was_ever_paused());
         let Some(process) = self.processes.get(&thread.process) else { return Ok(FxHashMap::default()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
-        let executed = self.executed(file, session, extent, thread, process, &totals, last)?;
+        let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
         for (at, count) in totals.sites {
-            let more = grown(thread.sites.entry(at).or_default(), count, if last { 0 } else { IN_FLIGHT_OF_SITE });
+            let more = grown(thread.sites.entry(at).or_default(), count, if settled { 0 } else { IN_FLIGHT_OF_SITE });
             if more == 0 {
                 continue;
             }
             let number = (at >> classes_log2) as u32;
             let Some((site, flags)) = self.site(process, number) else { continue };
+            let balance = &mut thread.balance;
             let mut tell = |home, pinned, more| {
+                let reads = if flags & site::READ != 0 { more } else { 0 };
+                let writes = if flags & site::WRITE != 0 { more } else { 0 };
+                balance.site(counting, [reads, writes]);
+                if !counting {
+                    return;
+                }
                 session.count_site(&CountedSite {
                     process: process.id,
                     thread: thread.id,
@@ -443,8 +508,8 @@ impl Drain {
                     site,
                     home,
                     pinned,
-                    reads: if flags & site::READ != 0 { more } else { 0 },
-                    writes: if flags & site::WRITE != 0 { more } else { 0 },
+                    reads,
+                    writes,
                 });
             };
             let class = (at & ((1 << classes_log2) - 1)) as u32;
@@ -474,8 +539,13 @@ impl Drain {
                 continue;
             };
             let before = thread.pages.entry(at).or_default();
-            let in_flight = if last || gone { 0 } else { IN_FLIGHT_OF_PAGE };
-            let [reads, writes] = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
+            let in_flight = if settled || gone { 0 } else { IN_FLIGHT_OF_PAGE };
+            let [reads, writes] = [0, 1].map(|kind| {
+                let more = grown(&mut before[kind], now[kind], in_flight);
+                let (told, too_early) = thread.balance.page(ever_paused, kind, more);
+                before[kind] -= too_early;
+                told
+            });
             if (reads, writes) == (0, 0) {
                 continue;
             }
@@ -528,6 +598,7 @@ impl Thread {
             shared: FxHashMap::default(),
             code: FxHashMap::default(),
             code_ns: 0,
+            balance: Balance::default(),
             waits: false,
             ended: true,
         }

@@ -5,6 +5,8 @@ use super::drain::Drain;
 use super::file::{Orders, SessionFile};
 use super::heap::Heap;
 use super::image::image;
+use crate::control::{Command, Control, control_answer};
+use crate::futex;
 use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
 use crate::sample::launch::{Child, Waiting};
 use crate::sample::perf::monotonic_ns;
@@ -21,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
@@ -62,6 +64,7 @@ pub fn record(
         code: options.session.code,
         lines: options.session.lines,
         follow: options.session.follow,
+        counting: !options.session.start_paused,
     };
     let file = SessionFile::create(&image, &orders)?;
     let machine_files = if orders.machine.is_virtual { Some(machine_files(orders.machine)?) } else { None };
@@ -100,6 +103,7 @@ pub fn record(
         caller: Extent::NONE.0,
         or_kill: true,
     };
+    file.header().command_pid.store(waiting.pid() as u32, Relaxed);
     inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
     let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
     lift_limit(&file, waiting.pid()).map_err(given_up)?;
@@ -113,7 +117,8 @@ pub fn record(
     if let Err(error) = entered {
         return Err(given_up(cannot_enter(error)));
     }
-    let mut recorder = Recorder { file, clock, heap, session, drain: Drain::default(), meta: options.meta.clone() };
+    let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
+    let mut recorder = Recorder { file, clock, heap, session, drain: Drain::default(), control, meta };
     let status = recorder.watch(&child, progress);
     recorder.finish(&child, status, partial, progress)
 }
@@ -234,6 +239,7 @@ struct Recorder {
     heap: Option<Heap>,
     session: Session,
     drain: Drain,
+    control: Control,
     meta: Meta,
 }
 
@@ -252,7 +258,12 @@ impl Recorder {
             if let Some(status) = child.try_wait() {
                 return Some(status);
             }
-            std::thread::sleep(NAP);
+            let header = self.file.header();
+            futex::sleep_on(&header.requests, header.answered.load(Relaxed), NAP);
+            if self.asked(child.pid) && last_look.elapsed() > look_cost * LOOK_SHARE {
+                // A phase begins or ends: what was counted before belongs to the time before.
+                last_look = began;
+            }
             if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost * WATCH_SHARE) {
                 let begun = Instant::now();
                 self.drain.watch(&self.file);
@@ -292,6 +303,46 @@ impl Recorder {
                 announced *= 2;
             }
         }
+    }
+
+    /// Sees to what programs and the user ask for. `true`: a look should come soon.
+    fn asked(&mut self, pid: i32) -> bool {
+        let header = self.file.header();
+        let (asked, wanted) = (header.requests.load(Acquire), header.wanted.load(Acquire) != 0);
+        let is_new = asked != header.answered.load(Relaxed);
+        if is_new {
+            // Where the counters cannot be read they will be by the next look; the program must not wait for that.
+            let _ = self.count(wanted);
+            let header = self.file.header();
+            header.answered.store(asked, Release);
+            futex::wake(&header.answered);
+        }
+        for request in self.control.requests() {
+            let done = match &request.command {
+                Command::Mark(name) => {
+                    self.session.marked_by_user(pid, monotonic_ns(), name);
+                    Ok(format!("marked `{name}`"))
+                }
+                command => {
+                    let counting = *command == Command::Start;
+                    self.file.header().wanted.store(counting.into(), Release);
+                    let done = self.count(counting).map_err(|error| format!("the counters could not be read: {error}"));
+                    done.map(|changed| control_answer(changed, counting))
+                }
+            };
+            request.answer(done);
+        }
+        is_new
+    }
+
+    /// Has accesses counted, or not; returns whether that is a change.
+    fn count(&mut self, counting: bool) -> std::io::Result<bool> {
+        if self.session.is_counting() == counting {
+            return Ok(false);
+        }
+        self.drain.switch(&self.file, self.heap.as_mut(), &mut self.session, counting)?;
+        self.file.header().counting.store(counting.into(), Release);
+        Ok(true)
     }
 
     fn finish(

@@ -147,10 +147,10 @@ impl Drain {
         thread: &mut Thread,
         process: &Process,
         totals: &Totals,
-        last: bool,
+        settled: bool,
     ) -> io::Result<FxHashMap<Page, u64>> {
         let now = session.now_ns();
-        if !last && now <= thread.code_ns + thread.code_ns / LOOK_SHARE {
+        if !settled && now <= thread.code_ns + thread.code_ns / LOOK_SHARE {
             return Ok(FxHashMap::default());
         }
         thread.code_ns = now;
@@ -166,13 +166,14 @@ impl Drain {
         thread: &mut Thread,
         executed: FxHashMap<Page, u64>,
         bin: Bin,
-        last: bool,
+        settled: bool,
     ) {
+        let counting = session.is_counting();
         let Some(process) = self.processes.get_mut(&thread.process) else { return };
-        let in_flight = if last { 0 } else { IN_FLIGHT_OF_CODE };
+        let in_flight = if settled { 0 } else { IN_FLIGHT_OF_CODE };
         for (page, now) in executed {
             let more = grown(thread.code.entry(page).or_default(), now, in_flight);
-            if more > 0 {
+            if more > 0 && counting {
                 let place = process.fetches.place(session, process.pid, page);
                 session.count_code(process.id, thread.id, bin, thread.node, page, place, more);
             }

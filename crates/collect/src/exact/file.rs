@@ -25,6 +25,8 @@ pub struct Orders<'a> {
     pub lines: bool,
     /// Record the programs that children execute.
     pub follow: bool,
+    /// Count from the beginning.
+    pub counting: bool,
 }
 
 /// The session file, its header and its directory mapped.
@@ -154,6 +156,8 @@ impl SessionFile {
         header.code.store(orders.code.into(), Relaxed);
         header.lines.store(orders.lines.into(), Relaxed);
         header.follow.store(orders.follow.into(), Relaxed);
+        header.counting.store(orders.counting.into(), Relaxed);
+        header.wanted.store(orders.counting.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
         header.classes_log2.store(classes_log2(orders), Relaxed);
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);

@@ -177,6 +177,9 @@ fn look_at(drain: &Drain, session: &mut Session, process: &mut Process, access: 
     let Some(thread) = drain.thread(Extent(thread as u32)) else { return };
     let (thread, node) = (thread.id, thread.node());
     let time_ns = session.advance(access.time);
+    if !session.counted_at(time_ns) {
+        return;
+    }
     let Some(object) = session.holder_of(process.pid, address, time_ns) else { return };
     let own = (number as u32).checked_sub(process.inherited_pages.max(1));
     let known = own.and_then(|own| process.pages.get(own as usize));

@@ -6,6 +6,7 @@ use super::launch::{Child, LaunchError, Waiting};
 use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions, command_line};
 use super::signals;
+use crate::control::{Command, Control, control_answer};
 use numalens_profile::{Meta, Profile, Writer};
 use std::ffi::OsString;
 use std::io;
@@ -151,6 +152,11 @@ pub fn record(
         last_reread: Instant::now(),
         heap_lost: 0,
         began: Instant::now(),
+        control: Control::open(match (&waiting, target) {
+            (Some(waiting), _) => Some(waiting.pid()),
+            (None, Target::Pid(pid)) => Some(*pid),
+            _ => None,
+        }),
     };
     signals::catch();
     match target {
@@ -274,6 +280,7 @@ struct Recorder {
     last_reread: Instant,
     heap_lost: u64,
     began: Instant,
+    control: Control,
 }
 
 impl Recorder {
@@ -288,6 +295,7 @@ impl Recorder {
         let mut pause = FASTEST_LOOK;
         loop {
             self.pause(pause);
+            self.asked(target, child);
             let records = self.look(false);
             pause = match records {
                 MANY.. => (pause / 2).max(FASTEST_LOOK),
@@ -311,6 +319,32 @@ impl Recorder {
             {
                 return None;
             }
+        }
+    }
+
+    /// Sees to what the user asks for.
+    fn asked(&mut self, target: &Target, child: Option<&Child>) {
+        let pid = match target {
+            Target::Pid(pid) => *pid,
+            _ => child.map_or(0, |child| child.pid),
+        };
+        for request in self.control.requests() {
+            let now = monotonic_ns();
+            let answer = match &request.command {
+                Command::Mark(name) => {
+                    self.session.marked_by_user(pid, now, name);
+                    format!("marked `{name}`")
+                }
+                command => {
+                    let counting = *command == Command::Start;
+                    let changed = self.session.is_counting() != counting;
+                    if changed {
+                        self.session.count_from(now, counting);
+                    }
+                    control_answer(changed, counting)
+                }
+            };
+            request.answer(Ok(answer));
         }
     }
 

@@ -523,8 +523,8 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     let machine = machine_of(area);
     let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
     match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
-        Leave::Enter(address) => address,
-        Leave::Syscall { execute, .. } => execute,
+        Leave::Enter(address) | Leave::Syscall { execute: address, .. } => address,
+        Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
         Leave::Unsupported { ip } => {
             assert_eq!(ip, machine.end, "an unsupported instruction");
             switch::finish as *const () as u64

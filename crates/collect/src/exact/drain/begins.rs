@@ -33,6 +33,11 @@ impl Drain {
         let time_ns = session.advance(start);
         let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
         let executed = entry.index.load(Relaxed) != 0;
+        let goes_on = parent.and_then(|parent| self.processes.get(&parent)).is_some_and(|parent| parent.pid == pid);
+        if !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !goes_on {
+            session.left_out(pid, command_line(pid).unwrap_or_default());
+            return Ok(());
+        }
         // What the parent had mapped until then, the child has.
         if let Some(parent) = parent {
             self.read_process(file, session, parent, start)?;

@@ -61,7 +61,7 @@ impl Drain {
         let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin, true)?;
+                self.count_thread(file, session, number, bin, Look::Last)?;
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages, thread.code) = Default::default();
@@ -112,7 +112,7 @@ impl Drain {
         pid: i32,
         end: String,
     ) -> io::Result<()> {
-        self.look_until(file, heap, session, true)?;
+        self.look_until(file, heap, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
@@ -124,7 +124,7 @@ impl Drain {
         // Whatever still runs is not looked at again.
         let bin = session.bin_of(session.now_ns());
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, bin, true)?;
+            self.count_thread(file, session, number, bin, Look::Last)?;
         }
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
@@ -146,6 +146,10 @@ impl Drain {
 
     /// Says in `meta` what was not seen.
     pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
+        let marks = file.header().marks.load(Relaxed);
+        if marks > exact::MOST_MARKS {
+            meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
+        }
         meta.unobserved.clone_from(&self.unobserved);
         let lines_left_out = |process: &&Process| {
             let header = &process.header.words::<ProcessHeader>(0, 1)[0];

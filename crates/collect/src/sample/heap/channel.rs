@@ -195,7 +195,7 @@ impl Drop for HeapChannel {
         header.open.store(0, Ordering::SeqCst);
         header.handshake.store(0, Ordering::SeqCst);
         for answer in &header.acknowledged {
-            super::reader::wake(answer);
+            crate::futex::wake(answer);
         }
     }
 }

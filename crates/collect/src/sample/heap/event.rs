@@ -2,6 +2,7 @@
 
 use numalens_event::layout::{PAYLOAD_BYTES, WIDE_WORDS};
 use numalens_event::record::{Call, FLAG_ASK, Kind, Record};
+use numalens_event::request::Request;
 
 /// One event. Times are ns of CLOCK_MONOTONIC; `pid` and `tid` are the writer's. Threads that a `vfork` child runs on
 /// its parent's memory appear as the parent.
@@ -40,7 +41,14 @@ pub enum HeapEvent<'a> {
         own_mapping: u64,
     },
     /// A recorded heap allocation is about to be released.
-    Free { time_ns: u64, pid: u32, tid: u32, address: u64 },
+    Free {
+        time_ns: u64,
+        pid: u32,
+        tid: u32,
+        address: u64,
+        /// It is one that the program itself has told of ([`Call::Told`]).
+        told: bool,
+    },
     /// A mapping went.
     Munmap { time_ns: u64, pid: u32, tid: u32, address: u64, size: u64 },
     /// A mapping moved or changed its size.
@@ -73,6 +81,10 @@ pub enum HeapEvent<'a> {
         nodes: &'a [u64],
         ask: bool,
     },
+    /// The program asks for something, with a name.
+    Request { time_ns: u64, pid: u32, tid: u32, request: Request, name: &'a [u8] },
+    /// The program names the block at `address`.
+    Name { time_ns: u64, pid: u32, tid: u32, address: u64, name: &'a [u8] },
     /// `migrate_pages` moved pages of process `target`.
     MigratePages { time_ns: u64, pid: u32, tid: u32, target: u32 },
     /// `move_pages` moved up to `count` pages of process `target`.
@@ -128,11 +140,13 @@ impl Slot {
             waiting = (ticket != 0).then_some(Waiting { pid, ticket });
             ticket != 0
         };
+        if matches!(record.kind(), Kind::Alloc | Kind::Request | Kind::Name) {
+            for (bytes, word) in self.bytes.chunks_exact_mut(8).zip(payload) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+        }
         let event = match record.kind() {
             Kind::Alloc => {
-                for (bytes, word) in self.bytes.chunks_exact_mut(8).zip(payload) {
-                    bytes.copy_from_slice(&word.to_ne_bytes());
-                }
                 let [ip, sp, bp] = record.caller();
                 let is_mapping = record.call()? == Call::Mmap;
                 HeapEvent::Alloc {
@@ -155,7 +169,7 @@ impl Slot {
                     own_mapping: if is_mapping { 0 } else { d },
                 }
             }
-            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a },
+            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, told: b != 0 },
             Kind::Munmap => HeapEvent::Munmap { time_ns, pid, tid, address: a, size: b },
             Kind::Mremap => HeapEvent::Mremap { time_ns, pid, tid, old: a, old_size: b, new: c, new_size: d },
             Kind::ThreadStart => HeapEvent::ThreadStart { time_ns, pid, tid, creator: a as u32, routine: b },
@@ -165,6 +179,11 @@ impl Slot {
                 let (mode, flags) = (c as u32, d as u32);
                 HeapEvent::Mbind { time_ns, pid, tid, address: a, size: b, mode, flags, nodes: payload, ask }
             }
+            Kind::Request => {
+                let request = Request::from_number(a as u32)?;
+                HeapEvent::Request { time_ns, pid, tid, request, name: &self.bytes[..length] }
+            }
+            Kind::Name => HeapEvent::Name { time_ns, pid, tid, address: a, name: &self.bytes[..length] },
             Kind::MigratePages => HeapEvent::MigratePages { time_ns, pid, tid, target: a as u32 },
             Kind::MovePages => HeapEvent::MovePages { time_ns, pid, tid, target: a as u32, count: b },
             Kind::ProcessStart => HeapEvent::ProcessStart { time_ns, pid, tid, parent: a as u32 },

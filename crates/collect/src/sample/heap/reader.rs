@@ -1,6 +1,6 @@
 //! Reading the rings.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use numalens_event::layout::{ACKNOWLEDGEMENTS, PAYLOAD_WORD, RingKind, Shape, WIDE_WORDS};
@@ -8,6 +8,7 @@ use numalens_event::ring::{self, Found, Position};
 
 use super::channel::HeapChannel;
 use super::event::{HeapEvent, Slot};
+use crate::futex::{sleep_on, wake};
 
 /// How long the reader waits for a writer that is alive. It writes in a microsecond; one that takes longer was stopped, or
 /// jumped out of a signal handler for ever, or its thread id has gone to somebody else. Should it come back, its record
@@ -230,18 +231,4 @@ fn is_gone(tid: u32) -> bool {
         }
         Err(_) => true,
     }
-}
-
-pub(super) fn wake(word: &AtomicU32) {
-    // SAFETY: FUTEX_WAKE takes the address of a live 32-bit word and writes nothing.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
-}
-
-fn sleep_on(word: &AtomicU32, expected: u32, timeout: Duration) {
-    let limit = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
-    };
-    // SAFETY: FUTEX_WAIT reads a live 32-bit word and a timespec that outlives the call. Waking early is allowed.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit) };
 }

@@ -41,6 +41,8 @@ fn seen(event: HeapEvent<'_>) -> Seen {
         HeapEvent::Mremap { pid, tid, old, old_size, new, new_size, .. } => {
             ("mremap", pid, tid, vec![old, old_size, new, new_size])
         }
+        HeapEvent::Request { pid, tid, request, .. } => ("request", pid, tid, vec![request as u64]),
+        HeapEvent::Name { pid, tid, address, .. } => ("name", pid, tid, vec![address]),
         HeapEvent::ThreadStart { pid, tid, creator, routine, .. } => {
             ("thread", pid, tid, vec![u64::from(creator), routine])
         }

@@ -115,8 +115,12 @@ impl Session {
                 let pages = Page::of(*address)..Page::of(end.saturating_add(4095));
                 Some(Claimed { object, pages, tid: note.tid, since_ns })
             }
-            What::Free { address } => {
-                self.freed(note, time_ns, *address);
+            What::Free { address, told } => {
+                self.freed(note, time_ns, *address, *told);
+                None
+            }
+            What::Named { address, name } => {
+                self.block_named(note.pid, *address, name);
                 None
             }
             What::Unmapped { address, size } => {

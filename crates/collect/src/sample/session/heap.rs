@@ -4,12 +4,14 @@
 //! copied out of the channel first ([`HeapNotes`]) and merged by time with the records of the same batch.
 
 use super::bindings::RangePolicy;
+use super::marks::name_of;
 use super::objects::NewBlock;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
 use super::{Session, bound};
 use crate::sample::heap::{Call, HeapEvent};
+use numalens_event::request::Request;
 use numalens_profile::ids::{ObjectId, Page};
 use numalens_profile::tables;
 use numalens_profile::words;
@@ -52,6 +54,18 @@ pub(super) enum What {
     },
     Free {
         address: u64,
+        /// Of a block that the program itself told of.
+        told: bool,
+    },
+    /// The program names the block that begins here.
+    Named {
+        address: u64,
+        name: String,
+    },
+    /// The program asks for something.
+    Asked {
+        request: Request,
+        name: String,
     },
     Unmapped {
         address: u64,
@@ -128,7 +142,13 @@ impl HeapNotes {
                     What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping },
                 )
             }
-            HeapEvent::Free { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Free { address }),
+            HeapEvent::Free { time_ns, pid, tid, address, told } => (time_ns, pid, tid, What::Free { address, told }),
+            HeapEvent::Name { time_ns, pid, tid, address, name } => {
+                (time_ns, pid, tid, What::Named { address, name: name_of(name) })
+            }
+            HeapEvent::Request { time_ns, pid, tid, request, name } => {
+                (time_ns, pid, tid, What::Asked { request, name: name_of(name) })
+            }
             HeapEvent::Munmap { time_ns, pid, tid, address, size } => {
                 (time_ns, pid, tid, What::Unmapped { address, size })
             }
@@ -217,15 +237,17 @@ fn cpu_set(words: &[u64]) -> CpuSet {
         .collect()
 }
 
-fn call(call: Call) -> words::Call {
-    match call {
+/// None of a block that was carved out of other memory: that is in the table already.
+fn call(call: Call) -> Option<words::Call> {
+    Some(match call {
         Call::Malloc => words::Call::Malloc,
         Call::Calloc => words::Call::Calloc,
         Call::Realloc => words::Call::Realloc,
         Call::Aligned => words::Call::Aligned,
         Call::New => words::Call::New,
         Call::Mmap => words::Call::Mmap,
-    }
+        Call::Told => return None,
+    })
 }
 
 impl Session {
@@ -245,7 +267,9 @@ impl Session {
                 }
                 self.allocated(notes, note, time_ns);
             }
-            What::Free { address } => self.freed(note, time_ns, *address),
+            What::Free { address, told } => self.freed(note, time_ns, *address, *told),
+            What::Named { address, name } => self.block_named(pid, *address, name),
+            What::Asked { request, name } => self.asked(note, time_ns, *request, name),
             What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
             What::Moved { old, old_size, new, new_size } => {
                 self.remapped(note, time_ns, *old..old.saturating_add(*old_size), *new..new.saturating_add(*new_size));
@@ -305,25 +329,53 @@ impl Session {
         let stack = live.stack(&mut self.images, &caller, bytes, &[]);
         let site = Some(self.images.code.site(live.place(at_call)));
         let whole_pages = own_mapping != 0 || map.is_some();
-        let new = NewBlock { process: live.id, thread, time_ns, address, size, weight, site, stack, whole_pages };
+        let (process, within) = (live.id, how == Call::Told);
+        let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
         let object = self.objects.allocate(&mut live.blocks, &new);
-        let process = live.id;
-        self.output.add_allocation(tables::Allocation {
-            process,
-            time_ns,
-            thread,
-            object: Some(object),
-            call: call(how),
-            address,
-            bytes: size,
-            weight: weight.max(size),
-        });
+        if let Some(call) = call(how) {
+            self.output.add_allocation(tables::Allocation {
+                process,
+                time_ns,
+                thread,
+                object: Some(object),
+                call,
+                address,
+                bytes: size,
+                weight: weight.max(size),
+            });
+        }
         Some(object)
     }
 
+    /// The program has named a block.
+    pub(super) fn block_named(&mut self, pid: i32, address: u64, name: &str) {
+        if let Some(block) = self.live.get(&pid).and_then(|live| live.blocks.at(address)) {
+            self.objects.name(block, name);
+        }
+    }
+
+    /// The program asks for something.
+    fn asked(&mut self, note: &HeapNote, time_ns: u64, request: Request, name: &str) {
+        let Some(process) = self.live.get(&note.pid).map(|live| live.id) else { return };
+        let thread = self.threads.get(note.tid).filter(|thread| thread.process == process).map(|thread| thread.id);
+        self.requested(process, thread, time_ns, request, name);
+        if request == Request::Moved {
+            let mut seen = HeapNotes::default();
+            self.observe_placements(true, note.time, &mut seen);
+            seen.iter().for_each(|note| self.handle_heap(&seen, note));
+            if let Some(live) = self.live.get_mut(&note.pid) {
+                live.begin_reread();
+            }
+        }
+    }
+
     /// A block was freed.
-    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64) {
+    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, told: bool) {
         let Some(live) = self.live.get_mut(&note.pid) else { return };
+        if told {
+            self.objects.release_within(&mut live.blocks, address, time_ns);
+            return;
+        }
         let released = self.objects.release(&mut live.blocks, address, time_ns);
         self.log_release(note, time_ns, words::Call::Free, address, released);
     }
@@ -331,7 +383,7 @@ impl Session {
     /// Blocks were unmapped.
     pub(super) fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
         let Some(live) = self.live.get_mut(&note.pid) else { return };
-        let whole = live.blocks.find(range.start);
+        let whole = live.blocks.outer(range.start);
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
         self.objects.release_range(&mut live.blocks, range.clone(), time_ns);

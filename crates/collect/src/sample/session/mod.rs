@@ -18,7 +18,9 @@ mod counted_objects;
 mod facts;
 mod heap;
 mod intern;
+mod marks;
 mod objects;
+mod observed;
 mod output;
 mod pages;
 mod process;
@@ -35,12 +37,15 @@ pub use counted_objects::{Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
 pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
+use marks::Marks;
+pub use marks::name_of;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Found, Source};
 use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
 pub use objects::Owner;
+use observed::Observed;
 pub use output::{Output, OutputError};
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
@@ -68,6 +73,8 @@ pub struct SessionOptions {
     pub follow: bool,
     /// Accesses are counted, not sampled.
     pub counted: bool,
+    /// They are counted from when the program, or the user, says so.
+    pub start_paused: bool,
 }
 
 /// What was seen of samples and pages, for `meta`.
@@ -150,6 +157,8 @@ pub struct Session {
     threads: Threads,
     objects: Objects,
     facts: FactTables,
+    marks: Marks,
+    observed: Observed,
     pending_faults: Vec<PendingFault>,
     pending_accesses: Vec<PendingAccess>,
     pending_fetches: Vec<PendingFetch>,
@@ -165,6 +174,8 @@ pub struct Session {
     own_pid: u32,
     /// Pages of adopted processes that are on no node of the virtual machine.
     pages_from_before: u64,
+    /// Children that are not recorded, as the user wanted, with what is known of their programs.
+    left_out: BTreeMap<i32, String>,
 }
 
 impl Session {
@@ -172,6 +183,8 @@ impl Session {
     pub fn new(options: SessionOptions, output: Output, start_ns: u64) -> Self {
         Session {
             facts: FactTables::new(options.time_bins),
+            marks: Marks::default(),
+            observed: Observed::new(options.start_paused),
             balancing: !options.machine.is_virtual && kernel_balances(),
             options,
             start_ns,
@@ -191,6 +204,7 @@ impl Session {
             first_pid: None,
             own_pid: std::process::id(),
             pages_from_before: 0,
+            left_out: BTreeMap::new(),
             batch: 0,
         }
     }
@@ -359,7 +373,18 @@ impl Session {
             return;
         }
         // Our own process is met when the whole system is watched.
-        if pid <= 0 || record.pid == self.own_pid || !self.follows(pid) {
+        if pid <= 0 || record.pid == self.own_pid {
+            return;
+        }
+        if !self.follows(pid) {
+            match &record.payload {
+                Payload::Forked { .. } => self.left_out(pid, String::new()),
+                Payload::Named { name, exec: true } => {
+                    let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+                    self.left_out(pid, command_line(pid).unwrap_or(name));
+                }
+                _ => {}
+            }
             return;
         }
         match &record.payload {
@@ -380,6 +405,19 @@ impl Session {
             Payload::SwitchedIn => self.threads.switched(record.tid, record.cpu, true),
             Payload::Sampled(sampled) => self.sampled(batch, record, sampled, time_ns),
             Payload::Lost { .. } => {}
+        }
+    }
+
+    /// Whether children are to be recorded too.
+    pub fn follows_children(&self) -> bool {
+        self.options.follow
+    }
+
+    /// A child is not recorded, as the user wanted: it is named in the profile all the same.
+    pub fn left_out(&mut self, pid: i32, command: String) {
+        let known = self.left_out.entry(pid).or_default();
+        if !command.is_empty() {
+            *known = command;
         }
     }
 
@@ -469,6 +507,7 @@ impl Session {
         self.objects.release_all(&mut process.blocks, time_ns);
         let runs = std::mem::take(&mut process.pages).runs();
         let id = process.id;
+        self.marks.close(id, time_ns);
         self.close_runs(id, &runs, end);
     }
 

@@ -65,33 +65,56 @@ impl Owner {
 /// The live heap blocks of a process, by address.
 #[derive(Clone, Default)]
 pub struct Blocks {
-    by_start: BTreeMap<u64, Block>,
+    by_start: Level,
+    /// Those that an allocator of the program's own has carved out of others, or of any memory.
+    within: Level,
+}
+
+/// Blocks that do not overlap, by where they begin.
+type Level = BTreeMap<u64, Block>;
+
+/// The block of a level that holds `address`, with its start.
+fn holder(level: &Level, address: u64) -> Option<(u64, Block)> {
+    let (&start, &block) = level.range(..=address).next_back()?;
+    (address < block.end).then_some((start, block))
+}
+
+/// Whose the page is, as far as the blocks of a level tell.
+fn owner_in(level: &Level, page: Page) -> Owner {
+    let pages = page.address()..page.address() + 4096;
+    let before = holder(level, pages.start).filter(|&(start, _)| start < pages.start);
+    let mut inside = level.range(pages.clone()).map(|(&start, &block)| (start, block));
+    match (before.or_else(|| inside.next()), inside.next()) {
+        (None, _) => Owner::Nobody,
+        (Some((start, block)), None) if block.whole_pages || start <= pages.start && block.end >= pages.end => {
+            Owner::One(block.object)
+        }
+        _ => Owner::Several,
+    }
 }
 
 impl Blocks {
-    /// The block that holds `address`, with its start.
+    /// The innermost block that holds `address`, with its start.
     pub fn find(&self, address: u64) -> Option<(u64, Block)> {
-        let (&start, &block) = self.by_start.range(..=address).next_back()?;
-        (address < block.end).then_some((start, block))
+        holder(&self.within, address).or_else(|| holder(&self.by_start, address))
+    }
+
+    /// The block that holds `address`, whatever was carved out of it, with its start.
+    pub fn outer(&self, address: u64) -> Option<(u64, Block)> {
+        holder(&self.by_start, address)
+    }
+
+    /// The innermost block that begins at `address`.
+    pub fn at(&self, address: u64) -> Option<Block> {
+        self.within.get(&address).or_else(|| self.by_start.get(&address)).copied()
     }
 
     /// Whose the page is, as far as blocks tell.
     pub fn owner_of(&self, page: Page) -> Owner {
-        let pages = page.address()..page.address() + 4096;
-        let before = self.find(pages.start).filter(|&(start, _)| start < pages.start);
-        let mut inside = self.by_start.range(pages.clone()).map(|(&start, &block)| (start, block));
-        match (before.or_else(|| inside.next()), inside.next()) {
-            (None, _) => Owner::Nobody,
-            (Some((start, block)), None) if block.whole_pages || start <= pages.start && block.end >= pages.end => {
-                Owner::One(block.object)
-            }
-            _ => Owner::Several,
+        match owner_in(&self.within, page) {
+            Owner::Nobody => owner_in(&self.by_start, page),
+            owner => owner,
         }
-    }
-
-    /// Blocks that begin in `range`.
-    fn starts_in(&self, range: Range<u64>) -> Vec<u64> {
-        self.by_start.range(range).map(|(&start, _)| start).collect()
     }
 }
 
@@ -108,6 +131,8 @@ pub struct NewBlock {
     pub stack: Option<StackId>,
     /// Nothing else lies in its first and last page.
     pub whole_pages: bool,
+    /// It was carved out of memory that is there already, which may be a block too.
+    pub within: bool,
 }
 
 /// All objects of a recording.
@@ -126,7 +151,11 @@ impl Objects {
 
     /// Registers a heap block.
     pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
-        self.release_range(blocks, new.address..new.address.saturating_add(new.size.max(1)), new.time_ns);
+        let range = new.address..new.address.saturating_add(new.size.max(1));
+        self.release_level(&mut blocks.within, range.clone(), new.time_ns);
+        if !new.within {
+            self.release_level(&mut blocks.by_start, range, new.time_ns);
+        }
         let of_stack = self.own_per_stack.entry((new.process, new.stack)).or_default();
         let own = new.size >= OWN_OBJECT_BYTES && *of_stack < MOST_PER_STACK;
         *of_stack += u32::from(own);
@@ -150,13 +179,30 @@ impl Objects {
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
         let end = new.address.saturating_add(new.size.max(1));
-        blocks.by_start.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages });
+        let level = if new.within { &mut blocks.within } else { &mut blocks.by_start };
+        level.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages });
         id
     }
 
-    /// A block was freed; returns its object and size.
+    /// The program has named a block's object.
+    pub fn name(&mut self, block: Block, name: &str) {
+        name.clone_into(&mut self.rows[block.object.0 as usize].name);
+    }
+
+    /// A block was freed, and with it what was carved out of it; returns its object and size.
     pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
-        let block = blocks.by_start.remove(&address)?;
+        let end = blocks.by_start.get(&address)?.end;
+        self.release_level(&mut blocks.within, address..end, time_ns);
+        self.release_in(&mut blocks.by_start, address, time_ns)
+    }
+
+    /// A block was given back to the program's own allocator.
+    pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
+        self.release_in(&mut blocks.within, address, time_ns);
+    }
+
+    fn release_in(&mut self, level: &mut Level, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
+        let block = level.remove(&address)?;
         if block.own {
             self.rows[block.object.0 as usize].death_ns = Some(time_ns);
         }
@@ -166,6 +212,7 @@ impl Objects {
     /// A block lies elsewhere now, and is the object that it was.
     pub fn moved(&mut self, blocks: &mut Blocks, old: u64, new: Range<u64>, time_ns: u64) {
         let Some(block) = blocks.by_start.remove(&old) else { return };
+        self.release_level(&mut blocks.within, old..block.end, time_ns);
         self.release_range(blocks, new.clone(), time_ns);
         let row = &mut self.rows[block.object.0 as usize];
         if block.own {
@@ -190,17 +237,22 @@ impl Objects {
 
     /// Memory was unmapped: the blocks in it are gone.
     pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
-        if let Some((start, _)) = blocks.find(range.start) {
-            self.release(blocks, start, time_ns);
-        }
-        for start in blocks.starts_in(range) {
-            self.release(blocks, start, time_ns);
+        self.release_level(&mut blocks.within, range.clone(), time_ns);
+        self.release_level(&mut blocks.by_start, range, time_ns);
+    }
+
+    fn release_level(&mut self, level: &mut Level, range: Range<u64>, time_ns: u64) {
+        let first = holder(level, range.start).map(|(start, _)| start);
+        let starts: Vec<u64> = first.into_iter().chain(level.range(range).map(|(&start, _)| start)).collect();
+        for start in starts {
+            self.release_in(level, start, time_ns);
         }
     }
 
     /// A process has ended or become another program: what its blocks were is over.
     pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
-        for (_, block) in std::mem::take(&mut blocks.by_start) {
+        let levels = [&mut blocks.by_start, &mut blocks.within].map(std::mem::take);
+        for (_, block) in levels.into_iter().flatten() {
             if block.own {
                 self.rows[block.object.0 as usize].death_ns = Some(time_ns);
             }

@@ -19,6 +19,11 @@ const MOST_CLOSED: usize = 400_000;
 /// Allocations written one by one.
 const MOST_ALLOCATIONS: u64 = 4 << 20;
 
+/// How a child is marked that the user did not want.
+const BY_CHOICE: &str = ": a child, left out by --no-follow";
+/// Those named one by one.
+const MOST_LEFT_OUT: usize = 100;
+
 /// The writer, and what waits for it.
 pub struct Output {
     writer: Writer,
@@ -189,6 +194,7 @@ impl Session {
         writer.replace(self.processes.iter().cloned())?;
         writer.replace(self.threads.rows().iter().cloned())?;
         writer.replace(self.threads.placement_rows().iter().cloned())?;
+        writer.replace(self.marks.rows().iter().cloned())?;
         writer.replace(self.images.code.module_rows())?;
         writer.replace(self.images.code.site_rows())?;
         writer.replace(self.images.code.stack_rows())?;
@@ -204,7 +210,9 @@ impl Session {
         meta.duration_ns = self.now_ns;
         meta.bin_ns = self.facts.bin_width_ns();
         meta.bins = self.facts.bin_count(self.now_ns);
+        meta.counted_ns = self.observed.counted_ns(self.now_ns);
         meta.coarsened.clone_from(&self.facts.coarsened);
+        self.marks.note(meta);
         let mut coarsened = |what: &str, count: u64| {
             if count > 0 {
                 meta.coarsened.push(format!("{what}: {count}"));
@@ -214,6 +222,15 @@ impl Session {
         coarsened("allocations: rows left out of the table", self.output.dropped_allocations);
         coarsened("pages: ended periods left out", self.closed_pages.dropped);
         coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
+        meta.unobserved.retain(|line| !line.ends_with(BY_CHOICE));
+        let left_out = self.left_out.iter().take(MOST_LEFT_OUT);
+        meta.unobserved.extend(left_out.map(|(pid, command)| {
+            let space = if command.is_empty() { "" } else { " " };
+            format!("process {pid}{space}{command}{BY_CHOICE}")
+        }));
+        if let more @ 1.. = self.left_out.len().saturating_sub(MOST_LEFT_OUT) {
+            meta.unobserved.push(format!("{more} more processes{BY_CHOICE}"));
+        }
         let tally = self.tally;
         if self.options.counted {
             return;

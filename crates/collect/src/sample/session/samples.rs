@@ -31,6 +31,9 @@ impl Session {
             return;
         }
         let caller = Caller { ip: sampled.ip, sp, bp, registers: Some(&gpr) };
+        if sampled.kind != EventKind::Fault && !self.observed.at(time_ns) {
+            return;
+        }
         let stack = live.stack(&mut self.images, &caller, batch.stack(sampled), batch.chain(sampled));
         match sampled.kind {
             EventKind::Fault => {

@@ -1,0 +1,117 @@
+//! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes here.
+//!
+//! ```text
+//!   rdi: which request   rsi: a name, ended by 0   rax: 0, and 1 when it has been done
+//! ```
+//! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts before that belongs to the one
+//! part of the recording, what it counts after to the other. Marks of phases only go into the log.
+
+use crate::call;
+use crate::pages::is_virtual;
+use crate::placement;
+use crate::runtime::runtime;
+use crate::sys::{self, Errno};
+use crate::thread::Thread;
+use crate::user;
+use crate::wish::Wish;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use numalens_event::exact::{self, SessionHeader, log};
+use numalens_event::request::{MOST_NAME_BYTES, Request};
+
+/// The longest wait for a collector that lives.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// And for one that cannot be seen: it is gone, or in another namespace.
+const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
+/// How long a wait lasts before the collector is looked for.
+const SLICE_NS: u64 = 20_000_000;
+const FUTEX_WAIT: u32 = 0;
+const FUTEX_WAKE: u32 = 1;
+
+/// Does what the program asks for; what is for the preloaded library is left to that.
+pub fn answer(thread: &mut Thread) {
+    let area = thread.area;
+    let Some(request) = Request::from_number(area.register(7) as u32) else { return };
+    match request {
+        Request::Start | Request::Stop => count(request == Request::Start),
+        Request::Begin | Request::End | Request::Mark => tell(thread, request, area.register(6)),
+        Request::Moved => look_again(thread),
+        Request::Alloc | Request::Free | Request::Name => return,
+    }
+    area.set_register(0, 1);
+}
+
+/// Has accesses counted, or not, from here on.
+fn count(wanted: bool) {
+    let runtime = runtime();
+    let header = runtime.session.header();
+    // What has been accessed is counted for where it is, as far as that can be known by now.
+    runtime.shadow.decide(runtime.process(), 0..sys::USER_END);
+    header.wanted.store(wanted.into(), Release);
+    if header.counting.load(Acquire) == u32::from(wanted) {
+        return;
+    }
+    let ticket = ask(header);
+    let begun = sys::now_ns();
+    loop {
+        let answered = header.answered.load(Acquire);
+        if answered.wrapping_sub(ticket) as i32 >= 0 {
+            return;
+        }
+        let waited = sys::now_ns().saturating_sub(begun);
+        let patience = if is_seen(header) { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
+        if waited >= patience {
+            return;
+        }
+        let time = [0u64, SLICE_NS];
+        // SAFETY: a word of the session file, and a time of our own.
+        let _ = unsafe { call!(__NR_futex, header.answered.as_ptr(), FUTEX_WAIT, answered, &raw const time, 0, 0) };
+    }
+}
+
+fn is_seen(header: &SessionHeader) -> bool {
+    // SAFETY: no signal is sent.
+    let found = unsafe { call!(__NR_kill, header.collector_pid.load(Relaxed), 0) };
+    found != Err(Errno(linux_raw_sys::errno::ESRCH as i32))
+}
+
+/// Wakes the collector; returns what its answer will be.
+fn ask(header: &SessionHeader) -> u32 {
+    let ticket = header.requests.fetch_add(1, AcqRel).wrapping_add(1);
+    // SAFETY: a word of the session file.
+    let _ = unsafe { call!(__NR_futex, header.requests.as_ptr(), FUTEX_WAKE, 1, 0, 0, 0) };
+    ticket
+}
+
+/// Tells of a phase or a mark.
+fn tell(thread: &Thread, request: Request, name: u64) {
+    let runtime = runtime();
+    let header = runtime.session.header();
+    if header.marks.fetch_add(1, Relaxed) >= exact::MOST_MARKS {
+        // Not beyond what the word can count.
+        header.marks.fetch_min(u32::MAX / 2, Relaxed);
+        return;
+    }
+    let mut text = [0u8; MOST_NAME_BYTES];
+    let length = user::read_text(name, &mut text);
+    let words = [request as u64, u64::from(thread.extent.0)];
+    runtime.process().log(log::MARK, &words, &text[..length]);
+    ask(header);
+}
+
+/// Somebody else has bound threads or moved pages.
+fn look_again(thread: &mut Thread) {
+    if is_virtual() {
+        return;
+    }
+    let runtime = runtime();
+    let others: alloc::vec::Vec<u32> =
+        runtime.threads.lock().iter().map(|(tid, _)| *tid).filter(|&tid| tid != thread.tid).collect();
+    for tid in others {
+        placement::notify(tid, Wish::None);
+    }
+    placement::changed(thread);
+    // As after a call that moves pages.
+    let code = runtime.code.lock();
+    runtime.shadow.doubt(runtime.process(), 0..sys::USER_END, true);
+    drop(code);
+}

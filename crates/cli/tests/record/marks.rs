@@ -1,0 +1,132 @@
+//! What a program says by numalens.h, and a user by `numalens ctl`: when to count, phases, blocks of its own allocator.
+
+use crate::support::*;
+use numalens_profile::tables::{Frame, Object, Phase, Process, Sample, Site};
+use numalens_profile::words::ObjectKind;
+use serde_json::Value;
+
+/// Functions with accesses.
+fn functions(lab: &Lab) -> Vec<String> {
+    let report = run(numalens(&["report", "--section", "functions", "--format", "json"]).arg(lab.profile()));
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let rows = report["functions"].as_array().unwrap().iter();
+    rows.filter(|row| row["accesses"].as_u64().unwrap() > 0)
+        .map(|row| row["function"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_program_says_when_to_count_and_names_phases() {
+    need_recording!();
+    for engine in ["sample", "exact"] {
+        let lab = Lab::new();
+        let (outcome, profile) = lab.record(&["--start-paused", "--engine", engine], &[marks().to_str().unwrap()]);
+        assert_eq!(outcome.stderr, "");
+        let found = functions(&lab);
+        assert!(found.iter().any(|name| name == "inside"), "{engine}: {found:?}");
+        assert!(!found.iter().any(|name| name == "outside"), "{engine}: {found:?}");
+        let counted = profile.meta.counted_ns.unwrap();
+        assert!(0 < counted && counted < profile.meta.duration_ns, "{engine}: {counted}");
+        let phases = profile.rows::<Phase>().unwrap();
+        let names: Vec<_> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(names, ["solve", "inner", "half way"], "{engine}");
+        let times: Vec<_> = phases.iter().map(|phase| (phase.start_ns, phase.end_ns.unwrap())).collect();
+        assert!(times[0].0 <= times[1].0 && times[1].1 <= times[2].0 && times[2].1 <= times[0].1, "{times:?}");
+        assert_eq!(times[2].0, times[2].1);
+        assert!(phases.iter().all(|phase| phase.thread.is_some()));
+        let text = run(numalens(&["report", "--section", "phases"]).arg(lab.profile())).stdout;
+        assert!(text.contains("half way") && text.contains("accesses were counted for"), "{text}");
+        // Nothing of it without the option, but the pause in the end.
+        let lab = Lab::new();
+        lab.record(&["--engine", engine], &[marks().to_str().unwrap()]);
+        assert!(functions(&lab).iter().any(|name| name == "outside"), "{engine}");
+    }
+}
+
+#[test]
+fn a_block_of_the_programs_own_allocator_is_an_object() {
+    need_recording!();
+    let lab = Lab::new();
+    let (_, profile) = lab.record(&[], &[marks().to_str().unwrap(), "arena"]);
+    let objects = profile.rows::<Object>().unwrap();
+    let grid = objects.iter().find(|object| object.name == "the grid").expect("the block's name");
+    assert_eq!((grid.kind, grid.size, grid.count), (ObjectKind::Heap, 1 << 20, 1));
+    assert!(grid.death_ns.is_some(), "it was given back");
+    let site = profile.rows::<Site>().unwrap().into_iter().find(|site| Some(site.site) == grid.site).unwrap();
+    let frames = profile.rows::<Frame>().unwrap();
+    let frame = frames.iter().find(|frame| frame.site == site.site).expect("a line");
+    let source = include_str!("marks.c");
+    let wanted = source.lines().position(|line| line.contains("EXPECT grid")).unwrap() + 1;
+    assert_eq!(frame.line, Some(wanted as u32));
+    let samples = profile.rows::<Sample>().unwrap();
+    let of_grid = samples.iter().filter(|sample| sample.object == Some(grid.object)).count();
+    assert!(of_grid * 10 > samples.len() * 8, "{of_grid} of {} samples", samples.len());
+}
+
+#[test]
+fn a_user_says_when_to_count() {
+    need_recording!();
+    for engine in ["sample", "exact"] {
+        let lab = Lab::new();
+        let mut command = lab.recorder(&["--start-paused", "--engine", engine]);
+        command.arg(awkward()).arg("serve");
+        let mut served = serve(command);
+        let ctl = |arguments: &[&str], pid: u32| {
+            let outcome = run(numalens(&["ctl"]).args(arguments).args(["--pid", &pid.to_string()]));
+            (outcome.code(), outcome.stdout + &outcome.stderr)
+        };
+        let (program, recorder) = (served.pid as u32, served.numalens.id());
+        let done = |text: &str| (Some(0), format!("{text}\n"));
+        assert_eq!(ctl(&["start"], program), done("counting"), "{engine}");
+        assert_eq!(ctl(&["start"], recorder), done("counting, as before"), "{engine}");
+        assert_eq!(ctl(&["mark", "half way"], recorder), done("marked `half way`"), "{engine}");
+        assert_eq!(ctl(&["stop"], program), done("paused"), "{engine}");
+        assert_eq!(ctl(&["mark"], program).0, Some(2));
+        let (code, text) = ctl(&["stop"], std::process::id());
+        assert!(code == Some(1) && text.contains("is not being recorded"), "{text}");
+        served.finish();
+        let (status, stderr) = served.wait();
+        assert_eq!((status.code(), stderr.as_str()), (Some(0), ""), "{engine}");
+        let profile = lab.sound();
+        let counted = profile.meta.counted_ns.unwrap();
+        assert!(0 < counted && counted < profile.meta.duration_ns, "{engine}: {counted}");
+        let phases = profile.rows::<Phase>().unwrap();
+        assert_eq!((phases.len(), phases[0].name.as_str(), phases[0].thread), (1, "half way", None), "{engine}");
+        let (code, text) = ctl(&["start"], program);
+        assert!(code == Some(1) && text.contains("there is no process"), "{text}");
+    }
+    let outcome = run(&mut numalens(&["ctl", "start"]));
+    assert_eq!((outcome.code(), outcome.stderr.contains("--pid")), (Some(2), true));
+}
+
+#[test]
+fn a_recording_that_was_never_started_says_so() {
+    need_recording!();
+    for engine in ["sample", "exact"] {
+        let lab = Lab::new();
+        let (_, profile) = lab.record(&["--start-paused", "--engine", engine], &["sh", "-c", "exit 0"]);
+        assert_eq!(profile.meta.counted_ns, Some(0));
+        assert_eq!(functions(&lab), [""; 0]);
+        let text = run(numalens(&["report"]).arg(lab.profile())).stdout;
+        assert!(text.contains("no start came"), "{engine}: {text}");
+    }
+}
+
+#[test]
+fn children_that_are_left_out_are_named() {
+    need_recording!();
+    for engine in ["sample", "exact"] {
+        let lab = Lab::new();
+        // What the command executes itself is the command.
+        let script = "/bin/echo one; (exit 3); echo $?; exec env sh -c '/bin/echo two; exit 0'";
+        let (outcome, profile) = lab.record(&["--no-follow", "--engine", engine], &["sh", "-c", script]);
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("one\n3\ntwo\n", ""), "{engine}");
+        let processes = profile.rows::<Process>().unwrap();
+        assert_eq!(processes.len(), 1, "{engine}");
+        assert!(processes[0].command.contains("sh -c /bin/echo two"), "{engine}: {}", processes[0].command);
+        let left_out = &profile.meta.unobserved;
+        // Each echo and the subshell; a shell may well execute the last of its commands itself.
+        assert!((2..=3).contains(&left_out.len()), "{engine}: {left_out:?}");
+        assert!(left_out.iter().all(|line| line.ends_with("left out by --no-follow")), "{engine}: {left_out:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Phases: spans and moments that the program names (`include/numalens.h`), or the user (`numalens ctl mark`).
+
+use super::Session;
+use numalens_event::request::{MOST_NAME_BYTES, Request};
+use numalens_profile::Meta;
+use numalens_profile::ids::*;
+use numalens_profile::tables;
+use rustc_hash::FxHashMap;
+
+/// Phases kept.
+const MOST_PHASES: usize = 100_000;
+
+/// What was named so far.
+#[derive(Default)]
+pub struct Marks {
+    rows: Vec<tables::Phase>,
+    /// Phases that have begun, by process, the latest last.
+    open: FxHashMap<ProcessId, Vec<usize>>,
+    /// Left out: there were too many.
+    dropped: u64,
+    /// Ends without a beginning.
+    unmatched: u64,
+}
+
+impl Marks {
+    fn add(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, start_ns: u64, end_ns: Option<u64>) {
+        if self.rows.len() >= MOST_PHASES {
+            self.dropped += 1;
+            return;
+        }
+        if end_ns.is_none() {
+            self.open.entry(process).or_default().push(self.rows.len());
+        }
+        let phase = self.rows.len() as u32;
+        self.rows.push(tables::Phase { process, phase, name: name.to_owned(), thread, start_ns, end_ns });
+    }
+
+    /// The innermost open phase of a name, of this thread if it has one, ends.
+    fn end(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, time_ns: u64) {
+        let open = self.open.entry(process).or_default();
+        let rows = &mut self.rows;
+        let place =
+            |own: bool| open.iter().rposition(|&row| rows[row].name == name && (!own || rows[row].thread == thread));
+        let Some(at) = place(true).or_else(|| place(false)) else {
+            self.unmatched += u64::from(self.dropped == 0);
+            return;
+        };
+        let row = &mut rows[open.remove(at)];
+        row.end_ns = Some(time_ns.max(row.start_ns));
+    }
+
+    /// The program of a process is over: so are its phases.
+    pub fn close(&mut self, process: ProcessId, time_ns: u64) {
+        for row in self.open.remove(&process).unwrap_or_default() {
+            let row = &mut self.rows[row];
+            row.end_ns = Some(time_ns.max(row.start_ns));
+        }
+    }
+
+    /// The rows of the table.
+    pub fn rows(&self) -> &[tables::Phase] {
+        &self.rows
+    }
+
+    /// Says what is missing.
+    pub fn note(&self, meta: &mut Meta) {
+        if self.dropped > 0 {
+            meta.coarsened.push(format!("phases: {} left out of the table", self.dropped));
+        }
+        if self.unmatched > 0 {
+            meta.coarsened.push(format!("phases: {} ends without a beginning of that name", self.unmatched));
+        }
+    }
+}
+
+/// A name as the program gave it, in one line.
+pub fn name_of(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(MOST_NAME_BYTES)];
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    // A cut may fall into a letter.
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    text.trim_end_matches('\u{fffd}').replace(char::is_control, " ")
+}
+
+impl Session {
+    /// A thread of a process, if it is known, has asked for something at `time_ns` since the start.
+    pub fn requested(
+        &mut self,
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        time_ns: u64,
+        request: Request,
+        name: &str,
+    ) {
+        match request {
+            Request::Start | Request::Stop => self.observed.change(time_ns, request == Request::Start),
+            Request::Begin => self.marks.add(process, thread, name, time_ns, None),
+            Request::End => self.marks.end(process, thread, name, time_ns),
+            Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
+            // Of the engines.
+            Request::Moved | Request::Alloc | Request::Free | Request::Name => {}
+        }
+    }
+
+    /// The user names this moment, of a process of this id or of the first.
+    pub fn marked_by_user(&mut self, pid: i32, time: u64, name: &str) {
+        let time_ns = self.since_start(time);
+        let process = self.live.get(&pid).map_or(ProcessId(0), |process| process.id);
+        if (process.0 as usize) < self.processes.len() {
+            self.marks.add(process, None, name, time_ns, Some(time_ns));
+        }
+    }
+
+    /// From `time` on, on the clock of the records, accesses are counted, or not.
+    pub fn count_from(&mut self, time: u64, counting: bool) {
+        let time_ns = self.since_start(time);
+        self.observed.change(time_ns, counting);
+    }
+
+    /// Whether accesses are counted.
+    pub fn is_counting(&self) -> bool {
+        self.observed.now()
+    }
+
+    /// Whether they were not, at any time.
+    pub fn was_ever_paused(&self) -> bool {
+        self.observed.ever_paused()
+    }
+
+    /// Whether they were at `time_ns` since the start.
+    pub fn counted_at(&self, time_ns: u64) -> bool {
+        self.observed.at(time_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_nest_and_end_by_their_names() {
+        let mut marks = Marks::default();
+        let (process, one, other) = (ProcessId(0), Some(ThreadId(1)), Some(ThreadId(2)));
+        marks.add(process, one, "outer", 10, None);
+        marks.add(process, other, "step", 20, None);
+        marks.add(process, one, "step", 30, None);
+        marks.end(process, other, "step", 40);
+        marks.end(process, one, "step", 50);
+        marks.end(process, one, "step", 60);
+        marks.add(process, one, "here", 70, Some(70));
+        // Begun by one thread and ended by another.
+        marks.end(process, other, "outer", 80);
+        marks.add(process, one, "left open", 90, None);
+        marks.close(process, 100);
+        let spans: Vec<_> = marks.rows().iter().map(|row| (row.name.as_str(), row.start_ns, row.end_ns)).collect();
+        let expected = [
+            ("outer", 10, Some(80)),
+            ("step", 20, Some(40)),
+            ("step", 30, Some(50)),
+            ("here", 70, Some(70)),
+            ("left open", 90, Some(100)),
+        ];
+        assert_eq!(spans, expected);
+        assert_eq!(marks.unmatched, 1);
+    }
+
+    #[test]
+    fn names_are_one_line_of_whole_letters() {
+        assert_eq!(name_of(b"a\nb\0c"), "a b");
+        assert_eq!(name_of(b"gr\xc3\xb6\xc3"), "gr\u{f6}");
+        assert_eq!(name_of(&[b'x'; 500]).len(), MOST_NAME_BYTES);
+    }
+}

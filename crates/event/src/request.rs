@@ -1,0 +1,28 @@
+//! What a program may ask for: the numbers of `include/numalens.h`, which a test compares with these.
+
+crate::numbered! {
+    /// A request. The first six are the agent's where there is one, else the preloaded library's; the others are always the library's.
+    Request: u32 {
+        /// Count from here on.
+        Start = 1,
+        /// Count no more.
+        Stop = 2,
+        /// A phase begins (its name).
+        Begin = 3,
+        /// A phase ends (its name).
+        End = 4,
+        /// Something happens (its name).
+        Mark = 5,
+        /// Somebody else has bound threads, or moved pages.
+        Moved = 6,
+        /// A block of an allocator of the program's own (address, bytes).
+        Alloc = 7,
+        /// It is given back (address).
+        Free = 8,
+        /// The name of a block (address, name).
+        Name = 9,
+    }
+}
+
+/// Bytes of a name that are kept.
+pub const MOST_NAME_BYTES: usize = 120;
