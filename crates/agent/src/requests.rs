@@ -13,7 +13,6 @@ use crate::runtime::runtime;
 use crate::sys::{self, Errno};
 use crate::thread::Thread;
 use crate::user;
-use crate::wish::Wish;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
@@ -22,6 +21,8 @@ use numalens_event::request::{MOST_NAME_BYTES, Request};
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// And for one that cannot be seen: it is gone, or in another namespace.
 const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
+/// Where a name must end: of a longer text nothing is kept.
+const LONGEST_NAME: usize = 1024;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
 const FUTEX_WAIT: u32 = 0;
@@ -91,10 +92,10 @@ fn tell(thread: &Thread, request: Request, name: u64) {
         header.marks.fetch_min(u32::MAX / 2, Relaxed);
         return;
     }
-    let mut text = [0u8; MOST_NAME_BYTES];
-    let length = user::read_text(name, &mut text);
+    let mut text = [0u8; LONGEST_NAME];
+    let text = user::read_text(name, &mut text).unwrap_or(&[]);
     let words = [request as u64, u64::from(thread.extent.0)];
-    runtime.process().log(log::MARK, &words, &text[..length]);
+    runtime.process().log(log::MARK, &words, &text[..text.len().min(MOST_NAME_BYTES)]);
     ask(header);
 }
 
@@ -107,7 +108,7 @@ fn look_again(thread: &mut Thread) {
     let others: alloc::vec::Vec<u32> =
         runtime.threads.lock().iter().map(|(tid, _)| *tid).filter(|&tid| tid != thread.tid).collect();
     for tid in others {
-        placement::notify(tid, Wish::None);
+        placement::notify(tid);
     }
     placement::changed(thread);
     // As after a call that moves pages.

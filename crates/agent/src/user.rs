@@ -30,20 +30,6 @@ pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
     Ok(unsafe { value.assume_init() })
 }
 
-/// Copies a text that ends with 0, as far as it can be read and fits. Returns its length.
-pub fn read_text(address: u64, into: &mut [u8]) -> usize {
-    let bytes = into.len() as u64;
-    // In two pieces, of which the second may lie beyond what is mapped.
-    let first = (sys::PAGE - address % sys::PAGE).min(bytes);
-    let (local, remote) =
-        ([into.as_mut_ptr() as u64, bytes], [address, first, address.wrapping_add(first), bytes - first]);
-    let copied =
-        // SAFETY: memory of our own to fill; the kernel checks the other.
-        unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 2, 0) };
-    let there = &into[..copied.unwrap_or(0).min(bytes) as usize];
-    there.iter().position(|&byte| byte == 0).unwrap_or(there.len())
-}
-
 /// Copies a value into the program's memory.
 ///
 /// # Errors

@@ -180,6 +180,11 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
         return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
     }
+    if args.lines && args.start_paused {
+        return Err(
+            "--lines counts from the beginning of a process to its end: it does not go with --start-paused".to_owned()
+        );
+    }
     if !exact && args.lines {
         return Err("--lines counts every access by its cache line, which sampling cannot: it needs the exact engine, without --pid, --all, --duration and --frequency".to_owned());
     }

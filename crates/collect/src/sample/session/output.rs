@@ -270,12 +270,25 @@ impl Session {
 
     /// Adds cache lines that threads have accessed.
     pub fn add_cache_lines(&mut self, rows: Vec<tables::CacheLine>) {
-        self.output.add(rows);
+        if !self.leaves_lines_out() {
+            self.output.add(rows);
+        }
+    }
+
+    /// Accesses by cache line are known for all of a process only: with pauses in between they would not be those that were counted.
+    fn leaves_lines_out(&mut self) -> bool {
+        let paused = self.observed.ever_paused();
+        if paused {
+            self.coarsened("cache_lines: left out, as the counting was paused");
+        }
+        paused
     }
 
     /// Adds accesses to cache lines that another thread had accessed last.
     pub fn add_line_communication(&mut self, rows: Vec<tables::LineCommunication>) {
-        self.output.add(rows);
+        if !self.leaves_lines_out() {
+            self.output.add(rows);
+        }
     }
 
     /// Notes what was given up to stay within memory.
