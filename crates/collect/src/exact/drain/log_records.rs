@@ -1,0 +1,92 @@
+//! The log of a process: what its agent tells in order, as it happens.
+
+use super::*;
+
+impl Drain {
+    /// Reads what is new in it.
+    pub fn read_log(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        process: &mut Process,
+        until: u64,
+    ) -> io::Result<()> {
+        let bytes = process.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire).min(1 << 30);
+        if bytes <= process.log_read {
+            return Ok(());
+        }
+        let log = file.extent(extent, exact::process::LOG, bytes as usize)?;
+        while process.log_read + (size_of::<LogHeader>() as u64) <= bytes {
+            let at = process.log_read as usize;
+            let header = &log.words::<LogHeader>(at, 1)[0];
+            let what = header.kind.load(Acquire);
+            let (length, time) = (header.bytes.load(Relaxed) as usize, header.time_ns.load(Relaxed));
+            if what == 0 || time > until || length < size_of::<LogHeader>() || at + length > log.len() {
+                break;
+            }
+            let payload = at + size_of::<LogHeader>();
+            let words: Vec<u64> = log
+                .words::<AtomicU64>(payload, (at + length - payload) / 8)
+                .iter()
+                .map(|word| word.load(Relaxed))
+                .collect();
+            if what == log::ACCESS
+                && let &[site, thread, address, count, page] = words.as_slice()
+            {
+                process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
+            }
+            if what == log::MAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                for gone in process.unmapped.extract_if(.., |gone| gone.start < end && start < gone.end) {
+                    session.range_unmapped(process.pid, gone);
+                }
+            }
+            if what == log::UNMAPPED
+                && let &[start, end, ..] = words.as_slice()
+            {
+                process.unmapped.push(start..end);
+            }
+            self.understand(session, process, what, time, &words);
+            process.log_read += length as u64;
+        }
+        Ok(())
+    }
+
+    fn understand(&mut self, session: &mut Session, process: &mut Process, what: u32, time: u64, words: &[u64]) {
+        let text = |from: usize| {
+            let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        match (what, words) {
+            (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
+                session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
+            }
+            // Parts of huge pages have no records of their own.
+            (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
+                process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
+            }
+            (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
+            (log::EARLY, &[number, site, thread, ..]) => {
+                process.undecided.early(number as u32, site as u32, Extent(thread as u32));
+            }
+            (log::MARK, &[request, thread, ..]) => {
+                let request = u32::try_from(request).ok().and_then(Request::from_number);
+                let time_ns = session.advance(time);
+                let thread = self.thread(Extent(thread as u32)).map(|thread| thread.id);
+                if let Some(request @ (Request::Begin | Request::End | Request::Mark)) = request {
+                    session.requested(process.id, thread, time_ns, request, &name_of(text(2).as_bytes()));
+                }
+            }
+            (log::LEFT_OUT, &[pid, ..]) => session.left_out(pid as i32, command_line(pid as i32).unwrap_or_default()),
+            (log::NOTE, _) => self.notes.push(text(0)),
+            (log::UNOBSERVED, &[pid, ..]) => {
+                let command = command_line(pid as i32).unwrap_or_default();
+                self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
+            }
+            _ => {}
+        }
+    }
+}
