@@ -13,7 +13,7 @@ use crate::runtime::runtime;
 use crate::shared::Session;
 use crate::sys;
 use crate::thread::Thread;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, end, kind};
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
@@ -167,7 +167,7 @@ fn go_on(thread: &mut Thread) {
 pub fn notify(tid: u32) {
     let session = &runtime().session;
     if let Some(extent) = session.thread_of(tid) {
-        session.entry(extent).bound_anew.store(1, Release);
+        session.entry(extent).bound_anew.fetch_add(1, Release);
     }
 }
 
@@ -177,7 +177,7 @@ pub fn want(session: &Session, extent: Extent, cpus: &CpuSet) {
     words[0] = 1;
     words[CPUS..].copy_from_slice(&cpus.0);
     write(session, extent.offset() + exact::thread::WANTED, &words);
-    session.entry(extent).bound_anew.store(1, Release);
+    session.entry(extent).bound_anew.fetch_add(1, Release);
 }
 
 /// Where another thread of a virtual machine may run, whether it has noticed or not.
@@ -192,15 +192,21 @@ pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
 /// Takes notice of what another thread did.
 pub fn take_notice(thread: &mut Thread) {
     let session = &runtime().session;
-    let entry = session.entry(thread.extent);
-    if entry.bound_anew.load(Acquire) == 0 {
-        return;
-    }
-    entry.bound_anew.store(0, Relaxed);
-    if is_virtual() {
-        let (cpus, _) = read(session, thread.extent.offset() + exact::thread::WANTED);
-        settle(thread, cpus, thread.place.policy);
-    } else {
-        changed(thread);
+    let told = thread.extent;
+    let count = &session.entry(told).bound_anew;
+    let mut seen = count.load(Acquire);
+    while seen != 0 {
+        if is_virtual() {
+            let (cpus, _) = read(session, told.offset() + exact::thread::WANTED);
+            settle(thread, cpus, thread.place.policy);
+        } else {
+            changed(thread);
+        }
+        // Only now: until then `wanted` must answer with what was asked for. An extent that is over may as well do so for ever.
+        let now = match thread.extent == told {
+            true => count.compare_exchange(seen, 0, AcqRel, Acquire).map_or_else(|now| now, |_| 0),
+            false => Some(count.load(Acquire)).filter(|now| *now != seen).unwrap_or(0),
+        };
+        seen = now;
     }
 }
