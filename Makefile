@@ -11,6 +11,7 @@ help:
 	@echo 'make corpus  some sixty programs under the exact engine: the same output, the same status; installs what it runs'
 	@echo 'make bench   what recording costs: whole programs with and without it, into bench/runs/'
 	@echo 'make python  only the tests of the Python package; make spark: with a Spark of its own'
+	@echo 'make dist    the release archive: one program that runs on any x86-64 Linux, and its papers'
 	@echo 'make lab     only the NUMA lab: Linux on emulated machines of several nodes'
 
 setup:
@@ -35,6 +36,9 @@ corpus:
 bench: build
 	cargo xtask bench --numalens $(NUMALENS)
 
+dist: setup
+	@./scripts/dist.sh
+
 SYNTHETIC := $(or $(CARGO_TARGET_DIR),target)/release/examples/synthetic
 
 python spark: setup
@@ -44,4 +48,4 @@ python spark: setup
 lab: setup
 	cargo run --release -p numalens-lab -- run
 
-.PHONY: help setup build targets demo test corpus bench python spark lab
+.PHONY: help setup build targets demo test corpus bench dist python spark lab

@@ -41,7 +41,9 @@ struct numalens_header {
     uint64_t unpassed;
     uint64_t unwrapped;
     uint64_t late;
-    uint64_t reserved_line[2];
+    uint32_t every;
+    uint32_t reserved_word;
+    uint64_t reserved_line[1];
     uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
     uint32_t clock_in_force;
     uint32_t reserved_half;

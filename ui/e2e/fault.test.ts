@@ -1,4 +1,5 @@
 /** The planted fault of a program, by both engines: on the overview, two clicks away, and with the figures of the report. */
+import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exact, percent } from "../src/lib/format";
@@ -20,7 +21,7 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
   let report: any;
   let advice: any;
   beforeAll(async () => {
-    record(engine, profile, target("serial_init_omp"), "--size", "16");
+    record(engine, profile, target("serial_init_omp"), { load: ["--size", "16"] });
     report = json("report", profile);
     advice = json("advise", profile);
     shown = await view(profile);
@@ -110,6 +111,82 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
       const tip = await lines.first().locator("[data-key=shared]").getAttribute("title");
       expect(tip?.split("\n")[0]).toBe(exact(said.communication_pairs[0].shared));
     }
+    expect(wrong).toEqual([]);
+    await page.close();
+  });
+
+  test("behind the hottest line: its objects, its stacks, its instructions", async () => {
+    const { page, wrong } = await open(browser, shown.url);
+    const top = report.lines[0];
+    await page.goto(`${shown.url}&page=source&file=${encodeURIComponent(top.file)}&line=${top.line}&code=1`);
+    await page.reload();
+    await page.waitForSelector("[data-test=instructions]");
+    await settled(page);
+    const wanted = report.line_objects.filter((row: any) => row.file === top.file && row.line === top.line);
+    const rows = page.locator("[data-test=table-line-objects] .line");
+    expect(await rows.count()).toBe(wanted.length);
+    // Exact counts know the line or the object: then the page says so, and shows what single accesses told.
+    if (engine === "exact") expect(await page.locator("[data-test=line]").innerText()).toContain("the line or the object");
+    else {
+      expect((await rows.first().locator("[data-key=share]").textContent())?.trim()).toBe(percent(wanted[0].share));
+      await rows.first().locator("[data-key=object]").click();
+      expect(await page.locator("[data-test=stacks]").innerText()).toContain(wanted[0].allocation_stack[0]);
+      await page.click("[data-test=line] >> text=call stacks");
+      expect(await page.locator("[data-test=table-line-stacks] .line").count()).toBeGreaterThan(0);
+    }
+    // The line's accesses are those of its instructions.
+    const token = new URL(shown.url).hash.replace("#token=", "");
+    const code = await page.evaluate(
+      async ([of, bearer]) => (await fetch(`/api/disassembly?of=${encodeURIComponent(of)}`, { headers: { Authorization: `Bearer ${bearer}` } })).json(),
+      [`${top.file}:${top.line}`, token] as const,
+    );
+    const sum = code.disassembly.filter((row: any) => row.at === top.line && row.file === top.file).reduce((n: number, row: any) => n + row.accesses, 0);
+    const of_line = report.lines.filter((row: any) => row.file === top.file && row.line === top.line).reduce((n: number, row: any) => n + row.accesses, 0);
+    expect(sum).toBe(of_line);
+    expect(await page.locator("[data-test=instructions]").allInnerTexts().then((all) => all.join(" "))).toContain(code.disassembly.find((row: any) => row.accesses > 0 && row.at === top.line).address);
+    expect(wrong).toEqual([]);
+    await page.close();
+  });
+
+  test("functions with what they call", async () => {
+    const { page, wrong } = await open(browser, shown.url);
+    await turn(page, "Source");
+    await page.click("text=inclusive");
+    await page.waitForSelector("[data-test=table-inclusive] .line");
+    const rows = page.locator("[data-test=table-inclusive] .line");
+    for (const index of [0, 1]) {
+      const row = report.inclusive[index];
+      expect(await rows.nth(index).locator("[data-key=function]").textContent()).toContain(row.function);
+      expect((await rows.nth(index).locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(row.accesses));
+      expect(await rows.nth(index).locator("[data-key=own]").getAttribute("title")).toBe(exact(row.own));
+    }
+    expect(page.url()).toContain("by=inclusive");
+    expect(wrong).toEqual([]);
+    await page.close();
+  });
+
+  test("every table is saved as CSV, every drawing as a picture", async () => {
+    const { page, wrong } = await open(browser, shown.url);
+    for (const title of await page.locator("nav a").allTextContents()) {
+      await turn(page, title);
+      for (const table of await page.locator("main [role=table]").all()) {
+        const name = await table.getAttribute("aria-label");
+        expect(await page.locator(`[data-test="table-${name}"] button`, { hasText: "CSV" }).count(), `${title}: ${name}`).toBe(1);
+      }
+      const without = await page.evaluate(() => {
+        const saves = (panel: Element | null) => [...(panel?.querySelectorAll("button") ?? [])].some((button) => ["PNG", "SVG"].includes(button.textContent?.trim() ?? ""));
+        return [...document.querySelectorAll("main canvas, main svg")].filter((drawing) => !saves(drawing.closest("section.panel"))).length;
+      });
+      expect(without, title).toBe(0);
+    }
+    await turn(page, "Threads");
+    const [file] = await Promise.all([page.waitForEvent("download"), page.click("[data-test=table-placements] >> text=CSV")]);
+    const lines = readFileSync(await file.path(), "utf8").trim().split("\n");
+    expect(lines[0]).toBe("time_s,thread,node,cpus,policy,cause");
+    expect(lines.length).toBe(1 + report.placements.length);
+    await turn(page, "Matrices");
+    const [picture] = await Promise.all([page.waitForEvent("download"), page.click("[data-test=map-access] >> text=PNG")]);
+    expect(readFileSync(await picture.path()).subarray(1, 4).toString()).toBe("PNG");
     expect(wrong).toEqual([]);
     await page.close();
   });

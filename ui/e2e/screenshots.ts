@@ -12,7 +12,7 @@ test("pictures of all pages", async () => {
   const files = folder();
   const browser = await launch();
   const profiles = { exact: `${files.path}/exact.numalens`, sample: `${files.path}/sample.numalens` };
-  for (const [engine, profile] of Object.entries(profiles)) record(engine, profile, target("serial_init_omp"), "--size", "16");
+  for (const [engine, profile] of Object.entries(profiles)) record(engine, profile, target("serial_init_omp"), { load: ["--size", "16"] });
   const shoot = async (page: Page, name: string) => {
     await settled(page);
     // Drawings come with the next frame, the editor and curves with a file of their own.
@@ -49,12 +49,20 @@ test("pictures of all pages", async () => {
   const second = await open(browser, sample.url);
   await turn(second.page, "Calls");
   await shoot(second.page, "calls");
-  const where = json("advise", profiles.sample).findings[0].where;
-  await second.page.goto(`${sample.url}&page=source&file=${encodeURIComponent(where.file)}&line=${where.line}`);
-  await second.page.waitForSelector("[data-test=source] .cm-line.picked");
+  const hottest = json("report", profiles.sample, "--section", "lines", "--top", "1").lines[0];
+  await second.page.goto(`${sample.url}&page=source&file=${encodeURIComponent(hottest.file)}&line=${hottest.line}&code=1`);
+  await second.page.waitForSelector("[data-test=instructions]");
   await second.page.keyboard.press("t");
   await shoot(second.page, "source");
   await sample.stop();
+  const shared = `${files.path}/lines.numalens`;
+  record("exact", shared, target("false_sharing"), { options: ["--lines"], load: ["--size", "1", "--scale", "0.02"] });
+  const lines = await view(shared);
+  const third = await open(browser, lines.url);
+  await turn(third.page, "Cache lines");
+  await third.page.locator("[data-test=table-cache-lines] .line").first().locator("[data-key=address]").click();
+  await shoot(third.page, "cachelines");
+  await lines.stop();
   await browser.close();
   files.remove();
 });

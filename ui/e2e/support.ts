@@ -18,15 +18,19 @@ export function folder(): { path: string; remove: () => void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Records a program on a virtual machine of four nodes, two CPUs each. */
-export function record(engine: string, output: string, program: string, ...options: string[]): string {
-  execFileSync(NUMALENS, ["record", "-q", "--engine", engine, "--machine", "4x2", "-o", output, "--", program, ...options], { stdio: ["ignore", "ignore", "inherit"] });
+/** Records a program on a virtual machine of four nodes, two CPUs each: with options of `record`, and with the program's own. */
+export function record(engine: string, output: string, program: string, { options = [], load = [] }: { options?: string[]; load?: string[] } = {}): string {
+  const command = ["record", "-q", "--engine", engine, "--machine", "4x2", "-o", output, ...options, "--", program, ...load];
+  execFileSync(NUMALENS, command, { stdio: ["ignore", "ignore", "inherit"] });
   return output;
 }
 
+let built = false;
+
 /** A program of targets/, built. */
 export function target(name: string): string {
-  execFileSync("make", ["-s", "-C", TARGETS]);
+  if (!built) execFileSync("make", ["-s", "-C", TARGETS]);
+  built = true;
   const path = join(TARGETS, "build", name);
   if (!existsSync(path)) throw new Error(`${path} was not built`);
   return path;
@@ -45,10 +49,11 @@ export interface Shown {
 }
 
 /** Starts `numalens view`; ready when it has printed its address. */
-export async function view(profile: string): Promise<Shown> {
-  const server: ChildProcess = spawn(NUMALENS, ["view", profile, "--no-open"], { stdio: ["ignore", "pipe", "ignore"] });
+export async function view(profile: string, ...options: string[]): Promise<Shown> {
+  const server: ChildProcess = spawn(NUMALENS, ["view", profile, "--no-open", ...options], { stdio: ["ignore", "pipe", "ignore"] });
   // Also when a test fails before it stops the server.
-  process.once("exit", () => server.kill("SIGTERM"));
+  const end = () => server.kill("SIGTERM");
+  process.once("exit", end);
   const url = await new Promise<string>((done, failed) => {
     let said = "";
     server.stdout?.on("data", (bytes: Buffer) => {
@@ -59,6 +64,7 @@ export async function view(profile: string): Promise<Shown> {
   });
   const stop = () =>
     new Promise<void>((done) => {
+      process.off("exit", end);
       server.removeAllListeners("exit");
       server.on("exit", () => done());
       server.kill("SIGTERM");

@@ -12,6 +12,8 @@
 //!     + ...        passes              } the thread's extent in the session file
 //!     + ...        page counters       }
 //!     + ...        cache lines         }  (where they are counted)
+//!     + ...        cache misses        }  (where there is a cache)
+//!     + ...        words               }  (where every access is attributed to an object)
 //! ```
 
 use crate::call;
@@ -19,7 +21,7 @@ use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Extent, StayRecord};
+use numalens_event::exact::{self, Extent, Geometry, StayRecord};
 use numalens_translator::area as fixed;
 
 /// log2 of the entries of the lookup table.
@@ -68,6 +70,10 @@ pub mod own {
     pub const SIGNAL_STACK: u32 = OWNER + 0x30;
     /// The program's frame pointer (or whatever is in rbp) while accesses are counted out of line.
     pub const COUNT_FRAME: u32 = OWNER + 0x38;
+    /// Where in the cache the thread went on when it last came by ...
+    pub const GOES_ON: u32 = OWNER + 0x40;
+    /// ... and the [`crate::arenas::Epoch`] in which that was found.
+    pub const EPOCH: u32 = OWNER + 0x48;
 }
 
 /// The shape that all areas of a process have.
@@ -81,13 +87,25 @@ pub struct Layout {
     pub pattern: u64,
     /// Cache lines are counted.
     pub lines: bool,
+    /// Accesses are looked up in a private cache of each thread.
+    pub cache: Option<Geometry>,
+    /// Accesses are counted by word.
+    pub words: bool,
 }
 
 impl Layout {
-    /// The layout for so many classes, with cache lines or without.
-    pub fn new(classes_log2: u8, pattern: u64, lines: bool) -> Self {
+    /// The layout that a session asks for.
+    pub fn new(header: &exact::SessionHeader, pattern: u64) -> Self {
+        let classes_log2 = header.classes_log2.load(Relaxed) as u8;
         let row = 8u64 << classes_log2;
-        Layout { classes_log2, sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32, pattern, lines }
+        Layout {
+            classes_log2,
+            sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32,
+            pattern,
+            lines: header.lines.load(Relaxed) != 0,
+            cache: header.cache(),
+            words: header.words.load(Relaxed) != 0,
+        }
     }
 
     fn site_bytes(&self) -> u64 {
@@ -127,9 +145,24 @@ impl Layout {
         self.lines() + exact::thread::LINES_BYTES
     }
 
+    /// Where the accesses are counted that missed the cache.
+    pub fn misses(&self) -> u64 {
+        if self.lines { self.communication() + exact::thread::COMMUNICATION_BYTES } else { self.lines() }
+    }
+
+    /// Whether every access is counted by itself.
+    pub fn each(&self) -> bool {
+        self.lines || self.cache.is_some() || self.words
+    }
+
+    /// Where accesses are counted by word.
+    pub fn words(&self) -> u64 {
+        self.misses() + if self.cache.is_some() { exact::thread::MISSES_BYTES } else { 0 }
+    }
+
     /// Bytes of an area.
     pub fn bytes(&self) -> u64 {
-        if self.lines { self.communication() + exact::thread::COMMUNICATION_BYTES } else { self.lines() }
+        self.words() + if self.words { exact::thread::WORDS_BYTES } else { 0 }
     }
 }
 
@@ -206,6 +239,19 @@ impl Area {
                 let lines = thread.offset() + exact::thread::LINES;
                 sys::map_shared_over(self.0 + layout.lines(), bytes, session.descriptor, lines)?;
             }
+            if layout.cache.is_some() {
+                let misses = thread.offset() + exact::thread::MISSES;
+                sys::map_shared_over(
+                    self.0 + layout.misses(),
+                    exact::thread::MISSES_BYTES,
+                    session.descriptor,
+                    misses,
+                )?;
+            }
+            if layout.words {
+                let words = thread.offset() + exact::thread::WORDS;
+                sys::map_shared_over(self.0 + layout.words(), exact::thread::WORDS_BYTES, session.descriptor, words)?;
+            }
         }
         Ok(())
     }
@@ -260,8 +306,35 @@ impl Area {
     /// Puts `code` (an address in the cache) into the lookup table, or that of returns, at the offset `entry` from GS, as
     /// `Config::lookup_entry` and `Config::return_entry` give it.
     pub fn set_lookup(self, entry: u64, code: u64) {
-        // SAFETY: within these tables of this thread.
+        // SAFETY: within these tables of the thread.
         unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
+    }
+
+    /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that holds the lock under which
+    /// [`Area::set_lookup`] is called.
+    pub fn strike_lookup(self, entry: u64, code: u64, miss: u64) {
+        let at = (self.0 + entry) as *mut u64;
+        // SAFETY: as above; generated code reads the entry all at once.
+        unsafe {
+            if at.read_volatile() == code {
+                at.write_volatile(miss);
+            }
+        }
+    }
+
+    /// Empties both tables, whose empty entries lead to these addresses. Under the same lock.
+    pub fn empty_lookup(self, lookup_miss: u64, return_miss: u64) {
+        for (table, bytes, miss) in [(LOOKUP, LOOKUP_BYTES, lookup_miss), (RETURNS, RETURNS_BYTES, return_miss)] {
+            for entry in (table..table + bytes).step_by(8) {
+                let at = (self.0 + entry) as *mut u64;
+                // SAFETY: as above. What is empty is not written: its page is shared.
+                unsafe {
+                    if at.read_volatile() != miss {
+                        at.write_volatile(miss);
+                    }
+                }
+            }
+        }
     }
 
     /// Makes GS point here, for the calling thread.

@@ -84,15 +84,14 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     ];
     let pattern = shared::table_pattern(&session, process, tables).map_err(because("its tables cannot be written"))?;
     let header = session.header();
-    let lines = header.lines.load(Relaxed) != 0;
-    let layout = Layout::new(header.classes_log2.load(Relaxed) as u8, pattern, lines);
+    let layout = Layout::new(header, pattern);
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
     let config = runtime::config(&layout, place, wanted, header.debug.load(Relaxed));
-    let mut world = World::new(maps, vdso, memory, layout);
+    let mut world = World::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
     if session.placement().is_virtual.load(Relaxed) != 0 && vdso != 0 {
         world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
     }
-    let code = Code { cache: Cache::new(config), world };
+    let code = Code::new(Cache::new(config), world);
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
     let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;

@@ -1,16 +1,12 @@
-//! Code: reading the program's, and the memory that its translation lies in.
-//!
-//! Translations must reach what the program's code reaches with 32-bit displacements, so each *arena* serves the modules
-//! around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below 2 GiB, where
-//! they lie as high as they can.
+//! Code: reading the program's, and writing down what its translation consists of.
 
 use crate::area::Layout;
-use crate::call;
+use crate::arenas::Arenas;
 use crate::interposer;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::operand::Operand;
 use crate::shared::ProcessMemory;
-use crate::sys::{self, PAGE, raw};
+use crate::sys::{self, PAGE};
 use alloc::vec::Vec;
 use core::sync::atomic::{
     AtomicU64,
@@ -18,66 +14,7 @@ use core::sync::atomic::{
 };
 use numalens_event::exact::{self, log, stretch};
 use numalens_isa::Kind;
-use numalens_translator::{Cache, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
-
-/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
-/// one (runtimes reserve gigabytes around their code), a smaller one does.
-const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
-/// Farthest that an arena may be from code: its data must be within 2 GiB too.
-const REACH: u64 = 0x5800_0000;
-/// Arenas for code below 2 GiB end here at the latest.
-const LOW_END: u64 = 0x7ff0_0000;
-/// First distance that is tried, and the step.
-const FIRST_DISTANCE: u64 = 0x2000_0000;
-const STEP: u64 = 0x0200_0000;
-
-struct Arena {
-    start: u64,
-    bytes: u64,
-    hot: u64,
-    cold: u64,
-}
-
-impl Arena {
-    fn middle(&self) -> u64 {
-        self.start + self.bytes / 2
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.bytes
-    }
-
-    fn reaches(&self, ip: u64) -> bool {
-        let reach = if ip < 1 << 31 { 1 << 31 } else { REACH };
-        self.start.abs_diff(ip) < reach && self.end().abs_diff(ip) < reach
-    }
-
-    fn room(&self) -> Room {
-        Room {
-            hot: self.hot,
-            hot_size: (self.middle() - self.hot) as usize,
-            cold: self.cold,
-            cold_size: (self.end() - self.cold) as usize,
-        }
-    }
-
-    /// Asks for huge pages where the hot half goes on, once it has grown from `before` past its first ones: much code is waited for
-    /// when every 4 KiB of it need an entry in the processor's table of pages.
-    fn widen(&self, before: u64) {
-        const HUGE: u64 = 2 << 20;
-        let next = |address: u64| (address + HUGE / 2).next_multiple_of(HUGE);
-        let (from, to) = (next(self.hot), next(self.hot) + HUGE);
-        if next(before) != from && to <= self.middle() {
-            // SAFETY: a piece of the arena that nothing lies in yet. Where it is refused, small pages do.
-            let _ = unsafe { call!(__NR_madvise, from, HUGE, raw::MADV_HUGEPAGE) };
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        let room = self.room();
-        room.hot_size >= Cache::ROOM && room.cold_size >= Cache::ROOM
-    }
-}
+use numalens_translator::{Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
 
 /// What the translator asks about, and what it fills.
 pub struct World {
@@ -95,7 +32,8 @@ pub struct World {
     vdso: u64,
     /// On a virtual machine: its function that tells a thread its CPU, which is not translated.
     pub getcpu: Option<u64>,
-    arenas: Vec<Arena>,
+    /// Where translations lie.
+    pub arenas: Arenas,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
     /// How many stretches there are, and counters of passes.
@@ -110,8 +48,8 @@ pub struct World {
 }
 
 impl World {
-    /// A world without code; `vdso`: where the kernel's own is.
-    pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout) -> Self {
+    /// A world without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are kept.
+    pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout, most_code: u64) -> Self {
         World {
             maps,
             process,
@@ -120,7 +58,7 @@ impl World {
             lock_new: false,
             vdso,
             getcpu: None,
-            arenas: Vec::new(),
+            arenas: Arenas::new(most_code),
             sites: Vec::new(),
             stretches: 0,
             passes: 0,
@@ -128,11 +66,6 @@ impl World {
             told_full: false,
             readable: 0,
         }
-    }
-
-    /// Whether an address is in an arena.
-    pub fn in_cache(&self, address: u64) -> bool {
-        self.arenas.iter().any(|arena| (arena.start..arena.end()).contains(&address))
     }
 
     /// How many sites there are.
@@ -160,16 +93,6 @@ impl World {
         self.readable = 0;
     }
 
-    fn arena_near(&mut self, ip: u64) -> Option<usize> {
-        let found = self.arenas.iter().position(|arena| arena.reaches(ip) && arena.has_room());
-        if found.is_some() {
-            return found;
-        }
-        let (start, bytes) = ARENA_SIZES.into_iter().find_map(|bytes| Some((free_range(ip, bytes)?, bytes)))?;
-        self.arenas.push(Arena { start, bytes, hot: start, cold: start + bytes / 2 });
-        Some(self.arenas.len() - 1)
-    }
-
     fn is_readable(&mut self, page: u64) -> bool {
         if self.readable == page {
             return true;
@@ -180,29 +103,6 @@ impl World {
         }
         readable
     }
-}
-
-/// Maps an arena of so many bytes where it reaches `ip`.
-fn free_range(ip: u64, bytes: u64) -> Option<u64> {
-    let base = ip & !(STEP - 1);
-    let step = STEP.min(bytes);
-    let below = |distance: u64| base.checked_sub(distance + bytes).filter(|&at| ip - at < REACH);
-    let above = |distance: u64| Some(base + distance).filter(|&at| at + bytes - ip < REACH);
-    let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);
-    let near = || (step..FIRST_DISTANCE).rev().step_by(step as usize);
-    let low =
-        (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
-    let is_low = ip < 1 << 31;
-    let candidates = low
-        .filter(|_| is_low)
-        .chain(far().filter_map(below))
-        .chain(far().filter_map(above))
-        .chain(near().filter_map(below))
-        .chain(near().filter_map(above));
-    let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
-    candidates
-        .map(|at| at & !(PAGE - 1))
-        .find(|&at| at >= 0x10_0000 && sys::map_private_at(at, bytes, protection).is_ok())
 }
 
 impl Env for World {
@@ -313,24 +213,21 @@ impl Env for World {
     }
 
     fn room(&mut self, ip: u64) -> Option<Room> {
-        let arena = self.arena_near(ip)?;
-        Some(self.arenas[arena].room())
+        self.arenas.room(ip)
     }
 
     fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]) {
-        let Some(arena) = self.arenas.iter_mut().find(|arena| arena.hot == room.hot && arena.cold == room.cold) else {
-            return;
-        };
         for (to, bytes) in [(room.hot, hot), (room.cold, cold)] {
-            // SAFETY: free space of an arena of ours: nobody executes it yet.
+            // SAFETY: free space of an arena of ours: nobody executes it.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
         }
-        let before = arena.hot;
-        arena.hot += hot.len() as u64;
-        arena.cold += cold.len() as u64;
-        arena.widen(before);
+        self.arenas.fill(room, hot.len() as u64, cold.len() as u64);
         // Sites are told when they are complete, and before they are counted.
         self.process.header().sites.store(self.sites.len() as u32, Release);
+    }
+
+    fn died(&mut self, hot: u64, bytes: u32) {
+        self.arenas.died(hot, u64::from(bytes));
     }
 
     fn patch(&mut self, address: u64, displacement: i32) {

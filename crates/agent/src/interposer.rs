@@ -46,5 +46,6 @@ pub fn makes(number: u32) -> bool {
             | raw::__NR_futex
             | raw::__NR_sched_getaffinity
             | raw::__NR_clock_gettime
+            | raw::__NR_nanosleep
     )
 }

@@ -12,7 +12,9 @@
 //! | [`program`] | what a file would be when executed |
 //! | [`machine`] | the virtual machine that the program sees |
 //! | [`sys`] | the agent's own system calls |
-//! | [`lines`] | who accessed each cache line last
+//! | [`lines`] | who accessed each cache line last |
+//! | [`arenas`], [`reclaim`] | the memory of translations, and when it can be used again |
+//! | [`cache`] | a private cache for each thread |
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
 //!
 //! The crate also builds for ordinary targets: the collector injects with the same code, and the tests run there.
@@ -21,7 +23,9 @@
 extern crate alloc;
 
 pub mod area;
+pub mod arenas;
 pub mod boot;
+pub mod cache;
 pub mod code;
 pub mod entry;
 pub mod heap;
@@ -35,6 +39,7 @@ pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;
+pub mod reclaim;
 pub mod requests;
 pub mod runtime;
 pub mod shared;
@@ -43,6 +48,7 @@ pub mod sys;
 pub mod syscalls;
 pub mod thread;
 pub mod user;
+pub mod words;
 
 /// The agent's heap.
 #[cfg_attr(feature = "blob", global_allocator)]

@@ -63,7 +63,7 @@ fn placement() -> &'static Placement {
 }
 
 /// The index of the node that the kernel of that machine numbers so.
-fn index_of(placement: &Placement, number: u32) -> Option<u8> {
+pub(crate) fn index_of(placement: &Placement, number: u32) -> Option<u8> {
     let word = number.checked_add(1)?;
     let index = placement.kernel_nodes.iter().position(|known| known.load(Relaxed) == word)?;
     u8::try_from(index).ok()

@@ -31,6 +31,7 @@ use crate::runtime::{give_up, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
+use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -125,6 +126,13 @@ impl Shadow {
         PageEntry { class: word as u32, slot: (word >> 32) as u32 }
     }
 
+    /// The number of the page that holds an address, if it has one.
+    pub fn number_at(&self, address: u64) -> Option<u32> {
+        let page = address >> PAGE_BITS;
+        let number = if page < END { self.load(page).slot / 2 } else { 0 };
+        (number != 0).then_some(number)
+    }
+
     /// Sets the entry of a page; with the table locked.
     fn store(&self, page: u64, entry: PageEntry) {
         let piece = page * 8 / PIECE;
@@ -145,6 +153,7 @@ impl Shadow {
     pub fn hold(&self) {
         self.used.hold();
         stack::hold();
+        words::hold();
     }
 
     /// Ends [`Shadow::hold`].
@@ -154,6 +163,7 @@ impl Shadow {
     pub unsafe fn release(&self) {
         // SAFETY: the caller's promise.
         unsafe {
+            words::release();
             stack::release();
             self.used.force_free();
         }

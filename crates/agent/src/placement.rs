@@ -5,9 +5,10 @@
 //! binds notices when it next leaves the code cache.
 
 use crate::call;
-use crate::machine::cpus::CpuSet;
+use crate::machine::cpus::{CpuSet, bits};
+use crate::machine::index_of;
 use crate::machine::place::{Place, all_cpus};
-use crate::machine::policy::Policy;
+use crate::machine::policy::{Policy, mode};
 use crate::pages::is_virtual;
 use crate::runtime::runtime;
 use crate::shared::Session;
@@ -22,7 +23,6 @@ const WORDS: usize = CPUS + CPU_WORDS;
 /// Where the CPUs begin.
 const CPUS: usize = 4;
 const _: () = assert!(WORDS * 8 == size_of::<exact::ThreadPlace>());
-const MPOL_BIND: u64 = 2;
 /// The mode without its flags.
 const MODE: u64 = 0xff;
 
@@ -39,17 +39,16 @@ fn ask(session: &Session) -> ([u64; WORDS], i32) {
     place[1] &= MODE;
     place[2] = nodes[0];
     let placement = session.placement();
-    if place[1] == MPOL_BIND && nodes[0].is_power_of_two() {
-        let kernels = nodes[0].trailing_zeros() + 1;
-        let index = placement.kernel_nodes.iter().position(|known| known.load(Relaxed) == kernels);
-        if let Some(index) = index {
-            return (place, index as i32);
-        }
+    if place[1] == mode::BIND.into()
+        && nodes[0].is_power_of_two()
+        && let Some(index) = index_of(placement, nodes[0].trailing_zeros())
+    {
+        return (place, index.into());
     }
     let mut found = None;
-    for (word, bits) in place[CPUS..].iter().enumerate() {
-        for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
-            let node = placement.node_of_cpu[word * 64 + bit].load(Relaxed);
+    for (word, &cpus) in place[CPUS..].iter().enumerate() {
+        for bit in bits(cpus) {
+            let node = placement.node_of_cpu[word * 64 + bit as usize].load(Relaxed);
             if node == exact::NO_NODE || found.is_some_and(|found| found != node) {
                 return (place, -1);
             }
@@ -85,9 +84,7 @@ fn node_of(session: &Session, place: &Place) -> i32 {
     if place.node >= 0 || !policy.binds_to_one() {
         return place.node;
     }
-    let number = policy.nodes.trailing_zeros() + 1;
-    let nodes = &session.placement().kernel_nodes;
-    nodes.iter().position(|known| known.load(Relaxed) == number).map_or(-1, |index| index as i32)
+    index_of(session.placement(), policy.nodes.trailing_zeros()).map_or(-1, i32::from)
 }
 
 fn write(session: &Session, offset: u64, place: &[u64; WORDS]) {
@@ -152,6 +149,8 @@ fn go_on(thread: &mut Thread) {
     let (process, index) = (runtime.process().extent, old.index.load(Relaxed));
     // Without a new extent all goes on under the old place.
     let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, -1) else { return };
+    // Until the old one has its end nobody settles what was counted there.
+    let threads = runtime.threads.lock();
     if thread.area.map_counters(&runtime.layout, session, extent).is_err() {
         session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         return;
@@ -160,6 +159,7 @@ fn go_on(thread: &mut Thread) {
     begin(session, thread);
     old.end.store(end::REPLACED, Relaxed);
     old.end_ns.store(sys::now_ns(), Release);
+    drop(threads);
     session.entry(extent).id.store(thread.tid, Release);
 }
 
@@ -182,11 +182,10 @@ pub fn want(session: &Session, extent: Extent, cpus: &CpuSet) {
 
 /// Where another thread of a virtual machine may run, whether it has noticed or not.
 pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
-    let place = read(session, extent.offset() + exact::thread::PLACE);
-    match session.entry(extent).bound_anew.load(Acquire) {
-        0 => place,
-        _ => (read(session, extent.offset() + exact::thread::WANTED).0, place.1),
-    }
+    // In this order: what the thread notices in between, it has written down before it says so.
+    let has_noticed = session.entry(extent).bound_anew.load(Acquire) == 0;
+    let (cpus, policy) = read(session, extent.offset() + exact::thread::PLACE);
+    if has_noticed { (cpus, policy) } else { (read(session, extent.offset() + exact::thread::WANTED).0, policy) }
 }
 
 /// Takes notice of what another thread did.
@@ -194,8 +193,11 @@ pub fn take_notice(thread: &mut Thread) {
     let session = &runtime().session;
     let told = thread.extent;
     let count = &session.entry(told).bound_anew;
-    let mut seen = count.load(Acquire);
-    while seen != 0 {
+    loop {
+        let seen = count.load(Acquire);
+        if seen == 0 {
+            return;
+        }
         if is_virtual() {
             let (cpus, _) = read(session, told.offset() + exact::thread::WANTED);
             settle(thread, cpus, thread.place.policy);
@@ -203,10 +205,12 @@ pub fn take_notice(thread: &mut Thread) {
             changed(thread);
         }
         // Only now: until then `wanted` must answer with what was asked for. An extent that is over may as well do so for ever.
-        let now = match thread.extent == told {
-            true => count.compare_exchange(seen, 0, AcqRel, Acquire).map_or_else(|now| now, |_| 0),
-            false => Some(count.load(Acquire)).filter(|now| *now != seen).unwrap_or(0),
+        let is_all = match thread.extent == told {
+            true => count.compare_exchange(seen, 0, AcqRel, Acquire).is_ok(),
+            false => count.load(Acquire) == seen,
         };
-        seen = now;
+        if is_all {
+            return;
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes here.
 //!
 //! ```text
-//!   rdi: which request   rsi: a name, ended by 0   rax: 0, and 1 when it has been done
+//!   rdi: which request   rsi: a name, ended by 0, or an address   rdx: bytes   rax: 0, and 1 when it has been done
 //! ```
 //! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts before that belongs to the one
 //! part of the recording, what it counts after to the other. Marks of phases only go into the log.
@@ -13,6 +13,7 @@ use crate::runtime::runtime;
 use crate::sys::{self, Errno};
 use crate::thread::Thread;
 use crate::user;
+use crate::words;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
@@ -36,6 +37,15 @@ pub fn answer(thread: &mut Thread) {
         Request::Start | Request::Stop => count(request == Request::Start),
         Request::Begin | Request::End | Request::Mark => tell(thread, request, area.register(6)),
         Request::Moved => look_again(thread),
+        Request::Born => {
+            words::born(runtime(), area.register(6), area.register(2));
+            area.set_register(2, sys::now_ns());
+        }
+        Request::Dies => {
+            area.set_register(0, words::dies(runtime(), area.register(6)));
+            area.set_register(2, sys::now_ns());
+            return;
+        }
         Request::Alloc | Request::Free | Request::Name => return,
     }
     area.set_register(0, 1);

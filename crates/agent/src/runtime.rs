@@ -17,7 +17,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use numalens_event::exact;
-use numalens_translator::{Cache, Config, Error, ExitId, Leave, Scheme, count};
+use numalens_translator::{Cache, Config, Error, ExitId, Landing, Leave, Scheme, count};
 
 /// All of it.
 pub struct Runtime {
@@ -48,6 +48,15 @@ pub struct Code {
     pub cache: Cache,
     /// The program's memory and the arenas.
     pub world: World,
+    /// See [`Code::reclaim`].
+    pub(crate) until_look: u32,
+}
+
+impl Code {
+    /// What there is at the start.
+    pub fn new(cache: Cache, world: World) -> Self {
+        Code { cache, world, until_look: 0 }
+    }
 }
 
 // SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a fork
@@ -117,16 +126,31 @@ impl Runtime {
     }
 }
 
+/// Has the translator find out something, and notes where the thread goes on then, if `found` says.
+fn look_up<T>(
+    thread: &Thread,
+    find: impl FnOnce(&mut Cache, &mut World) -> Result<T, Error>,
+    found: impl FnOnce(&T) -> Option<u64>,
+) -> Result<T, Error> {
+    let (result, fetched) = {
+        let mut code = runtime().code.lock();
+        code.reclaim();
+        let Code { cache, world, .. } = &mut *code;
+        let result = find(cache, world);
+        let fetched = world.take_fetched();
+        if let Some(address) = result.as_ref().ok().and_then(found) {
+            code.goes_on(thread.area, address);
+        }
+        (result, fetched)
+    };
+    note_fetched(thread, &fetched);
+    result
+}
+
 /// Where control goes on for the program's address `ip`: the entry of its block. A program that jumps to where no code is
 /// gets its signal.
 pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
-    let (entry, fetched) = {
-        let mut code = runtime().code.lock();
-        let Code { cache, world } = &mut *code;
-        (cache.entry(world, ip), world.take_fetched())
-    };
-    note_fetched(thread, &fetched);
-    match entry {
+    match look_up(thread, |cache, world| cache.entry(world, ip), |&entry| Some(entry)) {
         Ok(entry) => entry,
         Err(error) => cannot_go_on(thread, error),
     }
@@ -164,16 +188,18 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread);
-    let (left, fetched) = {
-        let mut code = runtime().code.lock();
-        let Code { cache, world } = &mut *code;
-        (cache.leave(world, ExitId(exit)), world.take_fetched())
+    let goes_on = |left: &Leave| match *left {
+        Leave::Enter(address) | Leave::Syscall { execute: address, .. } => Some(address),
+        Leave::Request { .. } | Leave::Unsupported { .. } => None,
     };
-    note_fetched(thread, &fetched);
+    let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
     match left {
         Ok(Leave::Enter(entry)) => entry,
         Ok(Leave::Syscall { ip, next, execute }) => match syscalls::examine(thread, ip, next) {
-            Verdict::Execute => execute,
+            Verdict::Execute => {
+                area.set(numalens_translator::area::CALLING, 1);
+                execute
+            }
             Verdict::Done(result) => {
                 area.set_register(0, result);
                 area.set_register(1, next);
@@ -193,27 +219,38 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     }
 }
 
+/// Finds where an indirect jump or a return to `target` goes, and puts it at `entry` of the thread's table.
+///
+/// # Safety
+/// `area` is this thread's, and the thread is in the agent.
+unsafe fn land(
+    area: Area,
+    target: u64,
+    entry: u64,
+    find: fn(&mut Cache, &mut World, u64) -> Result<Landing, Error>,
+) -> u64 {
+    // SAFETY: the caller's promise.
+    let thread = unsafe { Thread::of(area) };
+    placement::take_notice(thread);
+    // The table is changed under the lock: nothing of it may be struck in between.
+    let find = |cache: &mut Cache, world: &mut World| {
+        let landing = find(cache, world, target)?;
+        area.set_lookup(entry, landing.checked);
+        Ok(landing.entry)
+    };
+    match look_up(thread, find, |&entry| Some(entry)) {
+        Ok(entry) => entry,
+        Err(error) => cannot_go_on(thread, error),
+    }
+}
+
 /// Through `area::LOOKUP_MISS`.
 ///
 /// # Safety
 /// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
 pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
-    // SAFETY: the area of this thread, which is in the agent now.
-    let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread);
-    let (landing, fetched) = {
-        let mut code = runtime().code.lock();
-        let Code { cache, world } = &mut *code;
-        (cache.landing(world, target), world.take_fetched())
-    };
-    note_fetched(thread, &fetched);
-    match landing {
-        Ok(landing) => {
-            area.set_lookup(runtime().config.lookup_entry(target), landing.checked);
-            landing.entry
-        }
-        Err(error) => cannot_go_on(thread, error),
-    }
+    // SAFETY: the same promise.
+    unsafe { land(area, target, runtime().config.lookup_entry(target), Cache::landing) }
 }
 
 /// Through `area::RETURN_MISS`.
@@ -221,22 +258,8 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
 /// # Safety
 /// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
 pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
-    // SAFETY: the area of this thread, which is in the agent now.
-    let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread);
-    let (landing, fetched) = {
-        let mut code = runtime().code.lock();
-        let Code { cache, world } = &mut *code;
-        (cache.returning(world, target), world.take_fetched())
-    };
-    note_fetched(thread, &fetched);
-    match landing {
-        Ok(landing) => {
-            area.set_lookup(runtime().config.return_entry(target), landing.checked);
-            landing.entry
-        }
-        Err(error) => cannot_go_on(thread, error),
-    }
+    // SAFETY: the same promise.
+    unsafe { land(area, target, runtime().config.return_entry(target), Cache::returning) }
 }
 
 /// Through `area::COUNT`.
@@ -251,7 +274,7 @@ pub unsafe extern "C" fn on_count(area: Area) {
     let hotter = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
     if let Some(hotter) = hotter {
         let mut code = runtime().code.lock();
-        let Code { cache, world } = &mut *code;
+        let Code { cache, world, .. } = &mut *code;
         cache.heat(world, hotter);
     }
 }
@@ -276,7 +299,7 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, (stack, code
             exact::debug::FLAT => Scheme::Flat,
             _ => Scheme::Stays,
         },
-        each: layout.lines,
+        each: layout.each(),
         most_sites: layout.sites,
         stays: layout.stays() as u32,
         passes: layout.passes() as u32,

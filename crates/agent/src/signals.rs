@@ -444,11 +444,11 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     }
     let fault = !stepped && is_fault(signal, code);
     let mut code_space = runtime().code.lock();
-    let Code { cache, world } = &mut *code_space;
+    let Code { cache, world, .. } = &mut *code_space;
     // A breakpoint of the program's is reported behind the instruction.
     let breakpoint = signal == SIGTRAP && code == SI_KERNEL && !stepped;
     let Some(position) = cache.locate(if breakpoint { rip - 1 } else { rip }) else {
-        let mapped = world.in_cache(rip);
+        let mapped = world.arenas.contain(rip);
         drop(code_space);
         say!("numalens: signal {signal} at {rip:#x}, which is not translated code (in the cache: {mapped})");
         die(signal);
@@ -754,7 +754,7 @@ fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
     for one in unexecuted.iter().filter(|one| one.instructions != 0) {
         let counter = {
             let mut code = runtime.code.lock();
-            let Code { cache, world } = &mut *code;
+            let Code { cache, world, .. } = &mut *code;
             cache.correction(world, one.page)
         };
         if let Some(counter) = counter {

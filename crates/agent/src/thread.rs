@@ -1,11 +1,13 @@
 //! What the agent knows of a thread beyond its area, and of the threads together.
 
 use crate::area::{Area, own};
+use crate::cache::Cache;
 use crate::machine::place::Place;
 use crate::signals::{Actions, Pending};
 use crate::sys;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::cell::RefCell;
 use numalens_event::exact::Extent;
 
 /// A thread. Used by the thread itself only, except while it is being made.
@@ -28,6 +30,8 @@ pub struct Thread {
     pub pending: Pending,
     /// The mask that a new thread begins with, once its area is in use.
     pub first_mask: u64,
+    /// Its private cache, once something was looked up there.
+    pub cache: RefCell<Option<Cache>>,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -76,6 +80,7 @@ impl Thread {
             alternate: AlternateStack::NONE,
             pending: Pending::default(),
             first_mask: 0,
+            cache: RefCell::new(None),
             borrows: false,
         }));
         area.set(own::THREAD, &raw mut *thread as u64);

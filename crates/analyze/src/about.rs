@@ -1,8 +1,9 @@
 //! How the profile was made: what a reader must know before any figure.
 
 use crate::facts::Weight;
+use crate::metrics;
 use crate::report::{Field, Report, Shape, Shown, Value};
-use numalens_profile::Meta;
+use numalens_profile::{CACHE, Meta};
 
 /// What the counts of a profile count.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,6 +25,8 @@ pub struct About {
     pub only_pids: Vec<u32>,
     /// What is to be known about the part of the recording that is looked at; empty: all of it.
     pub filtered: Vec<String>,
+    /// The line of source that alone is looked at: file and line.
+    pub place: Option<(String, u32)>,
 }
 
 impl About {
@@ -34,7 +37,14 @@ impl About {
             "time at memory instructions" => Unit::Time { period_ns: meta.period },
             _ => Unit::Estimated,
         };
-        About { meta, unit, only_pids: Vec::new(), filtered: Vec::new() }
+        About { meta, unit, only_pids: Vec::new(), filtered: Vec::new(), place: None }
+    }
+
+    /// The private cache of each thread: bytes, ways, bytes of a line.
+    pub fn cache(&self) -> Option<[u64; 3]> {
+        let cache = self.meta.extra.get(CACHE)?;
+        let number = |name| cache.get(name)?.as_u64();
+        Some([number("bytes")?, number("ways")?, number("line")?])
     }
 
     /// What one counted sample adds.
@@ -108,6 +118,17 @@ impl About {
             Field::new("virtual", "virtual machine", Value::Flag(meta.machine_virtual)),
             Field::new("placement", "thread placement", text(&meta.placement)),
             Field::new("policy", "page policy", text(&meta.policy)),
+            Field::new(
+                "cache",
+                "cache",
+                Value::maybe(self.cache(), |[bytes, ways, line]| {
+                    Value::Record(vec![
+                        Field::metric(&metrics::BYTES, Value::Bytes(bytes)),
+                        Field::new("ways", "ways", Value::Count(ways)),
+                        Field::new("line", "line", Value::Bytes(line)),
+                    ])
+                }),
+            ),
             Field::new("host", "host", text(&meta.host)),
             Field::new("start_time", "started", text(&meta.start_time)),
             Field::new(

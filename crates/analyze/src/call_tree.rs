@@ -123,31 +123,39 @@ impl Tree {
     }
 }
 
+/// Whether it is known who called the instructions that access memory. Exact recordings have samples of a part of their accesses only.
+pub fn has_callers(study: &Study) -> bool {
+    study.about.sampled() && !study.stacks.0.is_empty()
+}
+
+/// Accesses by call stack, where that is known, and by site; in the order of ids, so that equal profiles give equal trees.
+pub fn accesses(study: &Study) -> Vec<((Option<StackId>, SiteId), Counts)> {
+    let mut accesses: FxHashMap<(Option<StackId>, SiteId), Counts> = FxHashMap::default();
+    if has_callers(study) {
+        for ((stack, site, class), tally) in &study.stacks.0 {
+            accesses.entry((*stack, *site)).or_default().add(*class, *tally);
+        }
+    } else {
+        for ((site, class), tally) in study.sites.by_site() {
+            accesses.entry((None, site)).or_default().add(class, tally);
+        }
+    }
+    let mut accesses: Vec<_> = accesses.into_iter().collect();
+    accesses.sort_by_key(|(key, _)| *key);
+    accesses
+}
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let mut tree = Tree::default();
     let mut doubts = name_doubts(study);
     let mut total = Counts::default();
-    let mut accesses: FxHashMap<(Option<StackId>, SiteId), Counts> = FxHashMap::default();
-    // Exact recordings have samples of a part of their accesses only.
-    if !study.about.sampled() || study.stacks.0.is_empty() {
-        for ((site, class), tally) in study.sites.by_site() {
-            accesses.entry((None, site)).or_default().add(class, tally);
-        }
-        if !accesses.is_empty() {
-            doubts.push(
-                "accesses were recorded without their callers: they stand under the function that made them"
-                    .to_string(),
-            );
-        }
-    } else {
-        for ((stack, site, class), tally) in &study.stacks.0 {
-            accesses.entry((*stack, *site)).or_default().add(*class, *tally);
-        }
+    let accesses = accesses(study);
+    if !has_callers(study) && !accesses.is_empty() {
+        doubts.push(
+            "accesses were recorded without their callers: they stand under the function that made them".to_string(),
+        );
     }
-    // In the order of ids, so that equal profiles give equal trees.
-    let mut accesses: Vec<_> = accesses.into_iter().collect();
-    accesses.sort_by_key(|(key, _)| *key);
     for ((stack, site), counts) in accesses {
         total += counts;
         let path = tree.path(study.code.chain(stack, Some(site)));

@@ -7,9 +7,10 @@
 
 use crate::study::Study;
 use crate::usage::basis;
-use numalens_profile::ids::{Page, ProcessId, ThreadId};
+use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -36,19 +37,38 @@ const SAMPLES: u64 = 6;
 /// Neighbourhoods of 2 MiB are the largest.
 const WIDEST: u32 = 9;
 
+/// Accesses of each thread, initialisations left out.
+pub fn threads(study: &Study) -> BTreeMap<ThreadId, f64> {
+    let mut threads: FxHashMap<ThreadId, f64> = FxHashMap::default();
+    for (key, tally) in study.flows.sums.iter().filter(|(key, _)| !key.initial) {
+        *threads.entry(key.thread).or_default() += basis(tally) as f64;
+    }
+    threads.into_iter().collect()
+}
+
+/// What one thread does to one page.
+struct Use {
+    process: ProcessId,
+    page: u64,
+    thread: ThreadId,
+    n: u64,
+}
+
 /// Who shares pages with whom, initialisations left out.
 pub fn communication(study: &Study) -> Communication {
-    let mut pages: FxHashMap<(ProcessId, Page), Vec<(ThreadId, f64)>> = FxHashMap::default();
-    let mut found = Communication::default();
-    let shift = neighbourhood(study);
-    for (key, tally) in study.flows.sums.iter().filter(|(key, _)| !key.initial) {
-        let n = basis(tally) as f64;
-        pages.entry((key.process, Page(key.page.0 >> shift))).or_default().push((key.thread, n));
-        *found.threads.entry(key.thread).or_default() += n;
-    }
+    let uses = study.flows.sums.iter().filter(|(key, _)| !key.initial);
+    let mut uses: Vec<Use> = uses
+        .map(|(key, tally)| Use { process: key.process, page: key.page.0, thread: key.thread, n: basis(tally) })
+        .collect();
+    // Sorted rather than hashed: neighbours of any width are then together.
+    uses.par_sort_unstable_by_key(|one| (one.process, one.page));
+    let shift = neighbourhood(&uses);
     let mut pairs: FxHashMap<(ThreadId, ThreadId), f64> = FxHashMap::default();
-    for users in pages.values_mut() {
-        users.sort_by_key(|(thread, _)| *thread);
+    let mut users: Vec<(ThreadId, f64)> = Vec::new();
+    for part in uses.chunk_by(|a, b| (a.process, a.page >> shift) == (b.process, b.page >> shift)) {
+        users.clear();
+        users.extend(part.iter().map(|one| (one.thread, one.n as f64)));
+        users.sort_unstable_by_key(|(thread, _)| *thread);
         users.dedup_by(|from, into| {
             let same = from.0 == into.0;
             into.1 += if same { from.1 } else { 0.0 };
@@ -63,16 +83,15 @@ pub fn communication(study: &Study) -> Communication {
             }
         }
     }
-    found.pairs.extend(pairs);
-    found
+    Communication { pairs: pairs.into_iter().collect(), threads: threads(study) }
 }
 
-/// Pages that stand for one, as a power of two.
-fn neighbourhood(study: &Study) -> u32 {
-    let uses = || study.flows.sums.iter().filter(|(key, _)| !key.initial);
-    let all: u64 = uses().map(|(_, tally)| basis(tally)).sum();
-    let parts = |shift: u32| uses().map(|(key, _)| (key.process, key.page.0 >> shift)).collect::<FxHashSet<_>>().len();
-    (0..WIDEST).find(|shift| parts(*shift) as u64 * SAMPLES <= all).unwrap_or(WIDEST)
+/// Pages that stand for one, as a power of two. The uses are in the order of pages.
+fn neighbourhood(uses: &[Use]) -> u32 {
+    let all: u64 = uses.iter().map(|one| one.n).sum();
+    let parts =
+        |shift: u32| uses.chunk_by(|a, b| (a.process, a.page >> shift) == (b.process, b.page >> shift)).count() as u64;
+    (0..WIDEST).find(|shift| parts(*shift) * SAMPLES <= all).unwrap_or(WIDEST)
 }
 
 /// The clusters of a program and a node for each; nothing where threads share with all others or with none, where no

@@ -168,6 +168,29 @@ impl Code {
         self.sites.keys().copied().filter(move |site| self.function(*site).name == function)
     }
 
+    /// The sites of which a line of source is the own place.
+    pub fn sites_at(&self, file: &str, line: u32) -> impl Iterator<Item = SiteId> {
+        self.frames.iter().filter_map(move |(site, frames)| {
+            let own = &frames[self.own_index(*site).unwrap_or(0)];
+            (own.line == Some(line) && own.file.as_deref() == Some(file)).then_some(*site)
+        })
+    }
+
+    /// Module of a site, and address in it.
+    pub fn module_of(&self, site: SiteId) -> Option<(ModuleId, u64)> {
+        let (module, address) = *self.sites.get(&site)?;
+        Some((module?, address))
+    }
+
+    /// The sites of a module in the order of addresses.
+    pub fn sites_in(&self, module: ModuleId) -> Vec<(u64, SiteId)> {
+        let all = self.sites.iter();
+        let mut sites: Vec<(u64, SiteId)> =
+            all.filter(|(_, (of, _))| *of == Some(module)).map(|(site, (_, address))| (*address, *site)).collect();
+        sites.sort_unstable();
+        sites
+    }
+
     /// Module's path and address in it.
     pub fn address_of(&self, site: SiteId) -> (Option<&str>, u64) {
         let (module, address) = self.sites.get(&site).copied().unwrap_or_default();
@@ -199,10 +222,15 @@ impl Code {
         OwnPlace { location, via: None, site }
     }
 
-    /// The innermost frame that is the program's own and has a line.
-    fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
+    /// Which of its frames is the innermost that is the program's own and has a line.
+    fn own_index(&self, site: SiteId) -> Option<usize> {
         let frames = self.frames.get(&site)?;
-        let own = frames.iter().position(|frame| frame.line.is_some() && !self.is_runtime_frame(site, frame))?;
+        frames.iter().position(|frame| frame.line.is_some() && !self.is_runtime_frame(site, frame))
+    }
+
+    /// That frame as a place.
+    fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
+        let (frames, own) = (self.frames.get(&site)?, self.own_index(site)?);
         let via = own.checked_sub(1).map(|inner| self.function_name(frames[inner].function));
         Some(OwnPlace { location: self.location(site, &frames[own]), via, site })
     }
@@ -234,7 +262,8 @@ impl Code {
     }
 
     fn is_in_library(&self, site: SiteId) -> bool {
-        self.module_name(site).is_some_and(|module| runtime::is_library(&module))
+        let module = self.sites.get(&site).and_then(|(module, _)| self.modules.get(module.as_ref()?));
+        module.is_some_and(|path| runtime::is_library(file_name(path)))
     }
 
     fn function_name(&self, function: FunctionId) -> String {

@@ -18,15 +18,10 @@ use std::collections::BTreeMap;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let mut found = clusters::communication(study);
-    let rule = if study.line_pairs.is_empty() { &PAGES } else { &LINES };
-    if !study.line_pairs.is_empty() {
-        found.pairs.clear();
-        for row in &study.line_pairs {
-            let pair = (row.thread.min(row.other), row.thread.max(row.other));
-            *found.pairs.entry(pair).or_default() += row.accesses as f64;
-        }
-    }
+    let (rule, found) = match study.line_pairs.is_empty() {
+        true => (&PAGES, clusters::communication(study)),
+        false => (&LINES, by_lines(study)),
+    };
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
     let all: u64 = pairs.iter().map(|(_, n)| n).sum();
@@ -45,6 +40,16 @@ pub fn run(study: &Study) -> Vec<Report> {
     ];
     let record = Report::new("communication", "communication", "communication of threads", Shape::Record(record));
     vec![record.doubting(doubts), matrix(study, rule, &pairs), table(study, rule, pairs, all)]
+}
+
+/// As counted by cache line.
+fn by_lines(study: &Study) -> Communication {
+    let mut found = Communication { threads: clusters::threads(study), ..Communication::default() };
+    for row in &study.line_pairs {
+        let pair = (row.thread.min(row.other), row.thread.max(row.other));
+        *found.pairs.entry(pair).or_default() += row.accesses as f64;
+    }
+    found
 }
 
 /// What makes two threads communicate.

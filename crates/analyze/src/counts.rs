@@ -203,16 +203,21 @@ pub fn columns(noun: &'static str) -> Vec<Column> {
     ]
 }
 
+/// Columns of tables of accesses, the longest but few.
+const MOST_COLUMNS: usize = 20;
+
 /// The values of [`columns`] for a part of `total`.
 pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
-    let mut values = vec![
+    // Room for what callers put behind them: there may be a hundred thousand rows.
+    let mut values = Vec::with_capacity(MOST_COLUMNS);
+    values.extend([
         part.total(),
         total.share_of(part),
         part.percent(part.remote()),
         part.percent(part.unpinned()),
         Value::Count(part.reads),
         Value::Count(part.writes),
-    ];
+    ]);
     values.extend(Class::ALL.iter().map(|class| Value::Count(part.class(*class))));
     values.push(Value::Count(part.samples));
     values

@@ -2,6 +2,7 @@
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
 use crate::counts::{Counts, Tally};
+use crate::flows::Flows;
 use crate::margins::Margins;
 use crate::pinning::PinningLog;
 use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
@@ -51,13 +52,13 @@ pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
     into
 }
 
-/// `site_accesses`, summed in four ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
+/// `site_accesses`, summed in three ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
 /// profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
-    threads: Sums<(ThreadId, Class)>,
+    /// By who, its node and the page's home: few, and asked for by thread and by nodes.
+    who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
     sites: Sums<(SiteId, Class)>,
-    nodes: Sums<(ThreadId, Option<NodeId>, Option<NodeId>)>,
     pub bins: FxHashMap<Bin, Counts>,
     pub margins: Option<Margins>,
 }
@@ -70,11 +71,11 @@ fn rows<K: Copy>(sums: &Sums<K>) -> Rows<'_, K> {
 }
 
 impl SiteFacts {
-    /// By thread and class.
+    /// By thread and class; several rows may have the same.
     pub fn by_thread(&self) -> Rows<'_, (ThreadId, Class)> {
         match &self.margins {
             Some(margins) => Margins::rows(&margins.threads),
-            None => rows(&self.threads),
+            None => Box::new(self.who.iter().map(|((thread, _, _, class), tally)| ((*thread, *class), *tally))),
         }
     }
 
@@ -86,7 +87,7 @@ impl SiteFacts {
         }
     }
 
-    /// By thread, its node, and the page's home.
+    /// By thread, its node, and the page's home; several rows may have the same.
     pub fn by_nodes(&self) -> Rows<'_, (ThreadId, Option<NodeId>, Option<NodeId>)> {
         match &self.margins {
             Some(margins) => {
@@ -95,13 +96,13 @@ impl SiteFacts {
                     move |cell: &crate::margins::Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
                 Box::new(margins.nodes.iter().map(cell))
             }
-            None => rows(&self.nodes),
+            None => Box::new(self.who.iter().map(|((thread, node, home, _), tally)| ((*thread, *node, *home), *tally))),
         }
     }
 
     /// Whether there are no accesses.
     pub fn is_empty(&self) -> bool {
-        self.threads.is_empty() && self.margins.is_none()
+        self.who.is_empty() && self.margins.is_none()
     }
 
     /// Columns that [`SiteFacts::add`] reads.
@@ -128,9 +129,8 @@ impl SiteFacts {
         bin: Bin,
         tally: Tally,
     ) {
-        *self.threads.entry((nodes.0, class)).or_default() += tally;
+        *self.who.entry((nodes.0, nodes.1, nodes.2, class)).or_default() += tally;
         *self.sites.entry((site, class)).or_default() += tally;
-        *self.nodes.entry(nodes).or_default() += tally;
         self.bins.entry(bin).or_default().add(class, tally);
     }
 
@@ -141,9 +141,8 @@ impl SiteFacts {
             *bins.entry(bin).or_default() += counts;
         }
         SiteFacts {
-            threads: merge(self.threads, other.threads),
+            who: merge(self.who, other.who),
             sites: merge(self.sites, other.sites),
-            nodes: merge(self.nodes, other.nodes),
             bins,
             margins: self.margins.or(other.margins),
         }
@@ -208,6 +207,16 @@ impl PageFacts {
         *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
     }
 
+    /// Those that flows tell apart further.
+    pub fn of(flows: &Flows) -> Self {
+        let mut facts = PageFacts::default();
+        for (key, tally) in &flows.sums {
+            let key = PageKey { process: key.process, page: key.page, node: key.node };
+            *facts.sums.entry(key).or_default() += *tally;
+        }
+        facts
+    }
+
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
         PageFacts { sums: merge(self.sums, other.sums) }
@@ -226,8 +235,8 @@ pub struct CodeKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CodeFacts {
     pub instructions: FxHashMap<CodeKey, u64>,
-    /// By page: how much code it is.
-    pub pages: FxHashMap<(Option<ModuleId>, Page), u64>,
+    /// By page and its home.
+    pub pages: FxHashMap<(Option<ModuleId>, Page, Option<NodeId>), u64>,
 }
 
 impl CodeFacts {
@@ -240,7 +249,24 @@ impl CodeFacts {
         let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
         *self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default() +=
             instructions;
-        *self.pages.entry((row.module, row.page)).or_default() += instructions;
+        *self.pages.entry((row.module, row.page, row.home)).or_default() += instructions;
+    }
+
+    /// The fewest pages of a module that hold nine tenths of its fetches.
+    pub fn hot_pages(&self, module: Option<ModuleId>) -> usize {
+        let mut by_page: FxHashMap<Page, u64> = FxHashMap::default();
+        for ((_, page, _), n) in self.pages.iter().filter(|((of, ..), _)| *of == module) {
+            *by_page.entry(*page).or_default() += n;
+        }
+        let mut pages: Vec<u64> = by_page.into_values().collect();
+        pages.sort_unstable_by(|a, b| b.cmp(a));
+        let wanted = pages.iter().sum::<u64>() / 10 * 9;
+        let sums = pages.iter().scan(0, |sum, n| {
+            let before = *sum;
+            *sum += n;
+            Some(before)
+        });
+        sums.take_while(|before| *before < wanted).count()
     }
 
     /// Both together.

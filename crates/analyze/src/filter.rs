@@ -12,7 +12,7 @@ use crate::subjects::Subjects;
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
-    SiteAccess,
+    SiteAccess, SiteMiss,
 };
 use numalens_topology::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,6 +32,8 @@ pub struct Filter {
     pub object: Option<ObjectId>,
     /// Only accesses by instructions that lie in a function of this name.
     pub function: Option<String>,
+    /// Only accesses by instructions of this line of this source file.
+    pub place: Option<(String, u32)>,
 }
 
 impl Filter {
@@ -50,6 +52,12 @@ impl Filter {
         if self.function.is_some() {
             doubts.push(
                 "counts of pages, executed code and allocations do not know the function: they are of all functions"
+                    .to_string(),
+            );
+        }
+        if self.place.is_some() {
+            doubts.push(
+                "counts of pages, executed code and allocations do not know the line: they are of all lines"
                     .to_string(),
             );
         }
@@ -95,7 +103,13 @@ impl<'a> Sieve<'a> {
             let alike = |object: &&Object| objects::group(object) == wanted;
             objects.values().filter(alike).map(|object| object.object).chain(filter.object).collect()
         });
-        let sites = filter.function.as_deref().map(|name| code.sites_of(name).collect());
+        let of_function = filter.function.as_deref().map(|name| code.sites_of(name).collect::<FxHashSet<SiteId>>());
+        let of_place =
+            filter.place.as_ref().map(|(file, line)| code.sites_at(file, *line).collect::<FxHashSet<SiteId>>());
+        let sites = match (of_function, of_place) {
+            (Some(function), Some(place)) => Some(function.intersection(&place).copied().collect()),
+            (function, place) => function.or(place),
+        };
         let pages = Sieve::asks_for_pages(filter).then_some(pages);
         Sieve { filter, pinning, code, bin_ns, bins, sites, objects, pages }
     }
@@ -192,6 +206,11 @@ impl<'a> Sieve<'a> {
     /// Whether a row is of the part, whatever it is that the threads share.
     pub fn pair(&self, row: &LineCommunication) -> bool {
         [row.thread, row.other].into_iter().all(|thread| self.who(thread, self.pinning.last(thread)))
+    }
+
+    /// Whether a row is of the part. Of one object nobody knows it.
+    pub fn miss(&self, row: &SiteMiss) -> bool {
+        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
 
     /// Whether an object is asked for.

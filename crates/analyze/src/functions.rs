@@ -5,6 +5,7 @@ use crate::code::FunctionName;
 use crate::counts::{self, Counts};
 use crate::lines::name_doubts;
 use crate::metrics;
+use crate::misses::{self, Missed};
 use crate::placed::FirstTouches;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
@@ -17,9 +18,12 @@ pub fn run(study: &Study) -> Vec<Report> {
     for ((site, class), tally) in study.sites.by_site() {
         sites.entry(site).or_default().add(class, tally);
     }
-    let mut functions: FxHashMap<FunctionName, (Counts, FirstTouches)> = FxHashMap::default();
+    let mut functions: FxHashMap<FunctionName, (Counts, FirstTouches, Missed)> = FxHashMap::default();
     for (site, counts) in sites {
         functions.entry(study.code.function(site)).or_default().0 += counts;
+    }
+    for (&site, &missed) in study.misses.iter().flat_map(|misses| &misses.sites) {
+        functions.entry(study.code.function(site)).or_default().2 += missed;
     }
     for row in &study.placed {
         if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
@@ -28,8 +32,9 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     let mut sorted: Vec<_> = functions.into_iter().collect();
     let order = total.order();
-    sorted.sort_by(|(a, (x, _)), (b, (y, _))| order(x).cmp(&order(y)).then_with(|| a.cmp(b)));
+    sorted.sort_by(|(a, (x, ..)), (b, (y, ..))| order(x).cmp(&order(y)).then_with(|| a.cmp(b)));
     let mut columns = counts::columns(study.about.count_noun());
+    columns.extend(misses::columns(study));
     columns.extend([
         Column::metric(&metrics::FIRST_TOUCH),
         Column::metric(&metrics::UNPINNED_FIRST_TOUCH),
@@ -37,8 +42,9 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("module", "module"),
         Column::new("file", "file").only(Shown::Data),
     ]);
-    let rows = sorted.into_iter().map(|(name, (counts, touches))| {
+    let rows = sorted.into_iter().map(|(name, (counts, touches, missed))| {
         let mut row = counts::values(&counts, &total);
+        row.extend(misses::values(study, |_| missed));
         row.extend([
             Value::Count(touches.pinned),
             Value::Count(touches.unpinned),

@@ -6,58 +6,82 @@
 use crate::code::OwnPlace;
 use crate::counts::{self, Counts};
 use crate::metrics;
+use crate::misses::{self, Missed};
 use crate::placed::FirstTouches;
 use crate::report::{Column, Location, Report, Shape, Table, Value};
 use crate::study::Study;
+use numalens_profile::ids::SiteId;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[derive(Default)]
 struct Line {
     counts: Counts,
     touches: FirstTouches,
     via: BTreeSet<String>,
+    missed: Missed,
+}
+
+/// Lines by number.
+#[derive(Default)]
+struct Lines {
+    numbers: FxHashMap<Location, usize>,
+    all: Vec<(Location, Line)>,
+}
+
+impl Lines {
+    /// The line of a place, which may be new; whoever acted for it is noted.
+    fn number(&mut self, place: OwnPlace) -> usize {
+        let Lines { numbers, all } = self;
+        let number = *numbers.entry(place.location).or_insert_with_key(|location| {
+            all.push((location.clone(), Line::default()));
+            all.len() - 1
+        });
+        all[number].1.via.extend(place.via);
+        number
+    }
 }
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let total = study.total();
-    let mut lines: BTreeMap<Location, Line> = BTreeMap::new();
-    let mut places: FxHashMap<_, OwnPlace> = FxHashMap::default();
+    let mut lines = Lines::default();
+    // Looked up once for each instruction, side by side: there may be a hundred thousand, and names take time to compare.
+    let mut sites: Vec<SiteId> = study.sites.by_site().map(|((site, _), _)| site).collect();
+    sites.par_sort_unstable();
+    sites.dedup();
+    let found: Vec<OwnPlace> = sites.par_iter().map(|site| study.code.own(*site)).collect();
+    let mut places: FxHashMap<SiteId, usize> =
+        sites.into_iter().zip(found).map(|(site, place)| (site, lines.number(place))).collect();
     for ((site, class), tally) in study.sites.by_site() {
-        let place = places.entry(site).or_insert_with(|| study.code.own(site));
-        // Borrowed first: the same few lines are met again and again.
-        if !lines.contains_key(&place.location) {
-            lines.insert(place.location.clone(), Line::default());
-        }
-        if let Some(line) = lines.get_mut(&place.location) {
-            line.counts.add(class, tally);
-            if let Some(via) = &place.via
-                && !line.via.contains(via)
-            {
-                line.via.insert(via.clone());
-            }
-        }
+        lines.all[places[&site]].1.counts.add(class, tally);
+    }
+    for (site, &missed) in study.misses.iter().flat_map(|misses| &misses.sites) {
+        let line = *places.entry(*site).or_insert_with(|| lines.number(study.code.own(*site)));
+        lines.all[line].1.missed += missed;
     }
     for row in &study.placed {
         if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
-            let line = lines.entry(place.location).or_default();
-            line.touches.add(row);
-            line.via.extend(place.via);
+            let line = lines.number(place);
+            lines.all[line].1.touches.add(row);
         }
     }
-    let mut sorted: Vec<(Location, Line)> = lines.into_iter().collect();
+    let mut sorted = lines.all;
     let order = total.order();
-    sorted.sort_by_key(|(_, line)| (order(&line.counts), std::cmp::Reverse(line.touches.touched())));
+    let key = |line: &Line| (order(&line.counts), std::cmp::Reverse(line.touches.touched()));
+    sorted.par_sort_unstable_by(|(a, x), (b, y)| key(x).cmp(&key(y)).then_with(|| a.cmp(b)));
     let mut columns = counts::columns(study.about.count_noun());
+    columns.extend(misses::columns(study));
     columns.extend([
         Column::metric(&metrics::FIRST_TOUCH),
         Column::metric(&metrics::UNPINNED_FIRST_TOUCH),
         Column::new("", "line"),
         Column::new("via", "via"),
     ]);
-    let rows = sorted.into_iter().map(|(location, line)| {
+    let rows = sorted.into_par_iter().map(|(location, line)| {
         let mut row = counts::values(&line.counts, &total);
+        row.extend(misses::values(study, |_| line.missed));
         row.extend([
             Value::Count(line.touches.pinned),
             Value::Count(line.touches.unpinned),

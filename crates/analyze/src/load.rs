@@ -4,10 +4,13 @@ use crate::about::About;
 use crate::cache_lines::LineFacts;
 use crate::call_tree::StackFacts;
 use crate::code::Code;
+use crate::event_flow::Events;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
 use crate::filter::{Filter, Sieve};
 use crate::flows::Flows;
+use crate::line_objects::UseFacts;
 use crate::margins::Margins;
+use crate::misses::Misses;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed;
@@ -16,7 +19,7 @@ use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, PageAccess,
-    Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, Stack, Thread,
+    Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
@@ -49,8 +52,13 @@ pub enum Need {
     LinePairs,
     /// Sampled accesses by call stack.
     Stacks,
+    /// Single accesses by instruction and object.
+    Uses,
     /// Accesses by time, thread's node and home.
     NodeTimes,
+    /// The first accesses to objects, and of threads, one by one.
+    ObjectEvents,
+    ThreadEvents,
 }
 
 /// Whoever needs one of these asks where pages are and whose.
@@ -81,6 +89,7 @@ impl Study {
         let about = About {
             only_pids: options.pids.clone(),
             filtered: options.filter.doubts(),
+            place: options.filter.place.clone(),
             ..About::new(profile.meta.clone())
         };
         let needs = |need| needs.contains(&need);
@@ -93,7 +102,7 @@ impl Study {
         let weight = about.weight();
         let filter = &options.filter;
         let asks_for_pages = Sieve::asks_for_pages(filter);
-        let code = match needs(Need::Names) || filter.function.is_some() {
+        let code = match needs(Need::Names) || filter.function.is_some() || filter.place.is_some() {
             true => Code::new(
                 profile.rows::<Module>()?,
                 profile.rows::<Site>()?,
@@ -138,6 +147,15 @@ impl Study {
         if needs(Need::Sites) || needs(Need::Objects) {
             sites.margins = Margins::load(profile, |process| only.has(process))?;
         }
+        let misses = match needs(Need::Sites) && filter.object.is_none() && about.cache().is_some() {
+            true => Some(fold::<SiteMiss, Misses>(
+                profile,
+                columns(Misses::COLUMNS, SiteMiss::COLUMNS),
+                |misses, row| only.then(row.process, || sieve.miss(&row).then(|| misses.add(&row))),
+                Misses::merge,
+            )?),
+            false => None,
+        };
         let by_object = match needs(Need::Objects) {
             true => fold::<ObjectAccess, ObjectFacts>(
                 profile,
@@ -146,15 +164,6 @@ impl Study {
                 ObjectFacts::merge,
             )?,
             false => ObjectFacts::default(),
-        };
-        let by_page = match needs(Need::Pages) {
-            true => fold::<PageAccess, PageFacts>(
-                profile,
-                PageFacts::COLUMNS,
-                |facts, row| only.then(row.process, || sieve.page(&row).then(|| facts.add(&row, weight, &pinning))),
-                PageFacts::merge,
-            )?,
-            false => PageFacts::default(),
         };
         let fetches = match needs(Need::Fetches) {
             true => fold::<CodeFetch, CodeFacts>(
@@ -175,6 +184,17 @@ impl Study {
                 Flows::merge,
             )?,
             false => Flows::default(),
+        };
+        let by_page = match (needs(Need::Pages), needs(Need::Flows)) {
+            // Who used which page, without what flows know beyond that: the table need not be read twice.
+            (true, true) => PageFacts::of(&flows),
+            (true, false) => fold::<PageAccess, PageFacts>(
+                profile,
+                PageFacts::COLUMNS,
+                |facts, row| only.then(row.process, || sieve.page(&row).then(|| facts.add(&row, weight, &pinning))),
+                PageFacts::merge,
+            )?,
+            (false, _) => PageFacts::default(),
         };
         let lines = match needs(Need::CacheLines) {
             true => fold::<Sample, LineFacts>(
@@ -202,6 +222,15 @@ impl Study {
             )?,
             false => StackFacts::default(),
         };
+        let uses = match needs(Need::Uses) {
+            true => fold::<Sample, UseFacts>(
+                profile,
+                columns(UseFacts::COLUMNS, Sample::COLUMNS),
+                |uses, row| only.then(row.process, || sieve.sample(&row).then(|| uses.add(&row, weight))),
+                UseFacts::merge,
+            )?,
+            false => UseFacts::default(),
+        };
         let node_times = match (needs(Need::NodeTimes), filter.object) {
             (true, None) => fold::<SiteAccess, NodeTimes>(
                 profile,
@@ -217,6 +246,44 @@ impl Study {
             )?,
             (false, _) => NodeTimes::default(),
         };
+        let (mut object_events, mut thread_events) = (Events::new(filter), Events::new(filter));
+        let bin_ns = about.meta.bin_ns;
+        if about.sampled() && (needs(Need::ObjectEvents) || needs(Need::ThreadEvents)) {
+            let events = profile.fold::<Sample, Events>(
+                Sample::COLUMNS,
+                || Events::new(filter),
+                |events, row| only.then(row.process, || sieve.sample(&row).then(|| events.add_sample(&row, weight))),
+                Events::merge,
+            )?;
+            (object_events, thread_events) = (events.clone(), events);
+        } else {
+            let of_objects = || {
+                profile.fold::<ObjectAccess, Events>(
+                    ObjectAccess::COLUMNS,
+                    || Events::new(filter),
+                    |events, row| {
+                        only.then(row.process, || sieve.object(&row).then(|| events.add_object(&row, bin_ns)))
+                    },
+                    Events::merge,
+                )
+            };
+            if needs(Need::ObjectEvents) {
+                object_events = of_objects()?;
+            }
+            if needs(Need::ThreadEvents) {
+                thread_events = match filter.object {
+                    Some(_) => of_objects()?,
+                    None => profile.fold::<SiteAccess, Events>(
+                        SiteAccess::COLUMNS,
+                        || Events::new(filter),
+                        |events, row| {
+                            only.then(row.process, || sieve.site(&row).then(|| events.add_site(&row, bin_ns)))
+                        },
+                        Events::merge,
+                    )?,
+                };
+            }
+        }
         let mut allocations =
             if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
         let mut threads = only.rows(profile, |row: &Thread| row.process)?;
@@ -249,11 +316,15 @@ impl Study {
             phases: only.rows(profile, |row: &Phase| row.process)?,
             subjects,
             flows,
+            misses,
             lines,
             cache_lines,
             line_pairs,
             stacks,
+            uses,
             node_times,
+            object_events,
+            thread_events,
         })
     }
 }
@@ -266,7 +337,7 @@ impl Study {
             (self.pages, self.placed, self.objects) = (more.pages, more.placed, more.objects);
         }
         if has(Need::Sites) {
-            self.sites = more.sites;
+            (self.sites, self.misses) = (more.sites, more.misses);
         } else if has(Need::Objects) {
             self.sites.margins = more.sites.margins;
         }
@@ -285,8 +356,11 @@ impl Study {
                     swap(&mut self.cache_lines, &mut more.cache_lines);
                 }
                 Need::LinePairs => swap(&mut self.line_pairs, &mut more.line_pairs),
+                Need::Uses => swap(&mut self.uses, &mut more.uses),
                 Need::Stacks => swap(&mut self.stacks, &mut more.stacks),
                 Need::NodeTimes => swap(&mut self.node_times, &mut more.node_times),
+                Need::ObjectEvents => swap(&mut self.object_events, &mut more.object_events),
+                Need::ThreadEvents => swap(&mut self.thread_events, &mut more.thread_events),
                 Need::Sites | Need::Placed | Need::Flows => {}
             }
         }

@@ -92,6 +92,11 @@ metrics! {
     PAGES_MOVED = "pages_moved", "pages moved", "pages", "Pages whose home would be another than the recorded one.";
     COPIES = "copies", "copies", "bytes", "Memory that copies of pages would take beyond one home each.";
 
+    CACHE_MISSES = "cache_misses", "cache misses", "accesses",
+        "Accesses that missed the private cache of their thread, of recordings with --cache.";
+    READ_MISSES = "read_misses", "read misses", "accesses", "Reads, those of read-modify-writes included, that missed it.";
+    WRITE_MISSES = "write_misses", "write misses", "accesses", "Writes that missed it; those of read-modify-writes are reads.";
+    MISS_RATE = "miss_rate", "missed", "% of the accesses", "Cache misses over the accesses.";
     TRANSITIONS = "transitions", "transitions", "accesses",
         "Accesses to a cache line that another thread had accessed last.";
     NODE_TRANSITIONS = "node_transitions", "between nodes", "accesses",

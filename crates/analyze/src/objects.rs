@@ -3,14 +3,16 @@
 //! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line has
 //! one thing to change. Other objects are what their name says, over all processes.
 
+use crate::advice::classify::{self, Judged};
 use crate::code::OwnPlace;
 use crate::counts::{self, Counts};
 use crate::lines::via;
 use crate::margins;
 use crate::metrics;
 use crate::placed::{self, FirstTouches};
-use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::report::{Column, Report, Shape, Shown, Table, Value, Word};
 use crate::study::Study;
+use crate::usage::{self, Usages};
 use numalens_profile::ids::{ObjectId, SiteId, StackId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -94,8 +96,16 @@ pub fn run(study: &Study) -> Vec<Report> {
     let order = total.order();
     let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
     sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));
+    // Where remote is no farther than local there is nothing to judge.
+    let mut judged = match usage::matters(study) {
+        true => classify::objects(&Usages::of(study)),
+        false => FxHashMap::default(),
+    };
     let table = Table {
-        rows: sorted.into_iter().map(|(group, row)| values(study, &group, row, &total)).collect(),
+        rows: sorted
+            .into_iter()
+            .map(|(group, row)| values(study, &group, row, &total, judged.remove(&group)))
+            .collect(),
         columns: columns(study.about.count_noun()),
         omitted: 0,
     };
@@ -133,11 +143,14 @@ fn columns(noun: &'static str) -> Vec<Column> {
         Column::new("base", "address").only(Shown::Data),
         Column::new("birth_s", "birth").only(Shown::Data),
         Column::new("death_s", "death").only(Shown::Data),
+        Column::new("pattern", "pattern").only(Shown::Data),
+        Column::new("remedy", "remedy").only(Shown::Data),
+        Column::new("evidence", "evidence").only(Shown::Data),
     ]);
     columns
 }
 
-fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> {
+fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option<Judged>) -> Vec<Value> {
     let example = row.example.as_ref();
     let place: Option<OwnPlace> = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
     let (kind, name) = match group {
@@ -170,6 +183,13 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts) -> Vec<Value> 
         Value::maybe(alone, |o| Value::Address(o.base)),
         Value::maybe(alone, |o| Value::Time(o.birth_ns)),
         Value::maybe(alone.and_then(|o| o.death_ns), Value::Time),
+    ]);
+    let pattern = judged.as_ref().and_then(|judged| judged.pattern);
+    let word = |word: &'static Word| Value::Text(word.name.to_string());
+    values.extend([
+        Value::maybe(pattern, |(pattern, _)| word(pattern)),
+        Value::maybe(pattern, |(_, remedy)| word(remedy)),
+        Value::maybe(judged, |judged| Value::Record(judged.evidence)),
     ]);
     values
 }

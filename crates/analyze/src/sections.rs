@@ -5,9 +5,9 @@ use crate::metrics;
 use crate::report::{Report, Shape, Table};
 use crate::study::Study;
 use crate::{
-    access_matrix, address_space, allocation_matrix, call_tree, code_matrix, communication, first_touch, functions,
-    huge_pages, line_sharing, lines, machine, node_timeline, objects, pages, phases, placements, remote_frees,
-    residency, summary, threads, tiers, timeline,
+    access_matrix, address_space, allocation_matrix, call_tree, code_matrix, code_placement, communication, event_flow,
+    first_touch, functions, huge_pages, inclusive, line_objects, line_sharing, lines, machine, node_timeline, objects,
+    pages, phases, placements, remote_frees, residency, summary, threads, tiers, timeline,
 };
 use numalens_profile::Profile;
 
@@ -66,6 +66,13 @@ pub static ALL: &[Section] = &[
         first_screen: false,
     },
     Section {
+        name: "code-placement",
+        help: "where each module's code lies, and who executes it",
+        needs: &[Need::Fetches, Need::Placed, Need::Names],
+        run: code_placement::run,
+        first_screen: false,
+    },
+    Section {
         name: "threads",
         help: "who accesses what",
         needs: &[Need::Sites, Need::Placed],
@@ -87,6 +94,20 @@ pub static ALL: &[Section] = &[
         first_screen: true,
     },
     Section {
+        name: "inclusive",
+        help: "accesses, first touches and allocations by function, with what it called",
+        needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
+        run: inclusive::run,
+        first_screen: false,
+    },
+    Section {
+        name: "line-objects",
+        help: "the objects and call stacks behind each line",
+        needs: &[Need::Sites, Need::Stacks, Need::Uses, Need::Placed, Need::Names],
+        run: line_objects::run,
+        first_screen: false,
+    },
+    Section {
         name: "call-tree",
         help: "accesses, first touches and allocations by who called whom",
         needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
@@ -96,7 +117,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "objects",
         help: "accesses by allocation, variable, file, code, stack",
-        needs: &[Need::Sites, Need::Objects, Need::Names],
+        needs: &[Need::Sites, Need::Objects, Need::Flows, Need::CacheLines, Need::Names],
         run: objects::run,
         first_screen: true,
     },
@@ -189,6 +210,20 @@ pub static ALL: &[Section] = &[
         help: "what every node serves and does over time",
         needs: &[Need::NodeTimes, Need::Placed, Need::Sites],
         run: node_timeline::run,
+        first_screen: false,
+    },
+    Section {
+        name: "object-flow",
+        help: "what happened to objects, in order of time: of all the first 1000 events, of one (--object) all",
+        needs: &[Need::ObjectEvents, Need::Placed, Need::Names, Need::Sites],
+        run: event_flow::of_objects,
+        first_screen: false,
+    },
+    Section {
+        name: "thread-flow",
+        help: "what threads did, in order of time: of all the first 1000 events, of one (--thread) all",
+        needs: &[Need::ThreadEvents, Need::Placed, Need::Names, Need::Sites],
+        run: event_flow::of_threads,
         first_screen: false,
     },
     Section {

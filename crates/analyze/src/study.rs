@@ -5,9 +5,12 @@ use crate::cache_lines::LineFacts;
 use crate::call_tree::StackFacts;
 use crate::code::Code;
 use crate::counts::Counts;
+use crate::event_flow::Events;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
 use crate::flows::Flows;
+use crate::line_objects::UseFacts;
 use crate::margins;
+use crate::misses::Misses;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
@@ -41,11 +44,16 @@ pub struct Study {
     pub phases: Vec<Phase>,
     pub subjects: Subjects,
     pub flows: Flows,
+    /// None: the recording had no cache.
+    pub misses: Option<Misses>,
     pub lines: LineFacts,
     pub cache_lines: Vec<CacheLine>,
     pub line_pairs: Vec<LineCommunication>,
     pub stacks: StackFacts,
+    pub uses: UseFacts,
     pub node_times: NodeTimes,
+    pub object_events: Events,
+    pub thread_events: Events,
 }
 
 impl Study {

@@ -6,6 +6,7 @@ use crate::counts::{class_fields, percent};
 use crate::exclusivity;
 use crate::intervals;
 use crate::metrics;
+use crate::misses::Misses;
 use crate::report::{Field, Report, Shape, Shown, Value};
 use crate::study::Study;
 use numalens_profile::words::Class;
@@ -31,6 +32,12 @@ pub fn run(study: &Study) -> Vec<Report> {
         Field::metric(&metrics::WRITES, Value::Count(total.writes)),
         Field::new("classes", "classes", Value::Record(class_fields(&total))).only(Shown::Data),
     ];
+    if let Some(missed) = study.misses.as_ref().map(Misses::total) {
+        fields.push(Field::metric(&metrics::CACHE_MISSES, Value::Count(missed.accesses())));
+        fields.push(Field::metric(&metrics::READ_MISSES, Value::Count(missed.reads)));
+        fields.push(Field::metric(&metrics::WRITE_MISSES, Value::Count(missed.writes)));
+        fields.push(Field::metric(&metrics::MISS_RATE, percent(missed.accesses(), total.accesses(), 0)));
+    }
     if let Unit::Time { period_ns } = unit {
         fields.push(Field::new("sample_s", "one sample", Value::Time(period_ns)).only(Shown::Data));
     }

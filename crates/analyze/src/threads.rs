@@ -2,6 +2,7 @@
 
 use crate::counts::{self, Counts, Tally, percent};
 use crate::metrics;
+use crate::misses;
 use crate::placed::FirstTouches;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
@@ -50,6 +51,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("nodes", "nodes"),
     ];
     columns.extend(counts::columns(study.about.count_noun()));
+    columns.extend(misses::columns(study));
     columns.extend([
         Column::metric(&metrics::LOCAL_SHARE).only(Shown::Data),
         Column::metric(&metrics::FIRST_TOUCH),
@@ -93,6 +95,7 @@ fn row(
         Value::List(study.pinning.nodes(id).into_iter().map(node).collect()),
     ];
     row.extend(counts::values(accesses, total));
+    row.extend(misses::values(study, |misses| misses.threads.get(&id).copied().unwrap_or_default()));
     row.extend([
         local_share,
         Value::Count(touches.pinned),

@@ -2,7 +2,7 @@
 //! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
 
 use numalens_analyze::report::{Finding, Report, Shape, Value};
-use numalens_analyze::{Options, advice};
+use numalens_analyze::{Options, advice, sections};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
@@ -173,6 +173,27 @@ fn first(content: &Synthetic, pattern: &str, remedy: &str) -> Finding {
     assert_eq!((first.pattern.name, first.remedy.name), (pattern, remedy), "{:?}", first.evidence);
     assert!(!first.in_code.is_empty() && !first.without_code.is_empty());
     first
+}
+
+/// The table of objects says of an object what advice says of it.
+#[test]
+fn objects_have_their_patterns() {
+    let blocks = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (5120, 0) } else { (0, 0) });
+    let cases = [
+        (blocks, "serial-initialisation", "parallel-initialisation"),
+        (array(|_, _| (2560, 0)), "read-by-all", "replicate"),
+        (array(|_, _| (1280, 1280)), "shared-read-write", "interleave"),
+    ];
+    for (content, pattern, remedy) in cases {
+        let finding = first(&content, pattern, remedy);
+        let directory = tempfile::tempdir().unwrap();
+        let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+        let reports = sections::run(&profile, &Options::default(), &[sections::named("objects").unwrap()]).unwrap();
+        let cell = |key: &str| reports[1].cell(0, key).cloned();
+        assert_eq!(cell("pattern"), Some(Value::Text(pattern.to_string())));
+        assert_eq!(cell("remedy"), Some(Value::Text(remedy.to_string())));
+        assert_eq!(cell("evidence"), Some(Value::Record(finding.evidence)));
+    }
 }
 
 #[test]

@@ -69,6 +69,36 @@ fn callers_include_whom_they_call() {
 }
 
 #[test]
+fn inclusive_figures_are_those_of_the_tree() {
+    for content in contents() {
+        let (tree, inclusive) = (report(&content, "call-tree"), report(&content, "inclusive"));
+        let of = |report: &Report, key: &str, name: &str, named: &dyn Fn(usize) -> bool| -> u64 {
+            let is_it =
+                |row: &usize| report.cell(*row, "function") == Some(&Value::Text(name.to_string())) && named(*row);
+            (0..rows(report)).filter(is_it).filter_map(|row| number(report, row, key)).sum()
+        };
+        // Nobody calls main, and main calls everything that has callers.
+        let root = |row: usize| number(&tree, row, "parent").is_none();
+        for key in ["placed", "allocated"] {
+            let main = of(&inclusive, key, "main", &|_| true);
+            assert_eq!(main, of(&tree, key, "main", &root), "{key}");
+            assert!(main > 0, "{key}");
+        }
+        let own: u64 = (0..rows(&inclusive)).filter_map(|row| number(&inclusive, row, "own")).sum();
+        let all: u64 = (0..rows(&tree)).filter(|row| root(*row)).filter_map(|row| number(&tree, row, "accesses")).sum();
+        assert_eq!(own, all, "every access is of one function itself");
+        match content.samples.is_empty() {
+            true => assert!(report_doubts(&inclusive, "without their callers")),
+            false => assert_eq!(of(&inclusive, "accesses", "main", &|_| true), all),
+        }
+    }
+}
+
+fn report_doubts(report: &Report, words: &str) -> bool {
+    report.doubts.iter().any(|doubt| doubt.contains(words))
+}
+
+#[test]
 fn the_address_space_has_every_page_and_every_access_to_one() {
     let content = Synthetic::example();
     let space = report(&content, "address-space");

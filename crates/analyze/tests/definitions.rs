@@ -264,3 +264,24 @@ fn cache_lines_and_who_takes_them() {
     assert!(find(&without, "line_sharing").doubts[0].contains("--lines"));
     assert_eq!(find(&without, "communication").field("rule"), Some(&Value::Text("pages that both use".to_string())));
 }
+
+#[test]
+fn what_misses_a_cache() {
+    let reports = reports(&Synthetic::example().with_cache(), &Options::default());
+    let missed: u64 = Synthetic::example().site_accesses.iter().map(|row| row.reads / 2).sum();
+    let summary = find(&reports, "summary");
+    assert_eq!(summary.field("cache_misses"), Some(&Value::Count(missed)));
+    assert_eq!(summary.field("write_misses"), Some(&Value::Count(0)));
+    percent(summary.field("miss_rate"), missed as f64, 77.0);
+    for key in ["threads", "functions", "lines"] {
+        let Shape::Table(table) = &find(&reports, key).shape else { panic!("{key} is a table") };
+        let cell = |row| match find(&reports, key).cell(row, "cache_misses") {
+            Some(Value::Count(missed)) => *missed,
+            other => panic!("{other:?} of {key}"),
+        };
+        assert_eq!((0..table.rows.len()).map(cell).sum::<u64>(), missed, "{key}");
+    }
+    let without = self::reports(&Synthetic::example(), &Options::default());
+    assert_eq!(find(&without, "summary").field("cache_misses"), None);
+    assert_eq!(find(&without, "threads").cell(0, "cache_misses"), Some(&Value::Absent));
+}

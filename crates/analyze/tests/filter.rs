@@ -100,3 +100,60 @@ fn a_filter_is_said() {
     assert!(doubts(Filter { threads: vec![ThreadId(1)], ..Filter::default() }).contains("part of the recording"));
     assert!(doubts(Filter { function: Some("main".into()), ..Filter::default() }).contains("do not know the function"));
 }
+
+#[test]
+fn lines_add_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    let reports = sections::run(&profile, &Options::default(), &[sections::named("lines").unwrap()]).unwrap();
+    let Shape::Table(table) = &reports[1].shape else { panic!("no table") };
+    let at = table.columns.iter().position(|column| column.key.is_empty()).unwrap();
+    let mut places = Vec::new();
+    for row in &table.rows {
+        let Value::Location(place) = &row[at] else { panic!("no place") };
+        places.extend(place.file.clone().zip(place.line));
+    }
+    places.sort();
+    places.dedup();
+    assert!(places.len() > 2, "{places:?}");
+    let of = |place: &(String, u32)| Filter { place: Some(place.clone()), ..Filter::default() };
+    for section in ["summary", "lines", "functions", "threads"] {
+        let by_line = sum(&profile, section, places.iter().map(of));
+        assert_eq!(by_line, accesses(&profile, section, &Filter::default()), "{section}");
+    }
+    // What is behind a line is a part of what is behind all, and of that line alone.
+    for place in &places {
+        let of_line = accesses(&profile, "line-objects", &of(place));
+        assert_eq!(of_line, accesses(&profile, "lines", &of(place)), "{place:?}");
+    }
+    assert_eq!(accesses(&profile, "summary", &of(&("nowhere.c".to_string(), 1))), 0);
+}
+
+#[test]
+fn events_are_those_of_the_one_that_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    let events = |filter: Filter| {
+        let options = Options { filter, ..Options::default() };
+        let wanted = ["object-flow", "thread-flow"].map(|name| sections::named(name).unwrap());
+        let reports = sections::run(&profile, &options, &wanted).unwrap();
+        [1, 2].map(|index| {
+            let Shape::Table(table) = &reports[index].shape else { panic!("no table") };
+            let times: Vec<&Value> =
+                (0..table.rows.len()).filter_map(|row| reports[index].cell(row, "time_s")).collect();
+            let ns = |value: &Value| if let Value::Time(ns) = value { *ns } else { 0 };
+            assert!(times.is_sorted_by_key(|time| ns(time)), "in order of time");
+            table.rows.len() as u64
+        })
+    };
+    let all = events(Filter::default());
+    assert_eq!(all, [Synthetic::example().samples.len() as u64; 2]);
+    let by_thread = (0..4).map(|thread| events(Filter { threads: vec![ThreadId(thread)], ..Filter::default() })[1]);
+    assert_eq!(by_thread.sum::<u64>(), all[1]);
+    let of_object = |object: &numalens_profile::tables::Object| {
+        events(Filter { object: Some(object.object), ..Filter::default() })[0]
+    };
+    let objects = Synthetic::example().objects;
+    assert!(objects.iter().map(of_object).sum::<u64>() <= all[0]);
+    assert!(objects.iter().any(|object| of_object(object) > 0));
+}

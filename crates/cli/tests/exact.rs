@@ -1,5 +1,9 @@
 //! `numalens record --engine exact`: what it counts equals arithmetic, and the program notices nothing.
 
+#[path = "exact/cache.rs"]
+mod cache;
+#[path = "exact/endless.rs"]
+mod endless;
 #[path = "exact/lines.rs"]
 mod lines;
 

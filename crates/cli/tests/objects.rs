@@ -19,6 +19,17 @@ fn source(name: &str) -> PathBuf {
 
 /// Compiles a program that stands beside this file, and records it.
 fn record(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    record_with(directory, name, flags, &[], &[]).0
+}
+
+/// The same with options and the program's arguments. What it wrote comes too.
+fn record_with(
+    directory: &Path,
+    name: &str,
+    flags: &[&str],
+    options: &[&str],
+    arguments: &[&str],
+) -> (PathBuf, String) {
     let program = directory.join(name.split('.').next().unwrap());
     let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
     let status =
@@ -28,15 +39,17 @@ fn record(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let output = numalens()
         .args(["record", "--engine", "exact", "-q", "-f", "--machine", "4x2", "-o"])
         .arg(&profile)
+        .args(options)
         .arg("--")
         .arg(&program)
+        .args(arguments)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let checked = numalens().arg("check").arg(&profile).output().unwrap();
     assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
-    profile
+    (profile, String::from_utf8(output.stdout).unwrap())
 }
 
 /// Rows of section `objects` by the tag of the line that allocated them, or by name.
@@ -173,4 +186,95 @@ fn accesses_by_object_are_all_accesses() {
         *sum = (sum.0 + row.reads, sum.1 + row.writes);
     }
     assert_eq!(objects, sites);
+}
+
+const WORDS: (&str, &[&str]) = ("words.cc", &["-O1", "-g", "-pthread"]);
+
+/// Reads and writes of each object of `words.cc`, every access attributed, and how often its finding compares.
+fn every_word(directory: &Path, rounds: u64, more: &[&str]) -> (BTreeMap<String, (u64, u64)>, u64) {
+    let options: Vec<&str> = ["--objects", "exact"].into_iter().chain(more.iter().copied()).collect();
+    let (profile, said) = record_with(directory, WORDS.0, WORDS.1, &options, &[&rounds.to_string()]);
+    let compared = said.split_whitespace().next().unwrap().parse().unwrap();
+    let rows = objects(&profile, WORDS.0);
+    let counts = rows.into_iter().map(|(name, row)| {
+        assert!(row["intervals"].get("accesses").is_none(), "{name} is exact: {row}");
+        (name, (number(&row["reads"]), number(&row["writes"])))
+    });
+    (counts.collect(), compared)
+}
+
+#[test]
+fn small_blocks_are_used_as_often_as_arithmetic_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let [(once, compared_once), (thrice, compared)] =
+        [1, 3].map(|rounds| every_word(directory.path(), rounds, if rounds == 3 { &["--lines"] } else { &[] }));
+    // Of the keys of a bucket those that were inserted later come first.
+    let chains: u64 = (0..1000).map(|key| 2 * ((999 - key) / 256) + 2).sum();
+    for (rows, rounds) in [(&once, 1), (&thrice, 3)] {
+        let wanted = [
+            ("list", (rounds * 10 * 2 * 1000, 2000)),
+            ("other", (rounds * 3 * 2 * 1000, 1000)),
+            ("buckets", (1000 + rounds * 1000, 256 + 1000)),
+            ("entry", (rounds * chains, 3000)),
+            ("former", (5000 + 2000, 3000)),
+            ("latter", (7000 + 1000, 2000)),
+            ("grown", (0, 1000)),
+            ("hits", (0, 700)),
+            ("misses", (300, 0)),
+        ];
+        for (name, counts) in wanted {
+            assert_eq!(rows.get(name), Some(&counts), "{name}, {rounds}");
+        }
+        assert!(!rows.contains_key("objects that share a page, not told apart"), "{rows:?}");
+    }
+    // Each node on the way down: its key and the pointer to the next; and at the end the key of what was found.
+    let finds = 2 * 1000;
+    let compared = compared - compared_once;
+    assert_eq!(thrice["tree"].0 - once["tree"].0, 2 * (compared - finds) + finds);
+    assert_eq!(thrice["tree"].1, once["tree"].1);
+}
+
+#[test]
+fn what_is_sampled_lies_within_its_interval() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-g"];
+    let of_a_round = [("often", 20 * 750 * 10), ("seldom", 20 * 750 * 3)];
+    let (profile, _) = record_with(directory.path(), "halves.cc", &flags, &["--objects", "exact"], &["2"]);
+    let exact = objects(&profile, "halves.cc");
+    for (name, reads) in of_a_round {
+        assert_eq!(
+            (&exact[name]["reads"], &exact[name]["writes"]),
+            (&(2 * reads).into(), &(20 * 750).into()),
+            "{name}"
+        );
+    }
+    let rounds = 2000;
+    let (profile, _) = record_with(directory.path(), "halves.cc", &flags, &[], &[&rounds.to_string()]);
+    let sampled = objects(&profile, "halves.cc");
+    // Pages of which no access was looked at.
+    let unknown = sampled.get("objects that share a page, not told apart").map_or(0, |row| number(&row["accesses"]));
+    for (name, reads) in of_a_round {
+        let row = &sampled[name];
+        // None of its accesses on shared pages was looked at: then there is no interval, and they are among the unknown.
+        let told = row["accesses"].as_f64().unwrap();
+        let [low, high] = [0, 1].map(|end| row["intervals"]["accesses"][end].as_f64().unwrap_or(told));
+        // Six standard deviations, of which the interval has 1.96 to each side.
+        let accesses = rounds * reads + 20 * 750;
+        let wrong = number(&row["accesses"]).abs_diff(accesses).saturating_sub(unknown);
+        let most = (high - low) / 2.0 / 1.96 * 6.0;
+        assert!(wrong as f64 <= most, "{name}: {accesses} accesses, {unknown} unknown, {row}");
+    }
+}
+
+#[test]
+fn exact_objects_are_refused_where_they_cannot_be() {
+    for (options, why) in [
+        (["--engine", "sample"].as_slice(), "need the exact engine"),
+        (&["--start-paused"], "do not go with --start-paused"),
+    ] {
+        let refused =
+            numalens().args(["record", "--objects", "exact"]).args(options).args(["--", "true"]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{options:?}");
+    }
 }

@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -100,6 +100,10 @@ pub struct SessionHeader {
     pub code: AtomicU32,
     /// 1: count accesses by cache line.
     pub lines: AtomicU32,
+    /// 1: count accesses by word, so that each belongs to an object.
+    pub words: AtomicU32,
+    /// The private cache of each thread: sets, ways, log2 of the bytes of a line; all 0: none.
+    pub cache: [AtomicU32; 3],
     /// 1: record children too.
     pub follow: AtomicU32,
     /// The process of the command that was started.
@@ -122,6 +126,8 @@ pub struct SessionHeader {
     pub files: [AtomicU8; MOST_PATH],
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
+    /// Bytes of translated code that a process keeps before it gives up the oldest.
+    pub most_code: AtomicU64,
     /// The pointer that the pattern of an empty lookup table consists of; 0: nobody has written it yet, 1: somebody is about to. A
     /// process whose agent lies elsewhere than the first one's has a pattern of its own ([`process::LOOKUP`]).
     pub pattern: AtomicU64,
@@ -151,6 +157,25 @@ pub const MOST_PATH: usize = 256;
 
 /// Most phases and marks that the programs of a recording may tell of: the log is for more than these.
 pub const MOST_MARKS: u32 = 1 << 20;
+
+/// The shape of a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Sets, a power of two.
+    pub sets: u32,
+    /// Lines of a set.
+    pub ways: u32,
+    /// log2 of the bytes of a line.
+    pub line_log2: u32,
+}
+
+impl SessionHeader {
+    /// The private cache of each thread, if accesses are looked up in one.
+    pub fn cache(&self) -> Option<Geometry> {
+        let [sets, ways, line_log2] = self.cache.each_ref().map(|word| word.load(Relaxed));
+        (sets != 0).then_some(Geometry { sets, ways, line_log2 })
+    }
+}
 
 /// A moment on two clocks.
 #[repr(C)]
@@ -322,6 +347,8 @@ pub struct ProcessHeader {
     pub log_bytes: AtomicU64,
     /// 1: there are pages whose cache lines are not counted, as there are too many.
     pub lines_left_out: AtomicU32,
+    /// Not 0: pages were touched of which words are not counted.
+    pub words_left_out: AtomicU32,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
     /// The same of stretches.
@@ -368,6 +395,12 @@ pub const MOST_PAGES: u32 = 1 << 27;
 pub const MOST_LINE_PAGES: u32 = 1 << 23;
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
+/// log2 of the bytes of a word of which accesses are counted by themselves.
+pub const WORD_BITS: u32 = 2;
+/// Such words of a page. Those of pages below [`MOST_LINE_PAGES`] are counted.
+pub const WORDS_OF_PAGE: u64 = 4096 >> WORD_BITS;
+/// Reads of a word are counted in the lower half of 64 bits, writes in the upper one, from this bit on.
+pub const WORD_WRITES: u32 = 32;
 /// Cache lines of a page.
 pub const LINES_OF_PAGE: u64 = 4096 / LINE_BYTES;
 /// Most sites of a process.
@@ -623,6 +656,14 @@ pub mod thread {
     pub const COMMUNICATION: u64 = LINES + LINES_BYTES;
     /// Bytes reserved for them.
     pub const COMMUNICATION_BYTES: u64 = super::MOST_EXTENTS as u64 * 8;
+    /// Accesses by word: [`super::WORDS_OF_PAGE`] counters for each page.
+    pub const WORDS: u64 = (1 << 39) + (1 << 37);
+    /// Bytes reserved for them.
+    pub const WORDS_BYTES: u64 = super::MOST_LINE_PAGES as u64 * super::WORDS_OF_PAGE * 8;
+    /// Accesses that missed the thread's private cache: as [`SITES`], and behind them as [`PAGES`].
+    pub const MISSES: u64 = (1 << 39) + (1 << 38);
+    /// Bytes reserved for them.
+    pub const MISSES_BYTES: u64 = SITES_BYTES + PAGES_BYTES;
 }
 
 /// The header of a log record. Records are padded to 8 bytes.
@@ -661,6 +702,9 @@ pub mod log {
     pub const ACCESS: u32 = 9;
     /// A phase begins or ends, or something happens: the number of the [`crate::request::Request`], the thread's extent; the name.
     pub const MARK: u32 = 10;
+    /// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of the first
+    /// word, reads, writes, the page's number.
+    pub const SHARE: u32 = 12;
     /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
     pub const LEFT_OUT: u32 = 11;
 }
@@ -718,6 +762,8 @@ mod tests {
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
         const { assert!(thread::PASSES + thread::PASSES_BYTES <= thread::PLACE) };
         assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
-        const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= EXTENT_BYTES) };
+        const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };
+        const { assert!(thread::WORDS + thread::WORDS_BYTES <= thread::MISSES) };
+        const { assert!(thread::MISSES + thread::MISSES_BYTES <= EXTENT_BYTES) };
     }
 }

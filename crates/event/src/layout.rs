@@ -68,8 +68,12 @@ pub struct Header {
     pub unwrapped: AtomicU64,
     /// Records that came after the reader had given up their slot.
     pub late: AtomicU64,
+    /// 1: every block is told, whatever the credit, and nothing may be lost: writers wait for room.
+    pub every: AtomicU32,
+    /// Fills the word.
+    pub reserved_word: AtomicU32,
     /// Keeps what follows on cache lines of its own.
-    pub reserved_line: [AtomicU64; 2],
+    pub reserved_line: [AtomicU64; 1],
     /// Futex words: the last answered ticket of each place.
     pub acknowledged: [AtomicU32; ACKNOWLEDGEMENTS],
     /// Which of `clock` is in force.

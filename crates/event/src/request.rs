@@ -1,7 +1,7 @@
 //! What a program may ask for: the numbers of `include/numalens.h`, which a test compares with these.
 
 crate::numbered! {
-    /// A request. The first six are the agent's where there is one, else the preloaded library's; the others are always the library's.
+    /// A request. The first six and the last two are the agent's where there is one, else the preloaded library's; the others are always the library's.
     Request: u32 {
         /// Count from here on.
         Start = 1,
@@ -21,6 +21,12 @@ crate::numbered! {
         Free = 8,
         /// The name of a block (address, name).
         Name = 9,
+        /// The preloaded library's: a block begins (address, bytes). What was accessed there before belongs to others. Bit 63 of the address is
+        /// set for blocks that the program tells of, which may begin where another one does.
+        /// Answered in the register of the bytes with the time: the block is told with a later one.
+        Born = 10,
+        /// The same: a block is about to end (address). Answered with its bytes, or 0 where none is known; and with the time.
+        Dies = 11,
     }
 }
 

@@ -1,9 +1,11 @@
 /* Joining the channel, and writing records to it. */
 #include "ring.h"
+#include "track.h"
 
 HIDDEN TLS struct thread_state numalens_self;
 HIDDEN size_t numalens_large;
 HIDDEN struct numalens_header *numalens_channel;
+HIDDEN int numalens_every;
 
 static struct process_state without_page;
 HIDDEN struct process_state *numalens_process = &without_page;
@@ -69,6 +71,10 @@ static COLD int join(void) {
     numalens_find_operators();
     numalens_process->pid = (uint32_t)sys3(SYS_GETPID, 0, 0, 0);
     numalens_process->lived = 1;
+    if (channel->every) {
+        numalens_track_all();
+        __atomic_store_n(&numalens_every, 1, __ATOMIC_RELEASE);
+    }
     __atomic_store_n(&numalens_large, channel->large, __ATOMIC_RELAXED);
     __atomic_store_n(&numalens_channel, channel, __ATOMIC_RELEASE);
     __atomic_store_n(&joined, 2, __ATOMIC_RELEASE);
@@ -162,13 +168,30 @@ static int hand_over(struct numalens_header *channel, const struct ring *ring, c
     return in_time;
 }
 
+/* A slot; where nothing may be lost, also of a full ring, as long as somebody is there to empty it. */
+static void *slot_of(struct numalens_header *channel, const struct ring *ring, uint32_t tid, struct claim *claim) {
+    enum { PATIENCE_MS = 10000, SYS_NANOSLEEP = 35 };
+    for (int tries = 0;; tries++) {
+        void *slot = numalens_claim(ring, tid, claim);
+        if (likely(slot != NULL)) return slot;
+        int waits = numalens_every && tries < PATIENCE_MS && __atomic_load_n(&channel->open, __ATOMIC_RELAXED) == 1
+            && sys3(SYS_KILL, channel->collector_pid, 0, 0) != -ESRCH_;
+        if (!waits) break;
+        ring_the_bell(channel);
+        const struct timespec64 millisecond = {0, 1000000};
+        sys3(SYS_NANOSLEEP, &millisecond, 0, 0);
+    }
+    __atomic_fetch_add(&ring->control->lost, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
 HIDDEN int numalens_tell(enum numalens_kind kind, uint64_t time, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     if (!numalens_connect()) return 0;
     struct numalens_header *channel = numalens_channel;
     uint32_t tid = numalens_tid();
     struct ring ring = numalens_ring(channel, tid, 0);
     struct claim claim;
-    struct numalens_note *note = numalens_claim(&ring, tid, &claim);
+    struct numalens_note *note = slot_of(channel, &ring, tid, &claim);
     if (!note) return 0;
     note->kind = (uint16_t)kind;
     note->call = note->flags = 0;
@@ -203,7 +226,7 @@ HIDDEN int numalens_tell_wide(const struct wide_record *record) {
     uint32_t tid = numalens_tid();
     struct ring ring = numalens_ring(channel, tid, 1);
     struct claim claim;
-    struct numalens_wide *wide = numalens_claim(&ring, tid, &claim);
+    struct numalens_wide *wide = slot_of(channel, &ring, tid, &claim);
     if (!wide) return 0;
     wide->note.kind = (uint16_t)record->kind;
     wide->note.call = record->call;

@@ -9,6 +9,9 @@
  * pattern, and the reader turns size and mean into the bytes that it stands for. When the credit is spent, large ones
  * are sampled the same way, with a larger mean.
  *
+ * Where every block is to be told, `numalens_large` is 1 and all of them are, with no table of those that live: the agent, which counts by
+ * address, is told of each as it begins and before it ends, so that it knows how long it was.
+ *
  * realloc is a release and an allocation. A C++ new arrives here as its malloc. */
 #include "track.h"
 
@@ -119,7 +122,7 @@ static int chosen(size_t n, uint64_t *mean) {
     if (unlikely(!self->random)) begin_thread(self, channel, n);
     *mean = 0;
     if (n >= numalens_large) {
-        if (take_credit(numalens_channel)) return 1;
+        if (numalens_every || take_credit(numalens_channel)) return 1;
         if (n < (UINT64_C(1) << 40) && (self->large_countdown -= (int64_t)n) >= 0) return 0;
         *mean = positive(channel->large_mean);
         self->large_countdown = draw(self, *mean);
@@ -140,40 +143,52 @@ static uint64_t own_mapping(const void *p) {
     return (size & 4095) == 2 ? size - 2 : 0;
 }
 
+/* The collector is to know of a block that lives, by this key. Returns the time to tell of it with; 0: there is no room for it. */
+static uint64_t know(const void *key, size_t n) {
+    if (numalens_every) return numalens_born(key, n);
+    if (numalens_track(key)) return numalens_now();
+    __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* It is about to end. Returns how long it was, or 1 where that is not known, with the time to tell of it with; 0: the collector does not know of it. */
+static size_t forget(const void *key, uint64_t *time) {
+    if (!numalens_every) {
+        int was_tracked = numalens_untrack(key);
+        if (was_tracked) *time = numalens_now();
+        return (size_t)was_tracked;
+    }
+    size_t n = key ? numalens_dies(key, time) : 0;
+    return n || !key ? n : 1;
+}
+
 /* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for it. */
 static void note(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
-    uint64_t mean;
-    if (!address || !chosen(n, &mean)) return;
-    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = numalens_now(),
+    uint64_t mean, time;
+    if (!address || !chosen(n, &mean) || !(time = know(address, n))) return;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = time,
         .operands = {(uint64_t)address, n, before, own_mapping(address)}, .mean = mean, .frame = frame};
     if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
-    if (!numalens_track(address)) {
-        __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
-        return;
-    }
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
-    else numalens_untrack(address);
+    else forget(address, &time);
 }
 
 /* A block of an allocator of the program's own. It may begin where the memory does that it is carved out of, so it is tracked under another address. */
 static const void *key_of_told(const void *block) { return (const void *)((uint64_t)block | UINT64_C(1) << 63); }
 
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
-    uint64_t mean;
-    if (!block || !charge(n) || !chosen(n, &mean)) return;
-    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = numalens_now(),
+    uint64_t mean, time;
+    if (!block || !charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n))) return;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = time,
         .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
-    if (!numalens_track(key_of_told(block))) {
-        __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
-        return;
-    }
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
-    else numalens_untrack(key_of_told(block));
+    else forget(key_of_told(block), &time);
 }
 
 HIDDEN void numalens_told_free(const void *block) {
-    if (numalens_maybe_tracked(key_of_told(block)) && numalens_untrack(key_of_told(block)))
-        numalens_tell(NUMALENS_FREE, numalens_now(), (uint64_t)block, 1, 0, 0);
+    uint64_t time;
+    if (numalens_maybe_tracked(key_of_told(block)) && forget(key_of_told(block), &time))
+        numalens_tell(NUMALENS_FREE, time, (uint64_t)block, 1, 0, 0);
 }
 
 #define FRAME ((void *const *)__builtin_frame_address(0))
@@ -202,7 +217,8 @@ EXPORT void *calloc(size_t n, size_t m) {
 }
 
 SLOW void slow_free(void *p) {
-    if (numalens_untrack(p)) numalens_tell(NUMALENS_FREE, numalens_now(), (uint64_t)p, 0, 0, 0);
+    uint64_t time;
+    if (forget(p, &time)) numalens_tell(NUMALENS_FREE, time, (uint64_t)p, 0, 0, 0);
     real_free(p);
 }
 EXPORT void free(void *p) {
@@ -213,11 +229,13 @@ EXPORT void free(void *p) {
 /* Forgets the old block before the real call (afterwards somebody else may have its address), and remembers it again
  * when that fails. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
-    int was_tracked = p && numalens_maybe_tracked(p) && numalens_untrack(p);
-    uint64_t begun = numalens_before(), before = was_tracked ? numalens_now() : 0, old = was_tracked ? own_mapping(p) : 0;
+    uint64_t before = 0;
+    size_t was_tracked = p && numalens_maybe_tracked(p) ? forget(p, &before) : 0;
+    uint64_t begun = numalens_before(), old = was_tracked ? own_mapping(p) : 0;
     void *moved = real_realloc(p, n);
     if (was_tracked) {
         if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
+        else if (numalens_every) numalens_born(p, was_tracked);
         else numalens_track(p);
         uint64_t new = old && moved ? own_mapping(moved) : 0;
         if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);

@@ -21,7 +21,7 @@ static inline struct ring numalens_ring(struct numalens_header *channel, uint32_
     };
 }
 
-/* Reserves a slot; NULL when the ring is full, which is counted. */
+/* Reserves a slot; NULL when the ring is full. */
 static inline void *numalens_claim(const struct ring *ring, uint32_t tid, struct claim *claim) {
     for (int attempt = 0; attempt < NUMALENS_ATTEMPTS; attempt++) {
         uint64_t position = __atomic_load_n(&ring->control->head, __ATOMIC_ACQUIRE), head = position;
@@ -35,7 +35,6 @@ static inline void *numalens_claim(const struct ring *ring, uint32_t tid, struct
             return word;
         }
     }
-    __atomic_fetch_add(&ring->control->lost, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 

@@ -34,6 +34,9 @@ extern HIDDEN size_t numalens_large;
 /* NULL until connected. */
 extern HIDDEN struct numalens_header *numalens_channel;
 
+/* Every block is told, to an agent as well, which has to know whose each address is. */
+extern HIDDEN int numalens_every;
+
 /* channel.c */
 HIDDEN int numalens_connect(void);              /* is there a collector that listens? */
 HIDDEN uint32_t numalens_pid(void);             /* of the process that owns this memory; detects a fork */
@@ -80,6 +83,10 @@ HIDDEN void numalens_tell_policy(int mode, const unsigned long *nodes, unsigned 
 HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags);
 HIDDEN void numalens_tell_migrate(int pid);
 HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes);
+
+/* request.c: to the agent */
+HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
+HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */
 
 /* heap.c: blocks that the program itself tells of */
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);

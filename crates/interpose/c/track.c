@@ -24,6 +24,10 @@ static uint64_t *line_of(const void *address, unsigned choice) {
     return tracked[((hash >> 20) ^ choice) & ((1 << LINES_LOG2) - 1)];
 }
 
+HIDDEN void numalens_track_all(void) {
+    for (size_t i = 0; i < sizeof numalens_filter / sizeof *numalens_filter; i++) __atomic_store_n(&numalens_filter[i], UINT32_MAX, __ATOMIC_RELAXED);
+}
+
 HIDDEN int numalens_track(const void *address) {
     for (unsigned choice = 0; choice < 2; choice++) {
         uint64_t *line = line_of(address, choice);

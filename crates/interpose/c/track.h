@@ -25,6 +25,7 @@ static inline int numalens_maybe_tracked(const void *address) {
     return __atomic_load_n(&numalens_filter[slot / 32], __ATOMIC_RELAXED) >> (slot % 32) & 1;
 }
 
+HIDDEN void numalens_track_all(void);             /* from here on every block is taken for one that the collector knows */
 HIDDEN int numalens_track(const void *address);   /* 0: no room */
 HIDDEN int numalens_untrack(const void *address); /* was it tracked? */
 

@@ -88,6 +88,8 @@ pub use read::Profile;
 pub use row::{Row, Visitor};
 pub use write::Writer;
 
+/// In `meta.extra`: the private cache of each thread, an object of `bytes`, `ways` and `line` (bytes).
+pub const CACHE: &str = "cache";
 /// In `meta.losses`: processes of which not all cache lines were counted.
 pub const LINES_LEFT_OUT: &str = "processes with more memory than cache lines are counted of";
 

@@ -1,6 +1,6 @@
 //! Every table of a profile, one struct each: a field is a column, the struct's doc says what one row is.
 //!
-//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`, `cache_lines`, `line_communication`) merge by addition;
+//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`, `site_misses`, `page_misses`, `cache_lines`, `line_communication`) merge by addition;
 //! the rest are their dimensions. Times are nanoseconds since the start of the recording. Addresses are virtual.
 //! A count that comes from samples carries its `period`, the amount of the recorded unit (`meta.unit`) that one
 //! counted sample stands for; exact counts have period 1 and `samples` 0.
@@ -190,6 +190,30 @@ table! {
         /// Accesses of pinned and of unpinned threads to pages that had no home yet.
         first_touch: u64,
         unpinned_first_touch: u64,
+    }
+
+    /// Fact of exact recordings with a private cache for each thread (`meta.cache`): those accesses of a row of `site_accesses` that missed it. A
+    /// read-modify-write that does is a read.
+    SiteMiss = "site_misses" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        node: Option<NodeId>,
+        site: SiteId,
+        home: Option<NodeId>,
+        class: Class,
+        reads: u64,
+        writes: u64,
+    }
+
+    /// Fact of such recordings: those accesses of a row of `page_accesses` that missed the thread's private cache.
+    PageMiss = "page_misses" {
+        process: ProcessId,
+        bin: Bin,
+        thread: ThreadId,
+        page: Page,
+        reads: u64,
+        writes: u64,
     }
 
     /// Fact of exact recordings that ask for it: accesses of one thread to one cache line of 64 bytes, of the whole recording; to those lines of a page

@@ -99,6 +99,26 @@ fn cache_lines() {
 }
 
 #[test]
+fn misses() {
+    let breaks = |expected: &str, change: fn(&mut Synthetic)| {
+        let all = violations(|example| {
+            *example = std::mem::take(example).with_cache();
+            change(example);
+        });
+        assert!(all.len() == 1 && all[0].starts_with(expected), "{all:?}");
+    };
+    assert_eq!(violations(|example| *example = std::mem::take(example).with_cache()), [""; 0]);
+    breaks("what misses a cache is accessed: table site_misses: 1", |example| {
+        let missed = example.site_misses.iter_mut().find(|row| row.reads > 0).unwrap();
+        let (more, thread) = (100 - missed.reads, missed.thread);
+        missed.reads += more;
+        example.page_misses.iter_mut().find(|row| row.thread == thread).unwrap().reads += more;
+    });
+    breaks("what misses a cache is accessed: table page_misses: ", |example| example.page_misses[0].writes += 1);
+    breaks("bins lie within the recording: table page_misses: bin 4", |example| example.page_misses[0].bin = Bin(4));
+}
+
+#[test]
 fn references() {
     breaks("references lead to a row: table samples: object 99 is not in table objects", |example| {
         example.samples[3].object = Some(ObjectId(99))

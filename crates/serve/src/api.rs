@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use numalens_analyze::sections::{self, Section};
-use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, whatif};
+use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, disassembly, whatif};
 use numalens_topology::Machine;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
@@ -28,6 +28,13 @@ struct App {
     shelf: Mutex<Shelf>,
     /// One computation at a time: each uses all CPUs, and many at once would need as many times the memory.
     turn: Semaphore,
+}
+
+/// How tables are written: as docs/json.md says, or by columns, for pages.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Rows,
+    Columns,
 }
 
 /// Why there is no answer.
@@ -48,6 +55,7 @@ pub fn router(view: View) -> Result<Router, ServeError> {
         .route("/api/advise", get(advise))
         .route("/api/simulate", get(simulate))
         .route("/api/source", get(source))
+        .route("/api/disassembly", get(machine_code))
         .route("/api/{*other}", get(nothing))
         .with_state(Arc::new(app)))
 }
@@ -65,7 +73,13 @@ async fn report(State(app): State<Arc<App>>, Path(names): Path<String>, query: Q
         Err(refusal) => return refuse(refusal),
     };
     let Query(pairs) = query;
-    answer(app, format!("report {names} {pairs:?}"), move |app| {
+    let (forms, pairs): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| name == "form");
+    let form = match forms.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>()[..] {
+        [] => Form::Rows,
+        ["columns"] => Form::Columns,
+        _ => return refuse(bad("form: there is columns alone".to_string())),
+    };
+    answer(app, format!("report {names} {form:?} {pairs:?}"), form, move |app| {
         let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
         let mut reports =
             app.studied(&asked.options, &sections::needs(&wanted), |study| sections::of(study, &wanted))?;
@@ -89,7 +103,7 @@ fn section(name: &str) -> Result<&'static Section, Refusal> {
 }
 
 async fn advise(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
-    answer(app, format!("advise {pairs:?}"), move |app| {
+    answer(app, format!("advise {pairs:?}"), Form::Rows, move |app| {
         let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
         app.studied(&asked.options, advice::NEEDS, advice::of)
     })
@@ -97,11 +111,25 @@ async fn advise(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Resp
 }
 
 async fn simulate(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
-    answer(app, format!("simulate {pairs:?}"), move |app| {
+    answer(app, format!("simulate {pairs:?}"), Form::Rows, move |app| {
         let (plan, filter): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| query::is_of_plan(name));
         let asked = query::asked(&filter, &app.view.options).map_err(bad)?;
         let plan = query::plan(&plan, &app.machine).map_err(bad)?;
         app.studied(&asked.options, whatif::NEEDS, |study| whatif::of(study, &plan))
+    })
+    .await
+}
+
+async fn machine_code(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
+    answer(app, format!("disassembly {pairs:?}"), Form::Rows, move |app| {
+        let (place, filter): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| name == "of");
+        let [(_, place)] = &place[..] else { return Err(bad("name one line: ?of=FILE:LINE".to_string())) };
+        let (file, line) = query::place("of", place).map_err(bad)?;
+        let asked = query::asked(&filter, &app.view.options).map_err(bad)?;
+        let wanted =
+            app.studied(&asked.options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
+        let found = (app.view.find_code)(&app.view.profile, &wanted).map_err(|error| failed(error.into()))?;
+        app.studied(&asked.options, disassembly::NEEDS, |study| disassembly::reports(study, &found, &file))
     })
     .await
 }
@@ -129,6 +157,7 @@ async fn source(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Resp
 async fn answer(
     app: Arc<App>,
     asked: String,
+    form: Form,
     compute: impl FnOnce(&App) -> Result<Vec<Report>, Refusal> + Send + 'static,
 ) -> Response {
     if let Some(known) = app.known(&asked) {
@@ -144,9 +173,13 @@ async fn answer(
         move || {
             let mut reports = compute(&app)?;
             (app.view.amend)(&mut reports);
-            let document = numalens_view::json::document(&reports).to_string().into_bytes();
-            let document: Answer = Arc::new(document);
+            let document: Answer = Arc::new(match form {
+                Form::Rows => numalens_view::json::document(&reports).to_string().into_bytes(),
+                Form::Columns => numalens_view::columns::document(&reports),
+            });
             app.cache.lock().unwrap_or_else(PoisonError::into_inner).put(asked, document.clone());
+            // Nobody need wait until the rows of a large table are gone.
+            tokio::task::spawn_blocking(move || drop(reports));
             Ok(document)
         }
     });
@@ -159,12 +192,7 @@ async fn answer(
 
 impl App {
     /// Makes reports of a part of the profile, of which at least `needs` is read.
-    fn studied(
-        &self,
-        options: &Options,
-        needs: &[Need],
-        analyze: impl FnOnce(&Study) -> Vec<Report>,
-    ) -> Result<Vec<Report>, Refusal> {
+    fn studied<T>(&self, options: &Options, needs: &[Need], analyze: impl FnOnce(&Study) -> T) -> Result<T, Refusal> {
         let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
         shelf.study(&self.view.profile, options, needs).map(analyze).map_err(failed)
     }

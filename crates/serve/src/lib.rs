@@ -15,7 +15,7 @@
 //! ```text
 //! request -> guard (Host, Origin, size, token) -> assets           the built pages, inside the program
 //!                                             '-> api -> reports   one computation at a time, answers and folded facts kept, up to a limit
-//!                                                    '-> sources
+//!                                                    '-> sources, and the machine code of lines, by the names that the profile has
 //! ```
 
 mod api;
@@ -28,13 +28,18 @@ mod token;
 
 use crate::guard::Guard;
 use crate::token::Token;
+use numalens_analyze::disassembly::MachineCode;
 use numalens_analyze::{Options, Report};
-use numalens_profile::Profile;
+use numalens_profile::ids::ModuleId;
+use numalens_profile::{Error, Profile};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 /// Changes reports before they are shown, as `numalens report` does.
 pub type Amend = Box<dyn Fn(&mut [Report]) + Send + Sync>;
+
+/// The functions around these instructions (module, and address in it) as they stand in files of this host; what is not there is said in its doubts.
+pub type FindCode = Box<dyn Fn(&Profile, &[(ModuleId, u64)]) -> Result<MachineCode, Error> + Send + Sync>;
 
 /// What is served.
 pub struct View {
@@ -43,6 +48,8 @@ pub struct View {
     pub options: Options,
     /// Adds what the caller knows to the reports: doubts about names.
     pub amend: Amend,
+    /// Finds machine code in the program's files.
+    pub find_code: FindCode,
 }
 
 /// The server could not start, or stopped.

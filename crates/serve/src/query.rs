@@ -37,7 +37,7 @@ pub fn asked(pairs: &Pairs, base: &Options) -> Result<Asked, String> {
 
 /// Adds one part of a filter.
 fn filter(options: &mut Options, name: &str, value: &str) -> Result<(), String> {
-    let Filter { threads, nodes, homes, time_ns, object, function } = &mut options.filter;
+    let Filter { threads, nodes, homes, time_ns, object, function, place } = &mut options.filter;
     match name {
         "process" => options.pids.push(number(name, value)?),
         "thread" => threads.push(ThreadId(number(name, value)?)),
@@ -47,6 +47,7 @@ fn filter(options: &mut Options, name: &str, value: &str) -> Result<(), String> 
         "to_s" => time_ns.1 = Some(seconds(name, value)?),
         "object" => *object = Some(ObjectId(number(name, value)?)),
         "function" => *function = Some(value.to_string()),
+        "place" => *place = Some(self::place(name, value)?),
         _ => return Err(format!("there is no parameter {name}")),
     }
     match [options.pids.len(), threads.len(), nodes.len(), homes.len()].iter().all(|n| *n <= MOST_VALUES) {
@@ -57,6 +58,13 @@ fn filter(options: &mut Options, name: &str, value: &str) -> Result<(), String> 
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name}: `{}` is no number that it can be", shortened(value)))
+}
+
+/// `FILE:LINE`.
+pub fn place(name: &str, value: &str) -> Result<(String, u32), String> {
+    let (file, line) =
+        value.rsplit_once(':').ok_or_else(|| format!("{name}: `{}` is not FILE:LINE", shortened(value)))?;
+    Ok((file.to_string(), number(name, line)?))
 }
 
 /// Seconds, as nanoseconds.
@@ -163,6 +171,8 @@ mod tests {
             "top=1e9",
             "colour=red",
             "thread=99999999999",
+            "place=a.c",
+            "place=a.c:x",
         ] {
             assert!(asked(&pairs(wrong), &Options::default()).is_err(), "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! Who gets an answer, and who does not: raw requests, as a browser would never send them.
 
 use numalens_analyze::Options;
+use numalens_analyze::disassembly::MachineCode;
 use numalens_profile::Profile;
 use numalens_profile::testing::Synthetic;
 use numalens_serve::{Server, View};
@@ -33,7 +34,12 @@ fn serve(change: impl FnOnce(&mut Synthetic, &Path)) -> Running {
     let mut content = Synthetic::example();
     change(&mut content, directory.path());
     let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
-    let view = View { profile, options: Options::default(), amend: Box::new(|_| ()) };
+    let view = View {
+        profile,
+        options: Options::default(),
+        amend: Box::new(|_| ()),
+        find_code: Box::new(|_, _| Ok(MachineCode::default())),
+    };
     let server = Server::bind(view, 0).unwrap();
     let url = server.url();
     let (host, token) = url.strip_prefix("http://").unwrap().split_once("/#token=").unwrap();
@@ -253,6 +259,12 @@ fn sources_are_those_that_the_profile_names() {
         assert_eq!(answer.status, 404, "{name}");
         assert!(!answer.body.contains("secret\"") && !answer.body.contains("root:"), "{name}: {}", answer.body);
     }
+    // Machine code is asked for by lines; who names a file that the profile does not know asks for none.
+    let code = server.ask("/api/disassembly?of=/etc/passwd:1");
+    assert!(code.status == 200 && code.body.contains("\"disassembly\":[]"), "{}", code.body);
+    for path in ["/api/disassembly", "/api/disassembly?of=app.c", "/api/disassembly?of=app.c:1&of=app.c:2"] {
+        assert_eq!(server.ask(path).status, 400, "{path}");
+    }
     for path in ["/api/source", "/api/source?file=app.c&file=secret.txt", "/api/source?path=app.c"] {
         assert_eq!(server.ask(path).status, 400, "{path}");
     }
@@ -348,7 +360,12 @@ fn only_this_host_is_listened_to_and_a_taken_port_is_said() {
     assert!(server.address.ip().is_loopback());
     let directory = tempfile::tempdir().unwrap();
     let profile = Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap();
-    let view = View { profile, options: Options::default(), amend: Box::new(|_| ()) };
+    let view = View {
+        profile,
+        options: Options::default(),
+        amend: Box::new(|_| ()),
+        find_code: Box::new(|_, _| Ok(MachineCode::default())),
+    };
     let error = Server::bind(view, server.address.port()).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains(&server.address.port().to_string()) && error.contains("--port"), "{error}");
 }

@@ -1,9 +1,12 @@
 //! The page's types of documents are those of the documents: `ui/src/lib/generated.ts` is what this makes of every section,
 //! alone and together, of several profiles. `NUMALENS_WRITE=1 cargo test -p numalens-serve --test types` writes it anew.
 
+use numalens_analyze::code::Code;
+use numalens_analyze::disassembly::MachineCode;
 use numalens_analyze::whatif::{self, Plan};
-use numalens_analyze::{Options, Report, advice, metrics, sections};
+use numalens_analyze::{Options, Report, Study, advice, disassembly, metrics, sections};
 use numalens_profile::Profile;
+use numalens_profile::tables::Site;
 use numalens_profile::testing::Synthetic;
 use numalens_simulate::{Policy, Threads};
 use serde_json::Value;
@@ -157,12 +160,15 @@ fn profiles() -> Vec<Synthetic> {
         machine: exact.machine.clone(),
         ..Default::default()
     };
-    vec![Synthetic::example(), exact, nothing]
+    // An access of which nobody knows the object.
+    let mut unknown = Synthetic::example();
+    unknown.samples.iter_mut().for_each(|sample| sample.object = None);
+    vec![Synthetic::example(), exact.with_lines(), unknown.with_lines(), nothing]
 }
 
 fn documents() -> Seen {
     let mut report = Seen::default();
-    let (mut advised, mut simulated) = (Seen::default(), Seen::default());
+    let (mut advised, mut simulated, mut disassembled) = (Seen::default(), Seen::default(), Seen::default());
     let directory = tempfile::tempdir().unwrap();
     for (index, content) in profiles().iter().enumerate() {
         let path = content.write(&directory.path().join(format!("{index}.numalens"))).unwrap();
@@ -174,12 +180,32 @@ fn documents() -> Seen {
         }
         add(&mut report, sections::run(&profile, &options, &sections::ALL.iter().collect::<Vec<_>>()).unwrap());
         add(&mut advised, advice::run(&profile, &options).unwrap());
+        disassembled.add(&numalens_view::json::document(&machine_code(&profile)));
         let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: vec![Policy::Recorded] };
         add(&mut simulated, whatif::run(&profile, &options, &plan).unwrap());
     }
-    let documents = [("Report", report), ("Advice", advised), ("Simulation", simulated)];
+    let documents = [("Report", report), ("Advice", advised), ("Simulation", simulated), ("Disassembly", disassembled)];
     let fields = documents.into_iter().map(|(name, seen)| (name.to_string(), 1, seen)).collect();
     Seen { object: Some(Fields { objects: 1, fields }), ..Seen::default() }
+}
+
+/// Every instruction that the profile has, as if some file had it.
+fn machine_code(profile: &Profile) -> Vec<Report> {
+    let study = Study::load(profile, &Options::default(), disassembly::NEEDS).unwrap();
+    let sites: Vec<Site> = profile.rows().unwrap();
+    let instruction = |site: &Site| {
+        let (module, address, text) = (site.module?, site.address, "nop".to_string());
+        Some(disassembly::Instruction { module, address, text, site: site.site })
+    };
+    let instructions = sites.iter().filter_map(instruction).collect();
+    let code = Code::new(
+        profile.rows().unwrap(),
+        sites.clone(),
+        profile.rows().unwrap(),
+        profile.rows().unwrap(),
+        profile.rows().unwrap(),
+    );
+    disassembly::reports(&study, &MachineCode { instructions, code, doubts: Vec::new() }, "app.c")
 }
 
 fn generated() -> String {

@@ -32,6 +32,7 @@ mod dwarf;
 mod elf;
 mod find;
 mod ghc;
+mod listing;
 mod module;
 mod path_map;
 mod perf_map;
@@ -42,6 +43,7 @@ mod symbols;
 
 pub use demangle::demangle;
 pub use doubt::{Cause, Doubt};
+pub use listing::{Instruction, Listing, listing};
 pub use path_map::parse_source_map;
 pub use rows::symbolize_rows;
 pub use store::{minor_modules, name_objects, symbolize};

@@ -27,7 +27,7 @@ pub(crate) struct RawFrame {
 }
 
 /// How the kernel's names of mappings that have no file on a disk begin.
-const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];
+pub(crate) const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];
 
 /// Names for `addresses` (sorted, in the module's own numbering) of `module`.
 pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Named {
@@ -189,7 +189,7 @@ impl SplitFiles for Split<'_> {
 
 /// Runs `read`; a panic in it becomes an error. The readers return errors for damaged files; where one has a bug
 /// instead, the profile must not be lost for it. Here is the only place that catches.
-fn contain<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn contain<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     // What `read` borrows is only read, and what it builds is dropped with the panic.
     catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

@@ -91,6 +91,24 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     answer
 }
 
+/// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where the next begins.
+pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
+    let mut ignored = Answer::default();
+    let (mut best, mut next): (Option<Candidate<Vec<u8>>>, u64) = (None, u64::MAX);
+    walk(tables, &mut ignored, |candidate| {
+        let (End::At(end) | End::Section(end)) = candidate.end;
+        if (candidate.start..end).contains(&address) {
+            candidate.replace_worse(&mut best);
+        } else if candidate.start > address {
+            next = next.min(candidate.start);
+        }
+    });
+    best.map(|best| match best.end {
+        End::At(end) => best.start..end,
+        End::Section(end) => best.start..end.min(next),
+    })
+}
+
 /// The second walk, for addresses behind the end of the symbol before them.
 fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<Vec<u8>>)>) {
     let mut best: Vec<Option<Candidate<Vec<u8>>>> = vec![None; open.len()];

@@ -60,6 +60,8 @@ pub const RETURN_TAG: u32 = 0x308;
 pub const RETURN_INDEX: u32 = 0x318;
 /// The program's target of the return that is under way.
 pub const RETURN_IP: u32 = 0x320;
+/// Not 0: the thread is in a system call that it makes in the cache. Whoever lets it sets this; generated code sets it to 0 behind the call.
+pub const CALLING: u32 = 0x328;
 /// Code pointer: must hold the address of [`crate::count_group`].
 pub const COUNT_GROUP: u32 = 0x310;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.

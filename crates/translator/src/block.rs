@@ -211,6 +211,8 @@ pub(crate) struct Block {
     pub pieces: Box<[Piece]>,
     /// Where a return to `end` comes, after a call.
     pub returns_at: Option<u64>,
+    /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
+    pub loop_start: Option<u64>,
     /// The code that a lookup enters, once there is one.
     pub landing: Option<u64>,
     /// Exits of other blocks that jump here.

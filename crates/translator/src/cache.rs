@@ -3,6 +3,7 @@
 use crate::block::{Block, Exit, ExitKind, Position};
 use crate::count::Hotter;
 use crate::emit::{Code, Memory, RAX, RCX};
+use crate::evict::pages;
 use crate::fetch::{FetchCounter, Stretch};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::{HashMap, HashSet};
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// What the program wants to do at an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,27 +57,28 @@ pub struct Landing {
 
 /// The code cache. It has no lock: the owner has.
 pub struct Cache {
-    config: Config,
+    pub(crate) config: Config,
     tools: Tools,
     /// `None`: evicted.
-    blocks: Vec<Option<Box<Block>>>,
-    by_ip: HashMap<u64, BlockId>,
-    by_page: HashMap<u64, Vec<BlockId>>,
+    pub(crate) blocks: Vec<Option<Box<Block>>>,
+    pub(crate) by_ip: HashMap<u64, BlockId>,
+    pub(crate) by_page: HashMap<u64, Vec<BlockId>>,
     /// Where returns to an address go.
-    returns: HashMap<u64, u64>,
+    pub(crate) returns: HashMap<u64, u64>,
     /// Which block an exit belongs to.
     exits: Vec<BlockId>,
     /// Blocks and landings by the address of their code.
-    hot: BTreeMap<u64, Place>,
-    cold: BTreeMap<u64, BlockId>,
+    pub(crate) hot: BTreeMap<u64, Place>,
+    pub(crate) cold: BTreeMap<u64, BlockId>,
     /// Counters of passes that correct how many instructions of a page were executed.
     corrections: HashMap<u64, u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(crate) enum Place {
     Block(BlockId),
-    Landing(BlockId),
+    /// For jumps to this address of the program.
+    Landing(u64),
 }
 
 /// Bytes of the code of a landing, at most.
@@ -128,11 +130,11 @@ impl Cache {
         self.block(env, ip).map(|id| self.entry_of(id))
     }
 
-    fn get(&self, id: BlockId) -> Option<&Block> {
+    pub(crate) fn get(&self, id: BlockId) -> Option<&Block> {
         self.blocks.get(id.0 as usize)?.as_deref()
     }
 
-    fn get_mut(&mut self, id: BlockId) -> Option<&mut Block> {
+    pub(crate) fn get_mut(&mut self, id: BlockId) -> Option<&mut Block> {
         self.blocks.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
@@ -161,7 +163,7 @@ impl Cache {
         let (block, hot, cold) = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
         env.place(&room, &hot, &cold);
         self.by_ip.insert(ip, id);
-        for page in ip / PAGE..=(block.end - 1) / PAGE {
+        for page in pages(ip..block.end) {
             self.by_page.entry(page).or_default().push(id);
         }
         if let Some(at) = block.returns_at {
@@ -197,9 +199,11 @@ impl Cache {
             }
             ExitKind::Direct { branch } => {
                 // Blocks that are dead too: returns come there until the cache is evicted.
+                let from = *self.exits.get(id.0 as usize).ok_or(Error::NoExit(id))?;
                 let to = self.block(env, target)?;
                 let entry = self.entry_of(to);
-                if let Ok(short) = i32::try_from(entry.wrapping_sub(branch + 4) as i64) {
+                let again = self.get(to).and_then(|block| block.loop_start).filter(|_| from == to);
+                if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
                     if let Some(to) = self.get_mut(to) {
                         to.incoming.push(id);
@@ -236,15 +240,15 @@ impl Cache {
         }
         code.align(16, 0xcc);
         env.place(&room, &code.bytes, &[]);
-        self.hot.insert(room.hot, Place::Landing(id));
+        self.hot.insert(room.hot, Place::Landing(ip));
         if let Some(block) = self.get_mut(id) {
             block.landing = Some(room.hot);
         }
         Ok(Landing { checked: room.hot, entry })
     }
 
-    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is valid until it is
-    /// evicted, whatever becomes of the program's code.
+    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is valid until its range is
+    /// closed ([`Cache::close`]), whatever becomes of the program's code.
     pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
         let id = self.block(env, ip)?;
         let entry = self.entry_of(id);
@@ -325,10 +329,10 @@ impl Cache {
     }
 
     /// Has nothing go to a block any more.
-    fn kill(&mut self, env: &mut impl Env, id: BlockId) {
-        let Some(block) = self.get_mut(id) else { return };
+    pub(crate) fn kill(&mut self, env: &mut impl Env, id: BlockId) {
+        let Some(block) = self.get_mut(id).filter(|block| !block.dead) else { return };
         block.dead = true;
-        let incoming = core::mem::take(&mut block.incoming);
+        env.died(block.hot.0, block.hot.1 + block.cold.1);
         let (ip, landing) = (block.ip, block.landing);
         if self.by_ip.get(&ip) == Some(&id) {
             self.by_ip.remove(&ip);
@@ -337,49 +341,16 @@ impl Cache {
             // An address that no jump can have.
             env.patch(landing + TAG, i32::MIN + 1);
         }
-        for exit in incoming {
+        self.unlink_incoming(env, id);
+    }
+
+    /// Has the jumps that lead to a block go to their stubs again.
+    pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: BlockId) {
+        let Some(block) = self.get_mut(id) else { return };
+        for exit in core::mem::take(&mut block.incoming) {
             let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
             if let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64) {
                 env.patch(branch, short);
-            }
-        }
-    }
-
-    /// Forgets every translation whose code lies in `range` of the cache, whose bytes can then be used again. Before: no thread is inside.
-    /// After: the tables of the threads must not name anything in `range`. Both halves of a room belong together: `range` holds
-    /// both or none.
-    pub fn evict(&mut self, env: &mut impl Env, range: Range<u64>) {
-        let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
-        for (start, place) in places {
-            self.hot.remove(&start);
-            match place {
-                Place::Landing(id) => {
-                    if let Some(block) = self.get_mut(id) {
-                        block.landing = None;
-                    }
-                }
-                Place::Block(id) => self.evict_block(env, id),
-            }
-        }
-    }
-
-    fn evict_block(&mut self, env: &mut impl Env, id: BlockId) {
-        self.kill(env, id);
-        let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.cold.remove(&block.cold.0);
-        self.returns.retain(|_, at| !(block.hot.0..block.hot.0 + u64::from(block.hot.1)).contains(at));
-        for page in block.ip / PAGE..=(block.end - 1) / PAGE {
-            if let Some(blocks) = self.by_page.get_mut(&page) {
-                blocks.retain(|&other| other != id);
-            }
-        }
-        // Its jumps are no jumps any more: their targets must not patch them.
-        let exits = block.first_exit.0..block.first_exit.0 + block.exits.len() as u32;
-        for exit in &block.exits {
-            if let Some(&target) = self.by_ip.get(&exit.target)
-                && let Some(target) = self.get_mut(target)
-            {
-                target.incoming.retain(|incoming| !exits.contains(&incoming.0));
             }
         }
     }

@@ -203,4 +203,10 @@ pub trait Env {
     /// aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any store within a
     /// cache line, but an emulator has been seen to store what is not aligned byte by byte.)
     fn patch(&mut self, address: u64, displacement: i32);
+
+    /// The block whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by returns from what it
+    /// calls. Told once for each block.
+    fn died(&mut self, hot: u64, bytes: u32) {
+        let _ = (hot, bytes);
+    }
 }

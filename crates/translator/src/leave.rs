@@ -115,6 +115,9 @@ impl<E: Env> Builder<'_, E> {
         self.current = (next - self.start) as u32;
         self.counted = 0;
         self.mark_hot(State::AfterSyscall);
+        self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
+        self.hot.imm32(area::CALLING);
+        self.hot.imm32(0);
         self.hot.constant(RCX, next);
         self.mark_hot(State::Before);
         self.leave_to(&[0xe9], next)

@@ -229,6 +229,7 @@ impl<E: Env> Builder<'_, E> {
             steps: self.steps,
             pieces: Default::default(),
             returns_at: self.returns_at,
+            loop_start: self.loop_start,
             landing: None,
             incoming: self.goes_back.into_iter().collect(),
             dead: false,

@@ -342,6 +342,10 @@ fn evicted_code_is_translated_anew() {
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
     let (blocks, _) = machine.cache.size();
+    // Jumps that are not linked any more link themselves again.
+    machine.cache.unlink(&mut machine.world);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    assert_eq!(machine.cache.size().0, blocks);
     machine.evict();
     assert_eq!(machine.run_translated(&start).general, native.general);
     assert_eq!(machine.cache.size().0, 2 * blocks);

@@ -9,11 +9,22 @@ pub const SCHEMA: u32 = 1;
 
 /// The document of these reports.
 pub fn document(reports: &[Report]) -> Json {
+    of(reports, true)
+}
+
+/// The same without the rows of tables.
+pub(crate) fn without_tables(reports: &[Report]) -> Json {
+    of(reports, false)
+}
+
+fn of(reports: &[Report], tables: bool) -> Json {
     let mut document = Map::new();
     document.insert("schema".to_string(), json!(SCHEMA));
     let (mut doubts, mut omitted) = (Map::new(), Map::new());
     for report in reports.iter().filter(|report| report.shown != Shown::Screen) {
-        insert(&mut document, report.key, shape(&report.shape));
+        if tables || !matches!(report.shape, Shape::Table(_)) {
+            insert(&mut document, report.key, shape(&report.shape));
+        }
         if !report.doubts.is_empty() {
             doubts.insert(report.key.to_string(), json!(report.doubts));
         }
@@ -74,8 +85,8 @@ fn object<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Json {
     let (mut object, mut intervals) = (Map::new(), Map::new());
     for (key, entry) in entries {
         insert(&mut object, key, value(entry));
-        if let Some(bounds) = entry.interval() {
-            intervals.insert(key.to_string(), interval(bounds, !matches!(entry, Value::Number(..))));
+        if let Some(bounds) = bounds(entry) {
+            intervals.insert(key.to_string(), bounds);
         }
     }
     if !intervals.is_empty() {
@@ -84,12 +95,18 @@ fn object<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Json {
     Json::Object(object)
 }
 
+/// The interval of an estimate.
+pub(crate) fn bounds(value: &Value) -> Option<Json> {
+    Some(interval(value.interval()?, !matches!(value, Value::Number(..))))
+}
+
 fn interval((low, high): Interval, round: bool) -> Json {
     let number = if round { percent } else { number };
     Json::Array(vec![number(low), number(high)])
 }
 
-fn value(value: &Value) -> Json {
+/// A value as it stands in a record or a row.
+pub(crate) fn value(value: &Value) -> Json {
     match value {
         Value::Absent => Json::Null,
         Value::Flag(flag) => json!(flag),

@@ -1,7 +1,8 @@
-//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`], [`csv`]. The only place that formats figures. And call paths in
+//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`] (and by [`columns`]), [`csv`]. The only place that formats figures. And call paths in
 //! the form of other programs: [`callgrind`], [`pprof`], [`firefox`].
 
 pub mod callgrind;
+pub mod columns;
 pub mod csv;
 pub mod firefox;
 pub mod html;

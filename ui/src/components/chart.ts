@@ -49,13 +49,21 @@ export function draw(parent: HTMLElement, drawing: Drawing, width: number, heigh
     const { ctx } = plot;
     const { top, height } = plot.bbox;
     ctx.save();
-    for (const band of bands) {
+    ctx.textAlign = "left";
+    let labelled = -Infinity;
+    bands.forEach((band, index) => {
       const [from, to] = [plot.valToPos(band.from, "x", true), plot.valToPos(band.to, "x", true)];
-      ctx.fillStyle = "rgb(128 128 128 / 14%)";
-      ctx.fillRect(from, top, to - from, height);
+      // Two shades in turn, and a line where a band begins: neighbours are told apart.
+      ctx.fillStyle = `rgb(128 128 128 / ${index % 2 ? 12 : 22}%)`;
+      ctx.fillRect(from, top, Math.max(1, to - from), height);
       ctx.fillStyle = ink.text;
+      ctx.fillRect(from, top, 1, height);
+      // A name where there is room for it.
+      const width = ctx.measureText(band.name).width + 8;
+      if (from < labelled) return;
+      labelled = from + width;
       ctx.fillText(band.name, from + 4, top + 12);
-    }
+    });
     if (span) {
       const [from, to] = [plot.valToPos(span[0], "x", true), plot.valToPos(span[1], "x", true)];
       ctx.fillStyle = "rgb(80 140 220 / 22%)";

@@ -11,7 +11,7 @@ import { go } from "@codemirror/legacy-modes/mode/go";
 import { haskell } from "@codemirror/legacy-modes/mode/haskell";
 import { search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
-import { Decoration, type DecorationSet, EditorView, GutterMarker, gutter, keymap, lineNumbers } from "@codemirror/view";
+import { Decoration, type DecorationSet, EditorView, GutterMarker, gutter, keymap, lineNumbers, WidgetType } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 /** What stands beside a line: a text for each column, and the colour of the first. */
@@ -19,6 +19,19 @@ export interface Beside {
   texts: string[];
   color: string | null;
   tip: string;
+}
+
+/** An instruction below the line that it was made of. */
+export interface Instruction {
+  address: string;
+  text: string;
+  /** The function that it lies in. */
+  inside: string;
+  /** Where its own line is, when that is in another file. */
+  elsewhere: string;
+  accesses: string;
+  remote: string;
+  color: string | null;
 }
 
 export interface Annotated {
@@ -78,14 +91,78 @@ const picked = StateField.define<DecorationSet>({
   provide: (field) => EditorView.decorations.from(field),
 });
 
+/** The instructions of one line. Where the function changes its name stands first. */
+class Code extends WidgetType {
+  constructor(readonly instructions: Instruction[]) {
+    super();
+  }
+  override eq(other: Code): boolean {
+    return other.instructions === this.instructions;
+  }
+  override get estimatedHeight(): number {
+    return 16 * this.instructions.length;
+  }
+  override toDOM(): HTMLElement {
+    const box = document.createElement("div");
+    box.className = "instructions";
+    box.dataset.test = "instructions";
+    let inside = "";
+    for (const one of this.instructions) {
+      if (one.inside !== inside) {
+        inside = one.inside;
+        const name = box.appendChild(document.createElement("div"));
+        name.className = "inside";
+        name.textContent = inside;
+      }
+      const row = box.appendChild(document.createElement("div"));
+      row.title = one.elsewhere ? `a line elsewhere: ${one.elsewhere}` : "";
+      row.className = one.elsewhere ? "elsewhere" : "";
+      for (const [kind, text] of [["count", one.accesses], ["count", one.remote], ["address", one.address], ["text", one.text]] as const) {
+        const cell = row.appendChild(document.createElement("span"));
+        cell.className = kind;
+        cell.textContent = text;
+      }
+      const first = row.firstElementChild;
+      if (one.color && first instanceof HTMLElement) first.style.borderRightColor = one.color;
+    }
+    return box;
+  }
+}
+
+const list = StateEffect.define<Map<number, Instruction[]>>();
+const listed = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(blocks, transaction) {
+    for (const effect of transaction.effects) {
+      if (!effect.is(list)) continue;
+      const { doc } = transaction.state;
+      return Decoration.set(
+        [...effect.value]
+          .filter(([line]) => line >= 1 && line <= doc.lines)
+          .sort(([a], [b]) => a - b)
+          .map(([line, instructions]) => Decoration.widget({ widget: new Code(instructions), block: true, side: 1 }).range(doc.line(line).to)),
+      );
+    }
+    return blocks;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
 const theme = EditorView.theme({
   "&": { height: "100%", fontSize: "12px", backgroundColor: "var(--panel)", color: "var(--text)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "18px" },
   ".cm-gutters": { backgroundColor: "var(--sunk)", color: "var(--dim)", borderRight: "1px solid var(--line)" },
   ".cm-line.picked": { backgroundColor: "color-mix(in srgb, var(--accent) 20%, transparent)" },
   ".figures": { display: "flex", height: "18px", cursor: "pointer" },
-  ".figures span": { width: "66px", textAlign: "right", paddingRight: "7px", whiteSpace: "nowrap" },
+  ".figures span": { width: "58px", textAlign: "right", paddingRight: "5px", whiteSpace: "nowrap" },
   ".figures span:first-child": { borderRight: "4px solid transparent", color: "var(--text)" },
+  ".instructions": { backgroundColor: "var(--sunk)", borderLeft: "3px solid var(--accent)", fontSize: "11px", lineHeight: "16px", color: "var(--text)", whiteSpace: "pre" },
+  ".instructions span": { display: "inline-block" },
+  ".instructions .count": { width: "58px", textAlign: "right", paddingRight: "6px" },
+  ".instructions .count:first-child": { borderRight: "4px solid transparent" },
+  ".instructions .address": { width: "76px", paddingLeft: "8px", color: "var(--dim)" },
+  ".instructions .inside": { color: "var(--dim)", fontStyle: "italic", paddingLeft: "132px" },
+  ".instructions .elsewhere .text": { opacity: "0.6" },
   ".cm-panels": { backgroundColor: "var(--sunk)", color: "var(--text)" },
 });
 
@@ -100,8 +177,16 @@ const colors = syntaxHighlighting(
   ]),
 );
 
-/** Shows a source in an element. The answer shows another line, and takes everything away again. */
-export function show(parent: HTMLElement, source: Annotated): { to: (line: number | null) => void; end: () => void } {
+/** A source that is shown: another line of it, machine code in it, and its end. */
+export interface Shown {
+  to: (line: number | null) => void;
+  /** Shows machine code between the lines; an empty map takes it away. */
+  code: (below: Map<number, Instruction[]>) => void;
+  end: () => void;
+}
+
+/** Shows a source in an element. */
+export function show(parent: HTMLElement, source: Annotated): Shown {
   const nonce = document.querySelector<HTMLMetaElement>("meta[name=style-nonce]")?.content ?? "";
   const view = new EditorView({
     parent,
@@ -136,6 +221,7 @@ export function show(parent: HTMLElement, source: Annotated): { to: (line: numbe
           },
         }),
         picked,
+        listed,
         search({ top: true }),
         keymap.of(searchKeymap),
         language(source.file),
@@ -148,10 +234,10 @@ export function show(parent: HTMLElement, source: Annotated): { to: (line: numbe
   const to = (line: number | null) => {
     const effects: StateEffect<unknown>[] = [pick.of(line)];
     if (line !== null && line >= 1 && line <= view.state.doc.lines) {
-      effects.push(EditorView.scrollIntoView(view.state.doc.line(line).from, { y: "center" }));
+      effects.push(EditorView.scrollIntoView(view.state.doc.line(line).from, { y: "start", yMargin: 90 }));
     }
     view.dispatch({ effects });
   };
   to(source.line);
-  return { to, end: () => view.destroy() };
+  return { to, code: (below) => view.dispatch({ effects: list.of(below) }), end: () => view.destroy() };
 }

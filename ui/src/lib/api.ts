@@ -1,5 +1,6 @@
 /** Asking the server. The token comes from the fragment of the address, which browsers send to nobody. */
 import { fragment } from "./place.svelte";
+import { document, type Sent } from "./rows";
 
 /** An answer that is not a document: its status, and what the server says is wrong. */
 export class Refused extends Error {
@@ -20,6 +21,13 @@ export function known<T>(path: string): T | undefined {
   return kept.get(path) as T | undefined;
 }
 
+const is_report = (path: string) => path.startsWith("/api/report/");
+
+/** What is asked for: reports come by columns. */
+function wire(path: string): string {
+  return is_report(path) ? `${path}${path.includes("?") ? "&" : "?"}form=columns` : path;
+}
+
 /** The document at a path of the server. */
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   const at_hand = known<T>(path);
@@ -27,13 +35,14 @@ export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   const token = fragment().get("token") ?? "";
   let response: Response;
   try {
-    response = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, signal: signal ?? null });
+    response = await fetch(wire(path), { headers: { Authorization: `Bearer ${token}` }, signal: signal ?? null });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, "numalens view does not answer: has it ended? Start it again, and open the address that it prints");
   }
-  const body = (await response.json()) as T & { error?: string };
-  if (!response.ok) throw new Refused(response.status, body.error ?? response.statusText);
+  const sent = (await response.json()) as Sent & { error?: string };
+  if (!response.ok) throw new Refused(response.status, sent.error ?? response.statusText);
+  const body = (is_report(path) ? document(sent) : sent) as T;
   kept.set(path, body);
   const oldest = kept.keys().next().value;
   if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);

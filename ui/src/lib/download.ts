@@ -1,5 +1,7 @@
 /** Files that the user keeps: tables as CSV, plots as PNG or SVG. They are made here and go through no server. */
 
+import { inks } from "./theme.svelte";
+
 function save(name: string, blob: Blob): void {
   const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
@@ -25,8 +27,16 @@ export function saveCsv(name: string, header: string[], rows: unknown[][]): void
   save(`${name}.csv`, new Blob([csv(header, rows)], { type: "text/csv" }));
 }
 
+/** A drawing as it looks on the page: on the page's background, as light text on nothing is no picture. */
 export function savePng(name: string, canvas: HTMLCanvasElement): void {
-  canvas.toBlob((blob) => blob && save(`${name}.png`, blob));
+  const copy = document.createElement("canvas");
+  [copy.width, copy.height] = [canvas.width, canvas.height];
+  const context = copy.getContext("2d");
+  if (!context) return;
+  context.fillStyle = inks(canvas, ["panel"]).panel;
+  context.fillRect(0, 0, copy.width, copy.height);
+  context.drawImage(canvas, 0, 0);
+  copy.toBlob((blob) => blob && save(`${name}.png`, blob));
 }
 
 /** An SVG with the colours that the page's style gives it. */

@@ -37,6 +37,10 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
   busiest: { title: "busiest node", unit: "% of the accesses with a home", help: "What the node that serves most serves." },
   pages_moved: { title: "pages moved", unit: "pages", help: "Pages whose home would be another than the recorded one." },
   copies: { title: "copies", unit: "bytes", help: "Memory that copies of pages would take beyond one home each." },
+  cache_misses: { title: "cache misses", unit: "accesses", help: "Accesses that missed the private cache of their thread, of recordings with --cache." },
+  read_misses: { title: "read misses", unit: "accesses", help: "Reads, those of read-modify-writes included, that missed it." },
+  write_misses: { title: "write misses", unit: "accesses", help: "Writes that missed it; those of read-modify-writes are reads." },
+  miss_rate: { title: "missed", unit: "% of the accesses", help: "Cache misses over the accesses." },
   transitions: { title: "transitions", unit: "accesses", help: "Accesses to a cache line that another thread had accessed last." },
   node_transitions: { title: "between nodes", unit: "accesses", help: "Of the transitions those from a thread that was bound to another node." },
   true_sharing: { title: "true sharing", unit: "accesses", help: "Transitions after which the thread reads words that the one before had written, or writes words that it had accessed." },
@@ -62,6 +66,27 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
   calls: { title: "calls", unit: "calls", help: "Allocations." },
 };
 
+export interface CodePlacementRow {
+  instructions: number;
+  share: number;
+  remote_share: number;
+  unpinned_share: number;
+  module: string;
+  path: string;
+  mapped: null;
+  fetched_pages: number;
+  most_fetched_pages: number;
+  homes: {
+    node: number;
+    pages: number;
+  }[];
+  users: ({
+    node: number | null;
+    instructions: number;
+  })[];
+  intervals?: Record<string, number[]>;
+}
+
 export interface ThreadsRow {
   thread: number;
   pid: number;
@@ -86,6 +111,9 @@ export interface ThreadsRow {
     unplaced: number;
   };
   samples: number;
+  cache_misses: null;
+  read_misses: null;
+  write_misses: null;
   local_share: number | null;
   first_touch: number;
   unpinned_first_touch: number;
@@ -114,6 +142,9 @@ export interface FunctionsRow {
     unplaced: number;
   };
   samples: number;
+  cache_misses: null;
+  read_misses: null;
+  write_misses: null;
   first_touch: number;
   unpinned_first_touch: number;
   function: string;
@@ -140,6 +171,9 @@ export interface LinesRow {
     unplaced: number;
   };
   samples: number;
+  cache_misses: null;
+  read_misses: null;
+  write_misses: null;
   first_touch: number;
   unpinned_first_touch: number;
   file: string;
@@ -147,6 +181,76 @@ export interface LinesRow {
   function: string;
   module: string;
   via: string[] | null;
+  intervals?: Record<string, number[]>;
+}
+
+export interface InclusiveRow {
+  accesses: number;
+  share: number;
+  remote_share: number | null;
+  unpinned_share: number | null;
+  reads: number;
+  writes: number;
+  classes: {
+    local: number;
+    remote: number;
+    unpinned_page: number;
+    unpinned_thread: number;
+    unpinned_both: number;
+    memory_tier_local: number;
+    memory_tier_remote: number;
+    unplaced: number;
+  };
+  samples: number;
+  own: number;
+  placed: number;
+  allocated: number;
+  function: string;
+  module: string;
+  file: string;
+  intervals?: Record<string, number[]>;
+}
+
+export interface LineObjectsRow {
+  accesses: number | null;
+  share: number | null;
+  remote_share: number | null;
+  reads: number | null;
+  writes: number | null;
+  seen: number;
+  placed: number;
+  allocated: number;
+  kind: string | null;
+  name: string | null;
+  size: number | null;
+  count: number | null;
+  site: {
+    file: string;
+    line: number;
+    function: string;
+    module: string;
+  } | null;
+  allocation_stack: string[] | null;
+  first_touch_stack: string[] | null;
+  object: number | null;
+  file: string;
+  line: number;
+  function: string;
+  module: string;
+  intervals?: Record<string, number[]>;
+}
+
+export interface LineStacksRow {
+  accesses: number | null;
+  share: number | null;
+  remote_share: number | null;
+  placed: number;
+  allocated: number;
+  stack: string[];
+  file: string;
+  line: number;
+  function: string;
+  module: string;
   intervals?: Record<string, number[]>;
 }
 
@@ -231,6 +335,9 @@ export interface ObjectsRow {
   base: string;
   birth_s: number;
   death_s: number | null;
+  pattern: string | null;
+  remedy: string | null;
+  evidence: Record<string, unknown> | null;
   intervals?: Record<string, number[]>;
 }
 
@@ -325,7 +432,39 @@ export interface CommunicationPairsRow {
   node: number;
   other_thread: number;
   other_name: string;
-  other_node: string;
+  other_node: number | string;
+}
+
+export interface CacheLinesRow {
+  pid: number;
+  address: string;
+  accesses: number;
+  share: number;
+  reads: number;
+  writes: number;
+  transitions: number;
+  node_transitions: number;
+  true_sharing: number;
+  false_sharing: number;
+  sharing: string;
+  readers: number[];
+  writers: number[];
+  users: ({
+    thread: number;
+    node: number | string;
+    reads: number;
+    writes: number;
+    transitions: number;
+    accessed: number[];
+    written: number[];
+  })[];
+  objects: string[];
+  places: {
+    file: string;
+    line: number;
+    function: string;
+    module: string;
+  }[];
 }
 
 export interface MemoryTiersRow {
@@ -398,6 +537,50 @@ export interface NodeTimelineRow {
   placed: number;
 }
 
+export interface ObjectFlowRow {
+  time_s: number;
+  thread: number;
+  node: number | string;
+  home: number | null;
+  access: string;
+  count: number;
+  class: string;
+  object: number | null;
+  name: string | null;
+  address: string | null;
+  latency: null;
+  source: null;
+  place: {
+    file: string;
+    line: number;
+    function: string;
+    module: string;
+  };
+  stack: string[] | null;
+}
+
+export interface ThreadFlowRow {
+  time_s: number;
+  thread: number;
+  node: number | string;
+  home: number | null;
+  access: string;
+  count: number;
+  class: string;
+  object: number | null;
+  name: string | null;
+  address: string | null;
+  latency: null;
+  source: null;
+  place: {
+    file: string;
+    line: number;
+    function: string;
+    module: string;
+  };
+  stack: string[] | null;
+}
+
 export interface MachineRow {
   node: number;
   cpus: string;
@@ -420,6 +603,7 @@ export interface Report {
     virtual: boolean;
     placement: string | null;
     policy: string | null;
+    cache: null;
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
@@ -552,9 +736,13 @@ export interface Report {
       unit: string;
     };
   };
+  code_placement?: CodePlacementRow[];
   threads?: ThreadsRow[];
   functions?: FunctionsRow[];
   lines?: LinesRow[];
+  inclusive?: InclusiveRow[];
+  line_objects?: LineObjectsRow[];
+  line_stacks?: LineStacksRow[];
   call_tree?: CallTreeRow[];
   objects?: ObjectsRow[];
   first_touch_lines?: FirstTouchLinesRow[];
@@ -578,9 +766,9 @@ export interface Report {
     node_transitions: number;
     true_sharing: number;
     false_sharing: number;
-    contended_share: null;
+    contended_share: number | null;
   };
-  cache_lines?: unknown[];
+  cache_lines?: CacheLinesRow[];
   memory_tiers?: MemoryTiersRow[];
   residency?: {
     max_live: number;
@@ -615,6 +803,8 @@ export interface Report {
     placed_unseen: number[];
   };
   node_timeline?: NodeTimelineRow[];
+  object_flow?: ObjectFlowRow[];
+  thread_flow?: ThreadFlowRow[];
   machine?: MachineRow[];
 }
 
@@ -661,6 +851,7 @@ export interface Advice {
     virtual: boolean;
     placement: string | null;
     policy: string | null;
+    cache: null;
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
@@ -712,6 +903,7 @@ export interface Simulation {
     virtual: boolean;
     placement: string | null;
     policy: string | null;
+    cache: null;
     host: string | null;
     start_time: string | null;
     duration_s: number | null;
@@ -745,6 +937,72 @@ export interface Simulation {
       unit: string;
     };
   };
+  doubts: Record<string, string[]>;
+  omitted: Record<string, unknown>;
+}
+
+export interface DisassemblyRow {
+  accesses: number;
+  share: number;
+  remote_share: number | null;
+  unpinned_share: number | null;
+  reads: number;
+  writes: number;
+  classes: {
+    local: number;
+    remote: number;
+    unpinned_page: number;
+    unpinned_thread: number;
+    unpinned_both: number;
+    memory_tier_local: number;
+    memory_tier_remote: number;
+    unplaced: number;
+  };
+  samples: number;
+  address: string;
+  instruction: string;
+  at: number | null;
+  inside: string;
+  file: string | null;
+  line: number | null;
+  function: string;
+  module: string;
+  intervals?: Record<string, number[]>;
+}
+
+export interface Disassembly {
+  schema: number;
+  meta: {
+    command: string[];
+    engine: string | null;
+    unit: string | null;
+    unit_note: string | null;
+    machine: string | null;
+    virtual: boolean;
+    placement: string | null;
+    policy: string | null;
+    cache: null;
+    host: string | null;
+    start_time: string | null;
+    duration_s: number | null;
+    counted_s: null;
+    kernel: string | null;
+    numalens_version: string | null;
+    exit_status: string | null;
+    complete: boolean;
+    schema_version: number;
+    frequency_hz: number | null;
+    period: number;
+    bin_s: number;
+    bins: number;
+    losses: number;
+    lost: Record<string, number>;
+    coarsened: string[];
+    unobserved: string[];
+    notes: string[];
+    only_pids: number[];
+  };
+  disassembly: DisassemblyRow[];
   doubts: Record<string, string[]>;
   omitted: Record<string, unknown>;
 }

@@ -5,7 +5,7 @@
 import { SvelteURLSearchParams } from "svelte/reactivity";
 
 /** The parts of a filter, as the server knows them. */
-export const FILTERS = ["process", "thread", "node", "home", "from_s", "to_s", "object", "function"] as const;
+export const FILTERS = ["process", "thread", "node", "home", "from_s", "to_s", "object", "function", "place"] as const;
 export type FilterName = (typeof FILTERS)[number];
 
 /** The fragment as it is now. */
@@ -15,18 +15,19 @@ export function fragment(): URLSearchParams {
 
 const params = new SvelteURLSearchParams(typeof window === "undefined" ? "" : window.location.hash.slice(1));
 
-if (typeof window !== "undefined") {
-  window.addEventListener("hashchange", () => {
-    const now = fragment();
-    for (const name of new Set([...params.keys()])) if (!now.has(name)) params.delete(name);
-    for (const name of new Set(now.keys())) {
-      const values = now.getAll(name);
-      if (values.join("\n") === params.getAll(name).join("\n")) continue;
-      params.delete(name);
-      for (const value of values) params.append(name, value);
-    }
-  });
+/** Takes over what the fragment says now. */
+function follow(): void {
+  const now = fragment();
+  for (const name of new Set([...params.keys()])) if (!now.has(name)) params.delete(name);
+  for (const name of new Set(now.keys())) {
+    const values = now.getAll(name);
+    if (values.join("\n") === params.getAll(name).join("\n")) continue;
+    params.delete(name);
+    for (const value of values) params.append(name, value);
+  }
 }
+
+if (typeof window !== "undefined") window.addEventListener("hashchange", follow);
 
 /** Changes of the place: a value replaces those of its name; null takes the name away. */
 export type Change = Record<string, string | number | null>;
@@ -48,6 +49,8 @@ export function link(change: Change): string {
 /** Goes to a changed place. */
 export function go(change: Change): void {
   window.location.hash = changed(change).toString();
+  // At once: the next key may be pressed before the event comes.
+  follow();
 }
 
 /** A value of the place. */

@@ -11,6 +11,7 @@ export function toPlace(at: Place): Change {
 
 /** An object's page: objects are told by what the report calls them. */
 export function toObject(object: { kind: string; name: string | null; site?: Place | null }): Change {
+  if (object.kind === "code") return { page: "code" };
   const site = object.site;
   return { page: "objects", sought: object.name || (site?.file ? `${base(site.file)}:${site.line}` : object.kind) };
 }

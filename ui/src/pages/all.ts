@@ -1,5 +1,9 @@
+/** Keys of the pages, in the order of the bar. */
+export const KEYS = "1234567890-";
+
 /** Every page, in the order of the bar. To add one: its file, and a row here. */
 import type { Component } from "svelte";
+import CacheLines from "./CacheLines.svelte";
 import Calls from "./Calls.svelte";
 import Code from "./Code.svelte";
 import Matrices from "./Matrices.svelte";
@@ -21,5 +25,6 @@ export const PAGES: readonly { name: string; title: string; component: Component
   { name: "pages", title: "Pages", component: Pages },
   { name: "timeline", title: "Timeline", component: Timeline },
   { name: "whatif", title: "What if", component: WhatIf },
+  { name: "cachelines", title: "Cache lines", component: CacheLines },
   { name: "code", title: "Code and tiers", component: Code },
 ];

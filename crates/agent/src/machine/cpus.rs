@@ -39,7 +39,6 @@ impl CpuSet {
 
     /// Its CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
         (0..).zip(&self.0).flat_map(move |(number, &word)| bits(word).map(move |bit| number * 64 + bit))
     }
 }
@@ -50,6 +49,11 @@ impl FromIterator<u32> for CpuSet {
         cpus.into_iter().for_each(|cpu| set.insert(cpu));
         set
     }
+}
+
+/// The numbers of the bits that are set.
+pub fn bits(word: u64) -> impl Iterator<Item = u32> + Clone {
+    (0..64).filter(move |bit| word >> bit & 1 != 0)
 }
 
 /// Numbers as the kernel lists them: `0-3,8`.

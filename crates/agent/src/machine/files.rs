@@ -91,7 +91,7 @@ pub fn examine(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64>
         return Some(proc_files::open(thread, &made, number, arguments));
     }
     let place = place_of(path)?;
-    let mut elsewhere = Path { bytes: [0; 2 * LONGEST], length: 0 };
+    let mut elsewhere = Path::new();
     for (to, from) in elsewhere.bytes.iter_mut().zip(&runtime().session.header().files) {
         *to = from.load(Relaxed);
     }

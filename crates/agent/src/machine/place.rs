@@ -10,7 +10,7 @@
 //! ```
 //! With the CPUs of the whole machine that is what `numalens_topology::ThreadPlacement` says.
 
-use super::cpus::CpuSet;
+use super::cpus::{self, CpuSet};
 use super::node_of_cpu;
 use super::policy::{self, Policy};
 use core::cell::Cell;
@@ -94,7 +94,7 @@ impl Place {
 
 /// The `n`-th bit that is set.
 fn nth(bits: u64, n: u32) -> i32 {
-    (0..64).filter(|bit| bits >> bit & 1 != 0).nth(n as usize).unwrap_or(-1)
+    cpus::bits(bits).nth(n as usize).map_or(-1, |bit| bit as i32)
 }
 
 /// All CPUs of the machine.

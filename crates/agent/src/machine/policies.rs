@@ -20,7 +20,7 @@ const MF_STRICT: u64 = 1;
 const MF_MOVE: u64 = 2;
 const MF_MOVE_ALL: u64 = 4;
 /// Nodes that the kernel is built for.
-const MOST_NUMBERS: u64 = 1024;
+pub(crate) const MOST_NUMBERS: u64 = 1024;
 
 type Result<T> = core::result::Result<T, u32>;
 

@@ -3,6 +3,7 @@
 //! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes its pages; weights of
 //! weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
 
+use super::cpus::bits;
 use super::{index_of, number_of};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -131,7 +132,7 @@ impl Policy {
     pub fn home_within(&self, placement: &Placement, toucher: usize, number: u64) -> Option<u8> {
         if self.goes_round() {
             let nth = number % u64::from(self.nodes.count_ones().max(1));
-            let node = (0..64).filter(|bit| self.nodes >> bit & 1 != 0).nth(nth as usize)?;
+            let node = bits(self.nodes).nth(nth as usize)?;
             return index_of(placement, node);
         }
         self.nearest(placement, toucher)
@@ -151,8 +152,8 @@ impl Policy {
 /// Node numbers relative to a set: the n-th of `named` stands for the n-th of `nodes`, over and over.
 fn onto(named: u64, nodes: u64) -> u64 {
     let count = nodes.count_ones().max(1);
-    let folded = (0..64).filter(|bit| named >> bit & 1 != 0).fold(0u64, |all, bit| all | 1 << (bit % count));
-    let members = (0..64).filter(|bit| nodes >> bit & 1 != 0).zip(0..);
+    let folded = bits(named).fold(0u64, |all, bit| all | 1 << (bit % count));
+    let members = bits(nodes).zip(0..);
     members.filter(|&(_, place)| folded >> place & 1 != 0).fold(0, |all, (bit, _)| all | 1 << bit)
 }
 
@@ -163,7 +164,7 @@ pub fn migrates(node: u32, from: u64, to: u64) -> Option<u32> {
         return None;
     }
     let place = (from & ((1 << bit) - 1)).count_ones() % to.count_ones();
-    (0..64).filter(|&bit| has(to, bit)).nth(place as usize)
+    bits(to).nth(place as usize)
 }
 
 #[cfg(test)]

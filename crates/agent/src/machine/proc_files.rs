@@ -3,8 +3,9 @@
 //! The kernel opens the real file first, so that numbers of descriptors and errors are its own; a file in memory then takes the descriptor's
 //! place. It does not change any more: who keeps it open and reads it again reads the same.
 
-use super::cpus::{CpuSet, write_list, write_mask};
+use super::cpus::{CpuSet, bits, write_list, write_mask};
 use super::place::all_cpus;
+use super::policies::MOST_NUMBERS;
 use super::{memory_nodes, placement};
 use crate::call;
 use crate::placement as places;
@@ -24,9 +25,6 @@ pub enum Made {
     /// `stat` of the machine.
     Stat,
 }
-
-/// Nodes that the kernel is built for.
-const MOST_NUMBERS: usize = 1024;
 
 impl Made {
     /// The file at a path without empty names in it.
@@ -120,10 +118,9 @@ fn status(to: &mut String, text: &str, cpus: &CpuSet) -> fmt::Result {
     status_of(to, text, cpus, bits, memory_nodes(placement()))
 }
 
-fn status_of(to: &mut String, text: &str, cpus: &CpuSet, bits: usize, nodes: u64) -> fmt::Result {
+fn status_of(to: &mut String, text: &str, cpus: &CpuSet, cpu_numbers: usize, nodes: u64) -> fmt::Result {
     for line in text.split_inclusive('\n') {
         let (name, _) = line.split_once('\t').unwrap_or((line, ""));
-        let nodes_in_order = (0..64).filter(|bit| nodes >> bit & 1 != 0);
         match name {
             "Cpus_allowed:" | "Cpus_allowed_list:" | "Mems_allowed:" | "Mems_allowed_list:" => write!(to, "{name}\t")?,
             _ => {
@@ -132,10 +129,10 @@ fn status_of(to: &mut String, text: &str, cpus: &CpuSet, bits: usize, nodes: u64
             }
         }
         match name {
-            "Cpus_allowed:" => write_mask(to, &cpus.0, bits)?,
+            "Cpus_allowed:" => write_mask(to, &cpus.0, cpu_numbers)?,
             "Cpus_allowed_list:" => write_list(to, cpus.iter())?,
-            "Mems_allowed:" => write_mask(to, &[nodes], MOST_NUMBERS)?,
-            _ => write_list(to, nodes_in_order)?,
+            "Mems_allowed:" => write_mask(to, &[nodes], MOST_NUMBERS as usize)?,
+            _ => write_list(to, bits(nodes))?,
         }
         to.push('\n');
     }

@@ -1,11 +1,13 @@
 //! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
 
 use super::PAGE_BITS;
+use crate::cache;
 use crate::lines;
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
+use crate::words;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
 use numalens_translator::PageEntry;
@@ -71,6 +73,12 @@ impl Pages for Toucher<'_> {
         let runtime = runtime();
         if runtime.layout.lines {
             lines::count(runtime, self.thread, run, entry);
+        }
+        if let Some(geometry) = runtime.layout.cache {
+            cache::count(runtime, self.thread, geometry, run, entry);
+        }
+        if runtime.layout.words {
+            words::count(runtime, self.thread, run, entry);
         }
     }
 }

@@ -97,7 +97,7 @@ const ENOMEM: u64 = (linux_raw_sys::errno::ENOMEM as i64).wrapping_neg() as u64;
 
 fn drop_code(code: &mut Code, range: Range<u64>) {
     if code.world.maps.any_executable(range.clone()) {
-        let Code { cache, world } = code;
+        let Code { cache, world, .. } = code;
         cache.invalidate(world, range);
     }
 }

@@ -7,6 +7,7 @@ use crate::cache_lines::{self, Contended};
 use crate::code::OwnPlace;
 use crate::counts::percent;
 use crate::metrics;
+use crate::objects::{Group, group};
 use crate::report::{Field, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
@@ -15,6 +16,7 @@ use numalens_profile::ids::ThreadId;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Share of the main user from which a page, or an object, is called one node's.
@@ -39,8 +41,32 @@ struct Case<'a> {
     contended: Option<&'a Contended>,
 }
 
+/// What an object is used like, with what was seen of it.
+pub struct Judged {
+    /// Pattern and remedy; none: nothing to change, or too little was seen to say.
+    pub pattern: Option<(&'static Word, &'static Word)>,
+    pub evidence: Vec<Field>,
+}
+
+/// Every object that was accessed, those of one allocation stack as one; also those that concern too little for advice.
+pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
+    let contended = cache_lines::contended(usages.study);
+    let mut found = FxHashMap::default();
+    for (index, (subject, usage)) in usages.study.subjects.all.iter().zip(&usages.subjects).enumerate() {
+        let Some(example) = &subject.example else { continue };
+        if usage.all.accesses() == 0 {
+            continue;
+        }
+        let case = Case::new(usages, subject, usage, contended.get(&SubjectId(index as u32)));
+        let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
+        let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
+        found.insert(group(example), Judged { pattern, evidence: case.evidence() });
+    }
+    found
+}
+
 /// The candidates of all subjects.
-pub fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
+pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
     let contended = cache_lines::contended(usages.study);
     let mut found = Vec::new();
     for (index, (subject, usage)) in usages.study.subjects.all.iter().zip(&usages.subjects).enumerate() {
@@ -48,18 +74,17 @@ pub fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
         if high < super::LEAST_SHARE || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
             continue;
         }
-        let case = Case {
-            usages,
-            subject,
-            usage,
-            users: usage.users(),
-            pages: usage.page_sharing(),
-            objects: usage.object_sharing(),
-            contended: contended.get(&SubjectId(index as u32)),
-        };
+        let case = Case::new(usages, subject, usage, contended.get(&SubjectId(index as u32)));
         found.extend(case.candidate());
     }
     found
+}
+
+impl<'a> Case<'a> {
+    fn new(usages: &'a Usages<'a>, subject: &'a Subject, usage: &'a Usage, contended: Option<&'a Contended>) -> Self {
+        let (users, pages, objects) = (usage.users(), usage.page_sharing(), usage.object_sharing());
+        Case { usages, subject, usage, users, pages, objects, contended }
+    }
 }
 
 impl Case<'_> {

@@ -10,7 +10,7 @@
 //! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
 //! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
 
-mod classify;
+pub(crate) mod classify;
 mod program;
 mod snippets;
 pub mod words;

@@ -150,7 +150,7 @@ fn code(usages: &Usages) -> Vec<Candidate> {
     for (module, (nodes, traffic)) in modules {
         let share = traffic.remote() * 100.0 / (all as f64).max(1.0);
         let (low, high) = intervals::share(share, samples).unwrap_or((share, share));
-        if low < LEAST_REMOTE_CODE || hot_pages(usages, module) <= CACHED_CODE_PAGES {
+        if low < LEAST_REMOTE_CODE || usages.study.fetches.hot_pages(module) <= CACHED_CODE_PAGES {
             continue;
         }
         let mut local = Traffic::default();
@@ -189,20 +189,6 @@ fn code(usages: &Usages) -> Vec<Candidate> {
         });
     }
     found
-}
-
-/// The fewest pages that hold nine tenths of a module's fetches.
-fn hot_pages(usages: &Usages, module: Option<ModuleId>) -> usize {
-    let of_module = usages.study.fetches.pages.iter().filter(|((of, _), _)| *of == module);
-    let mut pages: Vec<u64> = of_module.map(|(_, n)| *n).collect();
-    pages.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted = pages.iter().sum::<u64>() / 10 * 9;
-    let sums = pages.iter().scan(0, |sum, n| {
-        let before = *sum;
-        *sum += n;
-        Some(before)
-    });
-    sums.take_while(|before| *before < wanted).count()
 }
 
 /// Pages of code that a first-level cache holds: 32 KiB.

@@ -1,9 +1,10 @@
 //! What `report` and `export` share: opening a profile, giving it names, choosing processes.
 
 use miette::{IntoDiagnostic, WrapErr};
-use numalens_analyze::Options;
 use numalens_analyze::report::Report;
+use numalens_analyze::{Filter, Options};
 use numalens_profile::Profile;
+use numalens_profile::ids::{ObjectId, ThreadId};
 use std::path::{Path, PathBuf};
 
 /// The profile and what of it.
@@ -18,6 +19,14 @@ pub struct Args {
     #[arg(long = "process", value_name = "PID")]
     processes: Vec<u32>,
 
+    /// Only accesses of this thread: the profile's number, as in section `threads` (may be repeated)
+    #[arg(long = "thread", value_name = "N")]
+    threads: Vec<u32>,
+
+    /// Only accesses to this object, and to those that reports show in one row with it: its number, `object` in JSON
+    #[arg(long = "object", value_name = "N")]
+    object: Option<u32>,
+
     /// Where binaries and sources went: a path that begins with OLD is looked up under NEW (may be repeated)
     #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = numalens_symbolize::parse_source_map)]
     source_map: Vec<(PathBuf, PathBuf)>,
@@ -26,7 +35,17 @@ pub struct Args {
 impl Args {
     /// What to read of the profile.
     pub fn options(&self) -> Options {
-        Options { pids: self.processes.clone(), ..Options::default() }
+        let filter = Filter {
+            threads: self.threads.iter().copied().map(ThreadId).collect(),
+            object: self.object.map(ObjectId),
+            ..Filter::default()
+        };
+        Options { pids: self.processes.clone(), filter }
+    }
+
+    /// Where to look for names.
+    pub fn names(&self) -> numalens_symbolize::Options {
+        numalens_symbolize::Options { path_map: self.source_map.clone(), ..Default::default() }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod header;
 pub mod import;
 mod input;
 pub mod machine;
+mod machine_code;
 pub mod merge;
 mod output;
 pub mod pack;

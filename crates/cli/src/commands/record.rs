@@ -1,7 +1,10 @@
 //! `numalens record`
 
+mod cache;
+
 use clap::ValueEnum;
 use numalens_analyze::sections;
+use numalens_collect::exact::Geometry;
 use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
 use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
@@ -82,6 +85,16 @@ pub struct Args {
     #[arg(long)]
     lines: bool,
 
+    /// Look every access up in a private cache of its thread, and count those that miss too: 32k, 2M,16, 48k,12,64
+    /// (exact engine; much slower)
+    #[arg(long, value_name = "SIZE[,WAYS[,LINE]]", value_parser = cache::geometry)]
+    cache: Option<Geometry>,
+
+    /// How accesses to pages that several objects share are attributed: by a few that are looked at, or each by its
+    /// address (exact engine; much slower)
+    #[arg(long, value_enum, value_name = "HOW", default_value = "sampled")]
+    objects: Objects,
+
     /// Do not record the children of the program
     #[arg(long, conflicts_with = "all")]
     no_follow: bool,
@@ -120,6 +133,13 @@ enum Engine {
 enum Switch {
     On,
     Off,
+}
+
+/// How accesses are attributed to objects.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Objects {
+    Sampled,
+    Exact,
 }
 
 impl Args {
@@ -180,13 +200,14 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
         return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
     }
-    if args.lines && args.start_paused {
+    let every_object = args.objects == Objects::Exact;
+    if (args.lines || every_object) && args.start_paused {
         return Err(
-            "--lines counts from the beginning of a process to its end: it does not go with --start-paused".to_owned()
+            "--lines and --objects exact count from the beginning of a process to its end: they do not go with --start-paused".to_owned()
         );
     }
-    if !exact && args.lines {
-        return Err("--lines counts every access by its cache line, which sampling cannot: it needs the exact engine, without --pid, --all, --duration and --frequency".to_owned());
+    if !exact && (args.lines || args.cache.is_some() || every_object) {
+        return Err("--lines, --cache and --objects exact look at every access, which sampling cannot: they need the exact engine, without --pid, --all, --duration and --frequency".to_owned());
     }
     let host = Machine::host().map_err(|error| error.to_string())?;
     let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
@@ -210,13 +231,14 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
         engine: if exact { "exact" } else { "sample" }.to_owned(),
         unit: if exact { "accesses" } else { "" }.to_owned(),
-        unit_note: if exact { counted_note(args.stack) } else { String::new() },
+        unit_note: if exact { counted_note(args.stack, args.cache, every_object) } else { String::new() },
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
         placement: if machine.is_virtual { args.placement.to_string() } else { String::new() },
         policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
         start_time: rfc3339(SystemTime::now()),
         frequency: (!exact).then_some(args.frequency() as f64),
+        extra: args.cache.map(cache::describe).into_iter().collect(),
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
             .filter(|(name, _)| matters_to_placement(name))
@@ -232,6 +254,8 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         stack: args.stack,
         code: args.code == Switch::On,
         lines: args.lines,
+        cache: args.cache,
+        every_object,
         period: 1,
         follow: !args.no_follow,
         counted: exact,
@@ -242,13 +266,16 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     Ok((options, target))
 }
 
-fn counted_note(stack: bool) -> String {
+fn counted_note(stack: bool, cache: Option<Geometry>, every_object: bool) -> String {
     let stack = if stack {
         "those relative to the stack pointer included"
     } else {
         "those relative to the stack pointer left out"
     };
-    format!("every access of an instruction to memory, {stack}")
+    // Recordings with different caches are not alike.
+    let cache = cache.map(|cache| format!("; apart, those that miss a private cache of {}", cache::in_words(cache)));
+    let objects = if every_object { "; each attributed to its object by its address" } else { "" };
+    format!("every access of an instruction to memory, {stack}{}{objects}", cache.unwrap_or_default())
 }
 
 fn matters_to_placement(name: &str) -> bool {

@@ -6,6 +6,7 @@ use miette::IntoDiagnostic;
 use numalens_analyze::advice;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
+use numalens_profile::tables::Phase;
 use numalens_view::text;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 /// Show what a recording found.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n  numalens report rank-0.numalens rank-1.numalens\n\nDocuments: docs/metrics.md says what each figure is, docs/json.md what each name in the JSON is."
+    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --phase solve --section objects\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n  numalens report rank-0.numalens rank-1.numalens\n\nDocuments: docs/metrics.md says what each figure is, docs/json.md what each name in the JSON is."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -22,6 +23,10 @@ pub struct Args {
     /// Sections to show, `all` for every one [default: a first screen; with json and html all]
     #[arg(long = "section", value_name = "SECTION", value_delimiter = ',', value_parser = section_names())]
     sections: Vec<String>,
+
+    /// Only the time of the phase of this name, in whole time bins: from where it first begins to where it last ends
+    #[arg(long, value_name = "NAME")]
+    phase: Option<String>,
 
     /// Sort tables by a metric, largest first: remote, accesses, writes, first_touch, ...
     #[arg(long, value_name = "METRIC")]
@@ -61,12 +66,50 @@ fn section_names() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(names.chain([clap::builder::PossibleValue::new(ALL).help("all of them")]))
 }
 
+/// From when to when, in nanoseconds since the start; open where there is none.
+type Span = (Option<u64>, Option<u64>);
+
+/// The time of the phases of a name, and what a reader must know of it.
+///
+/// # Errors
+/// There is none: which there are.
+fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), String> {
+    let found: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
+    let Some(start) = found.iter().map(|phase| phase.start_ns).min() else {
+        let mut names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        return Err(match names.as_slice() {
+            [] => format!("no phase `{name}`: the program named none (docs/marks.md says how)"),
+            names => format!("no phase `{name}`; there are: {}", names.join(", ")),
+        });
+    };
+    // One that did not end lasted to the end; one that is a moment lies in a bin.
+    let end = found.iter().map(|phase| phase.end_ns).try_fold(start + 1, |last, end| Some(last.max(end?)));
+    let doubt = (found.len() > 1)
+        .then(|| format!("there are {} phases `{name}`: the time between them is shown too", found.len()));
+    Ok(((Some(start), end), doubt))
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let wanted = wanted(&args);
     let loaded = input::load(&args.input)?;
-    let mut reports = sections::run(&loaded.profile, &args.input.options(), &wanted).into_diagnostic()?;
+    let mut options = args.input.options();
+    let mut doubts = Vec::new();
+    if let Some(name) = &args.phase {
+        let phases = loaded.profile.rows::<Phase>().into_diagnostic()?;
+        match span(&phases, name) {
+            Ok((span, doubt)) => (options.filter.time_ns, doubts) = (span, doubt.into_iter().collect()),
+            Err(message) => {
+                eprintln!("numalens: {message}");
+                return Ok(ExitCode::from(2));
+            }
+        }
+    }
+    let mut reports = sections::run(&loaded.profile, &options, &wanted).into_diagnostic()?;
     input::add_doubts(&mut reports, &loaded.doubts);
+    reports.iter_mut().for_each(|report| report.doubts.extend(doubts.iter().cloned()));
     if let Some(metric) = &args.sort {
         let sorted = reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted);
         if !sorted {
@@ -96,7 +139,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Html => {
             if args.sections.is_empty() {
                 // All but its meta, which the report has.
-                let advice = advice::run(&loaded.profile, &args.input.options()).into_diagnostic()?;
+                let advice = advice::run(&loaded.profile, &options).into_diagnostic()?;
                 reports.extend(advice.into_iter().skip(1));
             }
             numalens_view::html::document(&reports)
@@ -129,4 +172,25 @@ fn hints(profiles: &[PathBuf], reports: &[Report]) -> String {
     let more: Vec<&str> =
         sections::ALL.iter().map(|section| section.name).filter(|name| !shown.contains(name)).collect();
     format!("\nMore: numalens report {} --section NAME; other sections: {}\n", profiles.join(" "), more.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::ids::ProcessId;
+
+    fn phase(name: &str, start_ns: u64, end_ns: Option<u64>) -> Phase {
+        Phase { process: ProcessId(0), phase: 0, name: name.to_owned(), thread: None, start_ns, end_ns }
+    }
+
+    #[test]
+    fn phases_of_a_name_are_one_span() {
+        let phases = [phase("a", 10, Some(20)), phase("b", 15, None), phase("a", 30, Some(35)), phase("c", 7, Some(7))];
+        let found = |name| span(&phases, name).map(|(span, doubt)| (span, doubt.is_some()));
+        assert_eq!(found("a"), Ok(((Some(10), Some(35)), true)));
+        assert_eq!(found("b"), Ok(((Some(15), None), false)));
+        assert_eq!(found("c"), Ok(((Some(7), Some(8)), false)));
+        assert_eq!(found("d"), Err("no phase `d`; there are: a, b, c".to_owned()));
+        assert!(span(&[], "d").is_err_and(|message| message.contains("named none")));
+    }
 }

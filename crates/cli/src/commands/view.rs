@@ -1,6 +1,6 @@
 //! `numalens view`
 
-use super::input;
+use super::{input, machine_code};
 use miette::IntoDiagnostic;
 use numalens_serve::{Server, View, interrupted};
 use std::io::Write;
@@ -29,10 +29,12 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     // The rest of it, where several profiles were brought together, lasts until the server ends.
     let loaded = input::load(&args.input)?;
     let doubts = loaded.doubts;
+    let names = args.input.names();
     let view = View {
         profile: loaded.profile,
         options: args.input.options(),
         amend: Box::new(move |reports| input::add_doubts(reports, &doubts)),
+        find_code: Box::new(move |profile, wanted| machine_code::find(profile, wanted, &names)),
     };
     let server = Server::bind(view, args.port).into_diagnostic()?;
     let url = server.url();

@@ -1,7 +1,7 @@
 /* Starts and stops the counting by numalens.h, without a C library: what is counted is known to the last access. */
 #include "numalens.h"
 
-static volatile long memory[64];
+static volatile long memory[64] __attribute__((aligned(64)));
 
 static __attribute__((noinline)) void work(long reads, long writes) {
     for (long i = 0; i < reads; i++) (void)memory[i & 63];

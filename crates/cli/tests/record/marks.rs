@@ -36,6 +36,12 @@ fn a_program_says_when_to_count_and_names_phases() {
         assert!(phases.iter().all(|phase| phase.thread.is_some()));
         let text = run(numalens(&["report", "--section", "phases"]).arg(lab.profile())).stdout;
         assert!(text.contains("half way") && text.contains("accesses were counted for"), "{text}");
+        let of_phase =
+            |name: &str| run(numalens(&["report", "--phase", name, "--section", "summary"]).arg(lab.profile()));
+        let (solving, unknown) = (of_phase("solve"), of_phase("unknown"));
+        assert!(solving.code() == Some(0) && solving.stdout.contains("only a part"), "{}", solving.stdout);
+        assert_eq!(unknown.code(), Some(2));
+        assert!(unknown.stderr.contains("no phase `unknown`; there are: half way, inner, solve"), "{}", unknown.stderr);
         // Nothing of it without the option, but the pause in the end.
         let lab = Lab::new();
         lab.record(&["--engine", engine], &[marks().to_str().unwrap()]);

@@ -8,27 +8,32 @@ mod begins;
 mod ends;
 mod known;
 mod log_records;
+mod misses;
 mod pauses;
+mod site_counts;
 
 use super::clock;
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
 use super::pages::{self, KnownPage, ToldAccess};
+use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
-use super::totals::{IN_FLIGHT_OF_PAGE, IN_FLIGHT_OF_SITE, Row, Stay, Totals, grown};
-use super::undecided::{Undecided, is_undecided};
+use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals, grown};
+use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
-use crate::sample::session::{BegunThread, CountedObject, CountedSite, Owner, Session, command_line, name_of};
-use ends::execed;
+use crate::sample::session::{BegunThread, CountedObject, Owner, Session, command_line, name_of};
+pub(super) use ends::execed;
 use known::Known;
-use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log, site};
+use misses::Misses;
+use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log};
 use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use pauses::Balance;
 use rustc_hash::FxHashMap;
+use site_counts::Counting;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -67,6 +72,8 @@ pub struct Drain {
     /// What the preloaded library has told.
     told: Told,
     watch: RefCell<Watch>,
+    /// Until when all is known that was told of blocks.
+    known_until: u64,
     /// Rows of cache lines so far.
     pub(super) lines_told: u64,
 }
@@ -94,6 +101,9 @@ pub(super) struct Process {
     pub(super) told_accesses: Vec<ToldAccess>,
     /// What they say of pages that several objects share, by the page's number.
     pub(super) mixes: FxHashMap<u32, Mix>,
+    /// What its log tells of words that changed hands, until it is looked at.
+    pub(super) told_shares: Vec<ToldShare>,
+    pub(super) shares: Shares,
     /// Memory that its log says has gone, until that is told in order with pages that came.
     pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
     /// What was unmapped since the last look: forgotten when all that happened before has been read.
@@ -106,6 +116,8 @@ pub(super) struct Process {
     log_read: u64,
     /// Its last instruction has been executed.
     pub(super) last: bool,
+    /// The last look found it gone, without a word.
+    was_gone: bool,
     ended: bool,
 }
 
@@ -117,8 +129,14 @@ pub(super) struct Thread {
     pub(super) node: Option<u8>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
+    /// What missed its private cache.
+    misses: Misses,
+    /// Accesses of sites that were left out, where there is such a cache.
+    left_out: FxHashMap<u64, u64>,
     /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
     shared: FxHashMap<u32, (u64, u64, u64)>,
+    /// Counts of all pages, where every access is attributed to its object, until they are.
+    waiting: FxHashMap<u32, Waiting>,
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
     pub(super) code: FxHashMap<Page, u64>,
     pub(super) code_ns: u64,
@@ -127,6 +145,16 @@ pub(super) struct Thread {
     /// It has counted accesses to pages whose records have not been read yet.
     waits: bool,
     ended: bool,
+}
+
+/// A thread's counts of a page that are not attributed to objects yet.
+pub(super) struct WaitingPage {
+    pub extent: Extent,
+    pub of: Extent,
+    pub thread: ThreadId,
+    pub node: Option<u8>,
+    pub page: u32,
+    pub counts: Waiting,
 }
 
 impl Process {
@@ -183,6 +211,8 @@ impl Drain {
         look: Look,
     ) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
+        // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
+        let known_until = clock::agents_now(file.header());
         if let Some(heap) = heap.as_deref_mut() {
             heap.read(&mut self.told);
         }
@@ -194,10 +224,18 @@ impl Drain {
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
         // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
-        let horizon = if look == Look::Last { u64::MAX } else { clock::agents_now(file.header()) + CLOCK_JUMPS_NS };
+        let horizon = clock::agents_now(file.header()) + CLOCK_JUMPS_NS;
         if let Some(heap) = heap {
             heap.read(&mut self.told);
         }
+        if !self.told.waits {
+            self.known_until = known_until;
+        }
+        let horizon = match look {
+            Look::Last => u64::MAX,
+            _ if session.tells_every_object() => self.known_until,
+            _ => horizon,
+        };
         let extents: Vec<Extent> = {
             let mut all: Vec<_> = self.processes.keys().copied().collect();
             all.sort_unstable();
@@ -217,7 +255,7 @@ impl Drain {
         }
         for &extent in &extents {
             self.give_back(file, session, extent)?;
-            self.end_process(file, session, extent);
+            self.end_process(file, session, extent, horizon);
         }
         self.watch.get_mut().looked();
         session.keep_within_limits();
@@ -291,6 +329,17 @@ impl Drain {
         of.map(|(_, thread)| (thread.index, thread.id)).collect()
     }
 
+    /// What threads have counted of pages and is not attributed to objects yet.
+    pub(super) fn take_waiting(&mut self) -> Vec<WaitingPage> {
+        let mut all = Vec::new();
+        for (extent, thread) in &mut self.threads {
+            let (extent, of, id, node) = (*extent, thread.process, thread.id, thread.node);
+            let page = |(page, counts)| WaitingPage { extent, of, thread: id, node, page, counts };
+            all.extend(std::mem::take(&mut thread.waiting).into_iter().map(page));
+        }
+        all
+    }
+
     /// The thread of an extent.
     pub(super) fn thread(&self, extent: Extent) -> Option<&Thread> {
         let at = self.threads.binary_search_by_key(&extent, |(extent, _)| *extent).ok()?;
@@ -353,6 +402,7 @@ impl Drain {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
             (thread.sites, thread.pages, thread.code) = Default::default();
+            (thread.misses, thread.left_out) = Default::default();
             discard_thread(file, extent);
             let time_ns = session.advance(ended);
             let replaced = file.directory().nth(extent.0 as usize).map(|(_, entry)| entry.end.load(Relaxed));
@@ -392,59 +442,25 @@ impl Drain {
         bin: Bin,
         look: Look,
     ) -> io::Result<FxHashMap<Page, u64>> {
-        let (settled, last) = (look != Look::Running, look == Look::Last);
-        let (counting, ever_paused) = (session.is_counting(), session.was_ever_paused());
+        let settled = look != Look::Running;
+        let (told, ever_paused) = (session.is_counting(), session.was_ever_paused());
         let Some(process) = self.processes.get(&thread.process) else { return Ok(FxHashMap::default()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
         let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
-        for (at, count) in totals.sites {
-            let more = grown(thread.sites.entry(at).or_default(), count, if settled { 0 } else { IN_FLIGHT_OF_SITE });
-            if more == 0 {
-                continue;
+        let counting =
+            Counting { header, lookup: &lookup, classes_log2, extent, thread: thread.id, node: thread.node, bin, look };
+        self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| {
+            thread.balance.site(told, [counted.reads, counted.writes]);
+            if told {
+                session.count_site(counted);
+            } else if session.has_cache() {
+                *thread.left_out.entry(at).or_default() += counted.reads.max(counted.writes);
             }
-            let number = (at >> classes_log2) as u32;
-            let Some((site, flags)) = self.site(process, number) else { continue };
-            let balance = &mut thread.balance;
-            let mut tell = |home, pinned, more| {
-                let reads = if flags & site::READ != 0 { more } else { 0 };
-                let writes = if flags & site::WRITE != 0 { more } else { 0 };
-                balance.site(counting, [reads, writes]);
-                if !counting {
-                    return;
-                }
-                session.count_site(&CountedSite {
-                    process: process.id,
-                    thread: thread.id,
-                    bin,
-                    node: thread.node,
-                    site,
-                    home,
-                    pinned,
-                    reads,
-                    writes,
-                });
-            };
-            let class = (at & ((1 << classes_log2) - 1)) as u32;
-            if !is_undecided(header, class) {
-                let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
-                tell(home, pinned, more);
-                continue;
-            }
-            // As many as are known of; the others wait.
-            let told = thread.sites[&at] - more;
-            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
-            let known = &known[..known.len().min(more as usize)];
-            known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
-            let waiting = more - known.len() as u64;
-            if last && waiting > 0 {
-                tell(None, false, waiting);
-            } else if waiting > 0 {
-                *thread.sites.entry(at).or_default() -= waiting;
-            }
-        }
+        });
+        self.count_misses(session, &counting, thread, totals.site_misses, &totals.page_misses);
         thread.waits = false;
         for (at, now) in totals.pages {
             let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) =
@@ -469,6 +485,10 @@ impl Drain {
             let is_shared = !matches!(owner, Owner::One(_));
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             match owner {
+                _ if session.tells_every_object() => {
+                    let now = session.now_ns();
+                    thread.waiting.entry(number).or_default().add(now, session.bin_of(now), [reads, writes]);
+                }
                 Owner::One(object) => {
                     let (process, thread, node) = (process.id, thread.id, thread.node);
                     session.count_object(&CountedObject {
@@ -510,7 +530,10 @@ impl Thread {
             node: None,
             sites: FxHashMap::default(),
             pages: FxHashMap::default(),
+            misses: Misses::default(),
+            left_out: FxHashMap::default(),
             shared: FxHashMap::default(),
+            waiting: FxHashMap::default(),
             code: FxHashMap::default(),
             code_ns: 0,
             balance: Balance::default(),

@@ -31,6 +31,9 @@ const FASTEST_LOOK: Duration = Duration::from_millis(50);
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
 const LOOK_SHARE: u32 = 20;
+/// The same where every block is told: then programs wait for the reader.
+const LOOK_SHARE_OF_BLOCKS: u32 = 2;
+const FASTEST_LOOK_FOR_BLOCKS: Duration = Duration::from_millis(10);
 /// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
 const WATCHES: u32 = 2000;
 /// That may cost one part in so many of the time.
@@ -63,6 +66,8 @@ pub fn record(
         stack: options.session.stack,
         code: options.session.code,
         lines: options.session.lines,
+        words: options.session.every_object,
+        cache: options.session.cache,
         follow: options.session.follow,
         counting: !options.session.start_paused,
     };
@@ -72,7 +77,7 @@ pub fn record(
         file.set_files(folder.path())?;
     }
     let descriptor = file.inheritable()?;
-    let heap = match Heap::create() {
+    let heap = match Heap::create(orders.words) {
         Ok(heap) => Some(heap),
         Err(error) => {
             progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
@@ -108,7 +113,7 @@ pub fn record(
     let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
     lift_limit(&file, waiting.pid()).map_err(given_up)?;
     signals::catch();
-    let clock = Clock::start(file.header());
+    let clock = Clock::start(file.header(), session.tells_every_object());
     if let Some(heap) = &heap {
         heap.use_clock(file.header());
     }
@@ -269,10 +274,16 @@ impl Recorder {
                 self.drain.watch(&self.file);
                 (watch_cost, last_watch) = (begun.elapsed(), Instant::now());
             }
-            let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, FASTEST_LOOK);
-            if last_look.elapsed() > fastest.max(look_cost * LOOK_SHARE) {
+            let (slowest, look_share) = match self.session.tells_every_object() {
+                true => (FASTEST_LOOK_FOR_BLOCKS, LOOK_SHARE_OF_BLOCKS),
+                false => (FASTEST_LOOK, LOOK_SHARE),
+            };
+            let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);
+            if last_look.elapsed() > fastest.max(look_cost * look_share) {
                 let begun = Instant::now();
-                if let Some(clock) = &self.clock {
+                if let Some(clock) = &self.clock
+                    && !self.session.tells_every_object()
+                {
                     clock.set(self.file.header());
                     if let Some(heap) = &self.heap {
                         heap.use_clock(self.file.header());

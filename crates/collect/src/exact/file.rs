@@ -23,6 +23,10 @@ pub struct Orders<'a> {
     pub code: bool,
     /// Count accesses by cache line.
     pub lines: bool,
+    /// Count accesses by word, so that each belongs to an object.
+    pub words: bool,
+    /// Look accesses up in a private cache of each thread.
+    pub cache: Option<exact::Geometry>,
     /// Record the programs that children execute.
     pub follow: bool,
     /// Count from the beginning.
@@ -155,10 +159,15 @@ impl SessionFile {
         header.stack.store(orders.stack.into(), Relaxed);
         header.code.store(orders.code.into(), Relaxed);
         header.lines.store(orders.lines.into(), Relaxed);
+        header.words.store(orders.words.into(), Relaxed);
+        if let Some(exact::Geometry { sets, ways, line_log2 }) = orders.cache {
+            header.cache.iter().zip([sets, ways, line_log2]).for_each(|(to, word)| to.store(word, Relaxed));
+        }
         header.follow.store(orders.follow.into(), Relaxed);
         header.counting.store(orders.counting.into(), Relaxed);
         header.wanted.store(orders.counting.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
+        header.most_code.store(most_code()?, Relaxed);
         header.classes_log2.store(classes_log2(orders), Relaxed);
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
@@ -247,6 +256,13 @@ impl SessionFile {
         (0..given).map(Extent).zip(self.directory.words(0, given as usize))
     }
 
+    /// When a thread or process ended, on the clock of the records; none while it runs.
+    pub fn end_of(&self, extent: Extent) -> Option<u64> {
+        let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
+        let entry = self.directory.words::<DirectoryEntry>(0, given as usize).get(extent.0 as usize)?;
+        Some(entry.end_ns.load(Acquire)).filter(|&end| end != 0)
+    }
+
     /// Maps `bytes` of an extent from `offset` on.
     ///
     /// # Errors
@@ -330,6 +346,19 @@ fn debug_bits() -> u32 {
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,
     }
+}
+
+/// Bytes of translated code that a process keeps: `NUMALENS_CODE_CACHE` in MiB.
+fn most_code() -> io::Result<u64> {
+    const USUAL: u64 = 256;
+    let mib = match std::env::var("NUMALENS_CODE_CACHE") {
+        Ok(text) => text.parse().ok().filter(|mib| (1..=1 << 20).contains(mib)).ok_or_else(|| {
+            let text = format!("NUMALENS_CODE_CACHE is {text:?}: give it the MiB of code to keep, 1 to 1048576");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?,
+        Err(_) => USUAL,
+    };
+    Ok(mib << 20)
 }
 
 fn huge_pages() -> u32 {

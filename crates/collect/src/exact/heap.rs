@@ -6,6 +6,7 @@
 use crate::sample::heap::{HeapChannel, HeapOptions};
 use crate::sample::session::{HeapNote, HeapNotes};
 use numalens_event::exact::SessionHeader;
+use numalens_event::layout::Shape;
 use numalens_profile::Meta;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -17,6 +18,11 @@ const LARGE: u64 = 4096;
 /// So many of them at once, and so many more every second.
 const LARGE_BURST: u32 = 1 << 16;
 const LARGE_PER_SECOND: u32 = 20_000;
+/// Bytes of call stacks among which it is worth to look for those that are still needed.
+const MANY_BYTES: usize = 16 << 20;
+
+/// Room for what programs tell between two looks, where they tell every block: 38 MB for each lane that has been round once.
+const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 15 };
 
 /// The channel.
 pub struct Heap {
@@ -30,17 +36,23 @@ pub struct Told {
     /// By process and time.
     queues: FxHashMap<i32, VecDeque<HeapNote>>,
     stacks: HeapNotes,
+    /// Not all was read that had been told by then.
+    pub waits: bool,
+    /// Bytes of stacks that waited when those that nobody waited for were dropped.
+    kept: usize,
 }
 
 impl Heap {
-    /// Opens the channel.
+    /// Opens the channel, in which `every` block is told if all of them have to be known.
     ///
     /// # Errors
     /// Those of [`HeapChannel::create`].
-    pub fn create() -> std::io::Result<Self> {
+    pub fn create(every: bool) -> std::io::Result<Self> {
         // Nobody waits at the end: the agents look at pages themselves, and what was told stays in the channel.
         let options = HeapOptions {
-            large: LARGE,
+            shape: if every { EVERY_BLOCK } else { Shape::default() },
+            large: if every { 1 } else { LARGE },
+            every,
             large_burst: LARGE_BURST,
             large_per_second: LARGE_PER_SECOND,
             handshake: None,
@@ -71,6 +83,7 @@ impl Heap {
         let mut fresh = HeapNotes::default();
         let summary = self.channel.drain(&mut |event| fresh.push(event));
         self.lost += summary.lost;
+        told.waits = summary.waits;
         told.take_in(fresh);
     }
 
@@ -88,6 +101,10 @@ impl Told {
         self.queues.retain(|_, queue| !queue.is_empty());
         if self.queues.is_empty() {
             self.stacks.clear();
+        } else if self.stacks.bytes() > 2 * self.kept + MANY_BYTES {
+            // A program that allocates all the time leaves something to wait for always.
+            self.stacks.keep(self.queues.values_mut().flatten());
+            self.kept = self.stacks.bytes();
         }
         for note in self.stacks.take_in(fresh) {
             let queue = self.queues.entry(note.pid).or_default();
@@ -103,6 +120,12 @@ impl Told {
         let queue = self.queues.get_mut(&pid)?;
         let first = queue.front().filter(|note| note.time <= until)?;
         if ready(first) { queue.pop_front() } else { None }
+    }
+
+    /// How far changes may be taken in before events that have to wait.
+    pub fn ready_until(&self, pid: i32, until: u64, ready: impl Fn(&HeapNote) -> bool) -> u64 {
+        let queue = self.queues.get(&pid).into_iter().flatten().take_while(|note| note.time <= until);
+        queue.filter(|note| !ready(note)).map(|note| note.time.saturating_sub(1)).next().unwrap_or(until)
     }
 
     /// Whose call stacks the events have.

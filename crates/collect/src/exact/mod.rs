@@ -23,8 +23,11 @@ mod heap;
 mod image;
 mod lines;
 mod pages;
+mod shares;
 mod sites;
 mod spent;
 mod totals;
 mod undecided;
 mod watch;
+
+pub use numalens_event::exact::Geometry;

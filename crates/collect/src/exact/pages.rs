@@ -6,6 +6,7 @@
 use super::drain::{Drain, Process};
 use super::file::SessionFile;
 use super::heap::Told;
+use super::shares;
 use crate::homes::{PageHome, query_homes};
 use crate::sample::session::{HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
@@ -41,6 +42,10 @@ enum Change {
     Begin(u32),
     /// An access was told: an index.
     Access(usize),
+    /// Words changed hands: an index.
+    Share(usize),
+    /// A thread, by an index, counts no more.
+    Ended(usize),
 }
 
 /// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
@@ -61,8 +66,15 @@ pub fn read(
 ) -> io::Result<()> {
     let own = process.inherited_pages.max(1);
     let given = given.min(exact::MOST_PAGES);
+    let now = until;
+    // Whose words are depends on each event before.
+    let every = session.tells_every_object();
+    let until = match every {
+        true => told.ready_until(process.pid, until, |note| is_ready(session, process, note, now)),
+        false => until,
+    };
     if given <= own {
-        heap_events(told, session, process, until, until);
+        heap_events(told, session, process, until, now);
         return Ok(());
     }
     let size = size_of::<PageRecord>();
@@ -123,11 +135,17 @@ pub fn read(
     }
     let accesses = std::mem::take(&mut process.told_accesses);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Change::Access(index))));
-    let gone = std::mem::take(&mut process.gone);
+    let mut told_shares = std::mem::take(&mut process.told_shares);
+    process.told_shares = told_shares.extract_if(.., |share| share.time > until).collect();
+    changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Change::Share(index))));
+    let ended = if every { drain.ended_threads(file, extent, process, until) } else { Vec::new() };
+    changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Change::Ended(index))));
+    let mut gone = std::mem::take(&mut process.gone);
+    process.gone = gone.extract_if(.., |(time, _)| *time > until).collect();
     changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Change::Gone(index))));
     changes.sort_unstable();
     for (time, change) in changes {
-        heap_events(told, session, process, time, until);
+        heap_events(told, session, process, time, now);
         match change {
             Change::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
@@ -137,7 +155,13 @@ pub fn read(
                 session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
             }
             Change::Access(index) => look_at(drain, session, process, &accesses[index]),
+            Change::Share(index) => shares::take_in(session, process, &told_shares[index]),
+            Change::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
             Change::End(number) => {
+                if every {
+                    let pages = own + number..own + number + 1;
+                    shares::of_pages(drain, file, session, extent, process, pages, time)?;
+                }
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
                 let page = known.page;
@@ -150,7 +174,7 @@ pub fn read(
             }
         }
     }
-    heap_events(told, session, process, until, until);
+    heap_events(told, session, process, until, now);
     let mut undecided = std::mem::take(&mut process.undecided);
     undecided.look(
         header,
@@ -195,15 +219,16 @@ fn look_at(drain: &Drain, session: &mut Session, process: &mut Process, access: 
     session.access_seen(&told);
 }
 
-/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
-fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
+/// Whether an event can be taken in, with what is known `now`.
+fn is_ready(session: &Session, process: &Process, note: &HeapNote, now: u64) -> bool {
     /// A thread that has not been met by then had ended already.
     const PATIENCE_NS: u64 = 2_000_000_000;
-    let over = process.last;
-    let ready = |session: &Session, note: &HeapNote| {
-        session.knows_thread(note) || over || now.saturating_sub(note.time) > PATIENCE_NS
-    };
-    while let Some(note) = told.next(process.pid, until, |note| ready(session, note)) {
+    session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
+}
+
+/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
+fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
+    while let Some(note) = told.next(process.pid, until, |note| is_ready(session, process, note, now)) {
         let Some(claimed) = session.heap_told(told.stacks(), &note) else { continue };
         let live: Vec<(Page, u32)> =
             process.live_pages.range(claimed.pages.clone()).map(|(&page, &number)| (page, number)).collect();

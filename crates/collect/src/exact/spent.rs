@@ -66,7 +66,13 @@ pub fn discard_pages(file: &SessionFile, process: Extent, threads: impl Iterator
         file.discard(process, part(exact::process::LINES, &with_lines, bytes));
     }
     for thread in threads {
-        file.discard(thread, part(exact::thread::PAGES, pages, size_of::<PageCounts>()));
+        if !with_lines.is_empty() {
+            let words = exact::WORDS_OF_PAGE as usize * size_of::<u64>();
+            file.discard(thread, part(exact::thread::WORDS, &with_lines, words));
+        }
+        for table in [exact::thread::PAGES, exact::thread::MISSES + exact::thread::SITES_BYTES] {
+            file.discard(thread, part(table, pages, size_of::<PageCounts>()));
+        }
     }
 }
 
@@ -85,6 +91,12 @@ fn part(offset: u64, pages: &Range<u32>, bytes: usize) -> Range<u64> {
 /// Gives back what an ended thread has counted, but for cache lines, which are told with its process.
 pub fn discard_thread(file: &SessionFile, thread: Extent) {
     file.discard(thread, 0..exact::thread::LINES);
+    file.discard(thread, exact::thread::MISSES..exact::EXTENT_BYTES);
+}
+
+/// Gives back what a thread has counted by word, which has been attributed to objects.
+pub fn discard_words(file: &SessionFile, thread: Extent) {
+    file.discard(thread, exact::thread::WORDS..exact::thread::WORDS + exact::thread::WORDS_BYTES);
 }
 
 /// Gives back what an ended process has said. Its header stays, for the program that follows; so does the table that its children may use.

@@ -53,6 +53,9 @@ pub struct Totals {
     pub sites: FxHashMap<u64, u64>,
     /// Reads and writes.
     pub pages: FxHashMap<u64, [u64; 2]>,
+    /// The same of those that missed the thread's private cache.
+    pub site_misses: FxHashMap<u64, u64>,
+    pub page_misses: FxHashMap<u64, [u64; 2]>,
 }
 
 impl Totals {
@@ -62,10 +65,29 @@ impl Totals {
     /// The session file cannot be mapped.
     pub fn read(file: &SessionFile, extent: Extent, classes_log2: u32, known: &impl Lookup) -> io::Result<Self> {
         let mut totals = Totals::default();
+        // Before the accesses, which are no fewer.
+        if file.header().cache().is_some() {
+            totals.add_misses(file, extent)?;
+        }
         // In this order: see `numalens_event::exact`.
         totals.add_tables(file, extent, classes_log2, known)?;
         totals.add_stays(file, extent, classes_log2, known)?;
         Ok(totals)
+    }
+
+    fn add_misses(&mut self, file: &SessionFile, extent: Extent) -> io::Result<()> {
+        const { assert!(size_of::<PageCounts>() == 16) };
+        let (sites, pages) = (exact::thread::MISSES, exact::thread::MISSES + exact::thread::SITES_BYTES);
+        for part in file.written(extent, sites, exact::thread::SITES_BYTES) {
+            let words = file.read(extent, &part)?;
+            self.site_misses.extend(((part.start - sites) / 8..).zip(words).filter(|(_, count)| *count != 0));
+        }
+        for part in file.written(extent, pages, exact::thread::PAGES_BYTES) {
+            let words = file.read(extent, &part)?;
+            let counts = words.as_chunks::<2>().0.iter().copied();
+            self.page_misses.extend(((part.start - pages) / 16..).zip(counts).filter(|(_, counts)| *counts != [0, 0]));
+        }
+        Ok(())
     }
 
     /// Adds up what stands in the flat tables.

@@ -32,6 +32,7 @@ pub(super) fn classes(checked: &Checked<'_>) -> Found {
     let (profile, columns) = (checked.profile, &["node", "home", "class"]);
     let found = [
         each_row(profile, columns, &|row: &SiteAccess| wrong(machine, row.node, row.home, row.class))?,
+        each_row(profile, columns, &|row: &SiteMiss| wrong(machine, row.node, row.home, row.class))?,
         each_row(profile, columns, &|row: &ObjectAccess| wrong(machine, row.node, row.home, row.class))?,
         each_row(profile, columns, &|row: &Sample| wrong(machine, row.node, row.home, row.class))?,
     ];

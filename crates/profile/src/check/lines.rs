@@ -62,7 +62,7 @@ fn sums<T: Row>(
 }
 
 /// Processes that may have been between one count and the next: they still ran when their tables were read one after the other, or were killed.
-fn cut_off(profile: &Profile) -> Result<Vec<ProcessId>, Error> {
+pub(super) fn cut_off(profile: &Profile) -> Result<Vec<ProcessId>, Error> {
     let rows = profile.rows::<Process>()?;
     let exited = |row: &Process| row.end.starts_with("exited");
     Ok(rows.into_iter().filter(|row| !exited(row)).map(|row| row.process).collect())

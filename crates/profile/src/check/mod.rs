@@ -5,6 +5,7 @@
 
 mod classes;
 mod lines;
+mod misses;
 mod pages;
 mod references;
 mod rows;
@@ -64,6 +65,7 @@ const INVARIANTS: &[Invariant] = &[
     ("cache lines are told consistently", lines::rows),
     ("cache lines count the accesses of pages", lines::accesses),
     ("threads communicate by transitions", lines::communication),
+    ("what misses a cache is accessed", misses::misses),
 ];
 
 /// Number of invariants that [`check`] checks; the checksums are one more.

@@ -137,6 +137,16 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
                 row.home.map(|id| id.0.into()),
             ]
         })?,
+        refer(profile, [process, thread, site, node, home], |row: &SiteMiss| {
+            [
+                Some(row.process.0),
+                Some(row.thread.0),
+                Some(row.site.0),
+                row.node.map(|id| id.0.into()),
+                row.home.map(|id| id.0.into()),
+            ]
+        })?,
+        refer(profile, [process, thread], |row: &PageMiss| [Some(row.process.0), Some(row.thread.0)])?,
         refer(profile, [process, thread, object], |row: &CacheLine| {
             [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]
         })?,
@@ -204,6 +214,8 @@ pub(super) fn owners(checked: &Checked<'_>) -> Found {
         each_row(profile, columns, &|row: &PageAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &SiteAccess| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &ObjectAccess| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &SiteMiss| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &PageMiss| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &CacheLine| foreign(row.process, row.thread))?,
         each_row(profile, &["process", "thread", "other"], &|row: &LineCommunication| {
             foreign(row.process, row.thread).or_else(|| foreign(row.process, row.other))

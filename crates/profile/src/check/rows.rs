@@ -44,6 +44,8 @@ pub(super) fn bins(checked: &Checked<'_>) -> Found {
         each_row(profile, columns, &|row: &SiteAccess| outside(row.bin))?,
         each_row(profile, columns, &|row: &ObjectAccess| outside(row.bin))?,
         each_row(profile, columns, &|row: &CodeFetch| outside(row.bin))?,
+        each_row(profile, columns, &|row: &SiteMiss| outside(row.bin))?,
+        each_row(profile, columns, &|row: &PageMiss| outside(row.bin))?,
         each_row(profile, &["page", "bin_from", "bin_to"], &|row: &PlacedPages| {
             let to = row.bin_to.unwrap_or(Bin(bins));
             let backwards = || {

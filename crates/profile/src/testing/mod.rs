@@ -4,6 +4,7 @@
 //! thread; its child, on node 2, uses memory on node 3, which has no CPUs. [`Synthetic::example`] states the accesses
 //! once, as [`Touch`]es, and derives all facts from them, so that they agree. Change a field to break an invariant.
 
+mod counted;
 pub mod load;
 
 use crate::ids::*;
@@ -11,7 +12,6 @@ use crate::tables::*;
 use crate::words::*;
 use crate::{Error, Meta, Writer};
 use numalens_topology::{CpuSet, Machine, Node, NodeId};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The content of a profile, one field per table.
@@ -34,6 +34,8 @@ pub struct Synthetic {
     pub object_accesses: Vec<ObjectAccess>,
     pub samples: Vec<Sample>,
     pub code_fetches: Vec<CodeFetch>,
+    pub site_misses: Vec<SiteMiss>,
+    pub page_misses: Vec<PageMiss>,
     pub cache_lines: Vec<CacheLine>,
     pub line_communication: Vec<LineCommunication>,
     pub pages: Vec<PlacedPages>,
@@ -465,49 +467,6 @@ impl Synthetic {
         }
     }
 
-    /// The example with cache lines: threads that access the same page take its first line from each other, once each, at words of their own;
-    /// what a page's only thread accessed is told together.
-    pub fn with_lines(mut self) -> Synthetic {
-        let mut pages: BTreeMap<(ProcessId, Page), BTreeMap<ThreadId, [u64; 2]>> = BTreeMap::new();
-        for row in &self.page_accesses {
-            let counts = pages.entry((row.process, row.page)).or_default().entry(row.thread).or_default();
-            *counts = [counts[0] + row.reads, counts[1] + row.writes];
-        }
-        let objects: BTreeMap<Page, ObjectId> =
-            self.pages.iter().filter_map(|row| Some((row.page, row.object?))).collect();
-        for ((process, page), users) in pages {
-            let threads: Vec<ThreadId> = users.keys().copied().collect();
-            for (at, (thread, [reads, writes])) in users.into_iter().enumerate() {
-                let others = at.checked_sub(1).map(|before| threads[before]);
-                self.line_communication.extend(others.map(|other| LineCommunication {
-                    process,
-                    thread,
-                    other,
-                    accesses: 1,
-                }));
-                let taken = u64::from(others.is_some());
-                let (shared, word) = (threads.len() > 1, 1 << at);
-                self.cache_lines.push(CacheLine {
-                    process,
-                    thread,
-                    page,
-                    line: shared.then_some(0),
-                    lines: if shared { 1 } else { 2 },
-                    object: shared.then(|| objects.get(&page).copied()).flatten(),
-                    reads,
-                    writes,
-                    words_accessed: if shared { word } else { 0 },
-                    words_written: if shared && writes > 0 { word } else { 0 },
-                    transitions: taken,
-                    node_transitions: taken,
-                    true_sharing: 0,
-                    false_sharing: taken,
-                });
-            }
-        }
-        self
-    }
-
     /// Writes it all to a new profile at `path`.
     ///
     /// # Errors
@@ -538,6 +497,8 @@ impl Synthetic {
         writer.replace(self.object_accesses.iter().cloned())?;
         writer.replace(self.samples.iter().cloned())?;
         writer.replace(self.code_fetches.iter().cloned())?;
+        writer.replace(self.site_misses.iter().cloned())?;
+        writer.replace(self.page_misses.iter().cloned())?;
         writer.replace(self.cache_lines.iter().cloned())?;
         writer.replace(self.line_communication.iter().cloned())?;
         writer.replace(self.pages.iter().cloned())?;

@@ -399,15 +399,20 @@ impl Machine {
     /// Empties the code cache and fills it with traps.
     pub fn evict(&mut self) {
         let base = self.world.arena.address();
-        self.cache.evict(&mut self.world, base..base + ARENA as u64);
+        for struck in self.cache.close(&mut self.world, base..base + ARENA as u64) {
+            let miss = if struck.is_return { switch::return_miss } else { switch::lookup_miss } as *const () as u64;
+            if self.area.get(struck.entry as usize) == struck.code {
+                self.area.set(struck.entry as usize, miss);
+            }
+        }
+        self.cache.evict(base..base + ARENA as u64);
         self.world.arena.bytes_mut().fill(0xcc);
         (self.world.hot, self.world.cold) = (0, ARENA / 2);
-        for entry in 0..1 << LOOKUP_BITS {
-            self.area.set(LOOKUP as usize + 8 * entry, switch::lookup_miss as *const () as u64);
-        }
-        for entry in 0..1 << RETURNS_BITS {
-            self.area.set(RETURNS as usize + 8 * entry, switch::return_miss as *const () as u64);
-        }
+        // Nothing else leads there.
+        let arena = base..base + ARENA as u64;
+        let tables = [(LOOKUP as usize, 1 << LOOKUP_BITS), (RETURNS as usize, 1 << RETURNS_BITS)];
+        let left = tables.iter().flat_map(|&(table, entries)| (0..entries).map(move |entry| table + 8 * entry));
+        assert_eq!(left.filter(|&entry| arena.contains(&self.area.get(entry))).count(), 0);
     }
 
     /// A new machine in the place of one whose tables are nearly used up.

@@ -82,6 +82,8 @@ impl Drain {
                 live_pages: BTreeMap::new(),
                 told_accesses: Vec::new(),
                 mixes: FxHashMap::default(),
+                told_shares: Vec::new(),
+                shares: Shares::default(),
                 gone: Vec::new(),
                 unmapped: Vec::new(),
                 spent: Spent::default(),
@@ -89,6 +91,7 @@ impl Drain {
                 stacks: FxHashMap::default(),
                 log_read: 0,
                 last: false,
+                was_gone: false,
                 ended: false,
             },
         );

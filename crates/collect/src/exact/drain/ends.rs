@@ -65,9 +65,11 @@ impl Drain {
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages, thread.code) = Default::default();
+                (thread.misses, thread.left_out) = Default::default();
                 discard_thread(file, self.threads[number].0);
             }
         }
+        self.share_all(file, session, extent)?;
         self.tell_all_lines(file, session, extent)?;
         if let Some(process) = self.processes.get_mut(&extent) {
             process.ended = true;
@@ -76,9 +78,9 @@ impl Drain {
         Ok(())
     }
 
-    /// Notes that a process is over, when it is.
-    pub(super) fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) {
-        let Some(process) = self.processes.get(&extent).filter(|process| !process.ended) else { return };
+    /// Notes that a process is over, when it is. All is known that happened until `until`.
+    pub(super) fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, until: u64) {
+        let Some(process) = self.processes.get_mut(&extent).filter(|process| !process.ended) else { return };
         let Some((_, entry)) = file.directory().nth(extent.0 as usize) else { return };
         let word = entry.end.load(Acquire);
         let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
@@ -94,6 +96,14 @@ impl Drain {
         let (pid, time) = (process.pid, entry.end_ns.load(Relaxed));
         if !gone && word & 0xff == end::EXIT && is_running(pid) {
             return;
+        }
+        // Whose words its threads have counted depends on the last blocks that it told of, which may have come after this look has read them.
+        if session.tells_every_object() {
+            let is_known = if time == 0 { process.was_gone || until == u64::MAX } else { time <= until };
+            process.was_gone |= gone;
+            if !is_known {
+                return;
+            }
         }
         let _ = self.finish(file, session, extent, u64::MAX);
         let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
@@ -129,8 +139,10 @@ impl Drain {
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
         for extent in running {
+            self.share_all(file, session, extent)?;
             self.tell_all_lines(file, session, extent)?;
         }
+        self.share_out(session);
         self.divide(session);
         Ok(())
     }
@@ -186,6 +198,6 @@ fn is_running(pid: i32) -> bool {
 }
 
 /// Whether a process's program was replaced by another.
-pub(super) fn execed(file: &SessionFile, extent: Extent) -> bool {
+pub(in crate::exact) fn execed(file: &SessionFile, extent: Extent) -> bool {
     file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
 }

@@ -36,6 +36,12 @@ impl Drain {
             {
                 process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
             }
+            if what == log::SHARE
+                && let &[thread, address, reads, writes, page] = words.as_slice()
+            {
+                let thread = Extent(thread as u32);
+                process.told_shares.push(ToldShare { time, thread, address, reads, writes, page: page as u32 });
+            }
             if what == log::MAPPED
                 && let &[start, end, ..] = words.as_slice()
             {

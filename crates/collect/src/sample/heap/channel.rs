@@ -36,6 +36,8 @@ pub struct HeapOptions {
     /// Mean bytes between two recorded large allocations of a thread while there are more than that; it is doubled like
     /// `mean` when these are again more than `large_per_second`.
     pub large_mean: u64,
+    /// Every block is told, and writers wait for room where there is none.
+    pub every: bool,
     /// How long a process waits for [`HeapChannel::acknowledge`] before it exits or replaces itself; `None`: not at all.
     pub handshake: Option<Duration>,
 }
@@ -50,6 +52,7 @@ impl Default for HeapOptions {
             large_burst: 1024,
             large_per_second: 5_000,
             large_mean: 64 << 20,
+            every: false,
             handshake: None,
         }
     }
@@ -136,6 +139,7 @@ impl HeapChannel {
         header.large.store(options.large.max(1), Ordering::Relaxed);
         header.mean.store(options.mean, Ordering::Relaxed);
         header.large_mean.store(options.large_mean, Ordering::Relaxed);
+        set(&header.every, options.every.into());
         set(&header.handshake, u32::from(options.handshake.is_some()));
         let wait = options.handshake.unwrap_or_default().as_millis();
         set(&header.handshake_ms, u32::try_from(wait).unwrap_or(u32::MAX));

@@ -22,6 +22,8 @@ pub struct DrainSummary {
     pub events: u64,
     /// Records lost since the last drain, for whatever reason.
     pub lost: u64,
+    /// A writer was at work in a ring, and what stands behind its record was not read.
+    pub waits: bool,
 }
 
 /// What was lost since the channel was made.
@@ -79,6 +81,7 @@ impl HeapChannel {
     pub(super) fn drain_at(&mut self, now: Instant, sink: &mut impl FnMut(HeapEvent<'_>)) -> DrainSummary {
         let before = self.losses();
         let mut rings = std::mem::take(&mut self.rings);
+        let mut waits = false;
         let mut slot = Slot::new();
         let (mut events, mut small, mut large) = (0, 0, 0);
         for state in &mut rings {
@@ -97,6 +100,7 @@ impl HeapChannel {
                 events += 1;
                 sink(event);
             }
+            waits |= state.waited_for.is_some();
             state.full = self.control(state.lane, state.kind).lost.load(Ordering::Relaxed);
         }
         self.rings = rings;
@@ -110,7 +114,7 @@ impl HeapChannel {
         let earned = self.credit.more(left, now);
         self.header().large_credit.fetch_add(earned, Ordering::Relaxed);
         let after = self.losses();
-        DrainSummary { events, lost: after.total().saturating_sub(before.total()) }
+        DrainSummary { events, lost: after.total().saturating_sub(before.total()), waits }
     }
 
     /// Copies the next record of a ring and releases its slot; returns its length in words.

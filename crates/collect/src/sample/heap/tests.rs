@@ -213,7 +213,7 @@ fn a_living_writer_that_never_comes_back_does_not_stop_the_ring() {
     let start = Instant::now();
     let mut events_at = |seconds| channel.drain_at(start + Duration::from_secs(seconds), &mut |_| ());
     assert_eq!([0, 5, 9].map(|seconds| events_at(seconds).events), [0, 0, 0]);
-    assert_eq!(events_at(10), DrainSummary { events: 1, lost: 1 });
+    assert_eq!(events_at(10), DrainSummary { events: 1, lost: 1, waits: false });
     assert!(!fill_and_publish(&channel, alive, stuck));
 }
 
@@ -251,5 +251,5 @@ fn a_full_ring_drops_and_counts() {
     // 16 wides: one tells where the process runs. Of the others no release is told either: they are not tracked.
     assert_eq!(allocations, 15);
     assert_eq!((summary.lost, channel.losses().full), (85, 85));
-    assert_eq!(channel.drain(&mut |_| ()), DrainSummary { events: 0, lost: 0 });
+    assert_eq!(channel.drain(&mut |_| ()), DrainSummary { events: 0, lost: 0, waits: false });
 }

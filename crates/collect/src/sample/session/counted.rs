@@ -1,5 +1,6 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
+use super::facts::FactTables;
 pub use super::pages::TouchId;
 use super::pages::{CHUNK, Touch};
 use super::process::Caller;
@@ -84,6 +85,9 @@ pub struct BegunThread {
     /// Its stack pointer when it began; 0: not known.
     pub sp: u64,
 }
+
+/// A method of [`FactTables`].
+type AddSite = fn(&mut FactTables, ProcessId, ThreadId, Bin, Option<NodeId>, SiteId, Option<NodeId>, Class, Counts);
 
 impl Session {
     /// Time on the clock of the records, since the start; later calls use bins up to it.
@@ -224,15 +228,47 @@ impl Session {
         self.facts.add_page_counts(process, thread, bin, page, Counts { reads, writes, samples: 0 });
     }
 
+    /// Whether every access is attributed to its object.
+    pub fn tells_every_object(&self) -> bool {
+        self.options.every_object
+    }
+
+    /// Whether accesses are looked up in a private cache of each thread.
+    pub fn has_cache(&self) -> bool {
+        self.options.cache.is_some()
+    }
+
     /// Adds a thread's accesses from a site.
     pub fn count_site(&mut self, counted: &CountedSite) {
+        self.add_site(counted, FactTables::add_site_counts);
+    }
+
+    fn add_site(&mut self, counted: &CountedSite, add: AddSite) {
         let machine = &self.options.machine;
         let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
         let (node, home): (Option<NodeId>, Option<NodeId>) = (counted.node.and_then(id), counted.home.and_then(id));
         let class = Class::from(machine.locality(node, home, counted.pinned));
         let counts = Counts { reads: counted.reads, writes: counted.writes, samples: 0 };
         let CountedSite { process, thread, bin, site, .. } = *counted;
-        self.facts.add_site_counts(process, thread, bin, node, site, home, class, counts);
+        add(&mut self.facts, process, thread, bin, node, site, home, class, counts);
+    }
+
+    /// Adds those of a thread's accesses to a page that missed its private cache.
+    pub fn count_page_misses(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        page: Page,
+        reads: u64,
+        writes: u64,
+    ) {
+        self.facts.add_page_misses(process, thread, bin, page, Counts { reads, writes, samples: 0 });
+    }
+
+    /// Adds those of a thread's accesses from a site that missed its private cache.
+    pub fn count_site_misses(&mut self, counted: &CountedSite) {
+        self.add_site(counted, FactTables::add_site_misses);
     }
 
     /// Where a page of code is now, as far as it is known.

@@ -201,6 +201,13 @@ impl Session {
         self.block_or_variable_at(pid, address, time_ns).or_else(|| self.object_of_mapping(pid, address, time_ns))
     }
 
+    /// The same; what lies in no mapping of the program is an object as well.
+    pub fn any_holder_of(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let process = self.live.get(&pid)?.id;
+        let holder = self.holder_of(pid, address, time_ns);
+        Some(holder.unwrap_or_else(|| self.objects.unmapped(process, time_ns)))
+    }
+
     fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
         let live = self.live.get(&pid)?;
         let process = live.id;

@@ -82,6 +82,9 @@ pub struct FactTables {
     sites: Facts<SiteKey>,
     objects: Facts<ObjectKey>,
     code: Facts<CodeKey>,
+    /// Accesses that missed the thread's private cache.
+    page_misses: Facts<PageKey>,
+    site_misses: Facts<SiteKey>,
     /// Pages stand for regions of [`REGION`] pages.
     regions: bool,
     /// What was given up to stay within memory, for `meta`.
@@ -98,6 +101,8 @@ impl FactTables {
             sites: Facts::default(),
             objects: Facts::default(),
             code: Facts::default(),
+            page_misses: Facts::default(),
+            site_misses: Facts::default(),
             regions: false,
             coarsened: Vec::new(),
         }
@@ -127,6 +132,8 @@ impl FactTables {
         self.sites.rekey(|key| SiteKey { bin: bin(key.bin), ..key });
         self.objects.rekey(|key| ObjectKey { bin: bin(key.bin), ..key });
         self.code.rekey(|key| CodeKey { bin: bin(key.bin), ..key });
+        self.page_misses.rekey(|key| PageKey { bin: bin(key.bin), ..key });
+        self.site_misses.rekey(|key| SiteKey { bin: bin(key.bin), ..key });
     }
 
     /// Counts one sampled access. A read-modify-write is a read and a write.
@@ -137,17 +144,41 @@ impl FactTables {
             writes: if access == Access::Read { 0 } else { weight },
             samples: 1,
         };
-        let page = if self.regions { Page(page.0 / REGION * REGION) } else { page };
         let key = SiteKey { process, bin, thread, node, site, home, class };
-        self.pages.add(PageKey { process, bin, thread, page }, counts);
+        self.pages.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
         self.sites.add(key, counts);
         self.objects.add(ObjectKey { process, bin, thread, node, site: Some(site), object, home, class }, counts);
     }
 
     /// Adds exact counts of one thread's accesses to one page.
     pub fn add_page_counts(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, counts: Counts) {
-        let page = if self.regions { Page(page.0 / REGION * REGION) } else { page };
-        self.pages.add(PageKey { process, bin, thread, page }, counts);
+        self.pages.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
+    }
+
+    /// The page that stands for a page's facts: the first of its region where they are told by region.
+    fn told_as(&self, page: Page) -> Page {
+        if self.regions { Page(page.0 / REGION * REGION) } else { page }
+    }
+
+    /// Adds those of one thread's accesses to one page that missed its private cache.
+    pub fn add_page_misses(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, counts: Counts) {
+        self.page_misses.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
+    }
+
+    /// Adds those of the accesses from one site that missed the thread's private cache.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
+    pub fn add_site_misses(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<NodeId>,
+        site: SiteId,
+        home: Option<NodeId>,
+        class: Class,
+        counts: Counts,
+    ) {
+        self.site_misses.add(SiteKey { process, bin, thread, node, site, home, class }, counts);
     }
 
     /// Adds exact counts of accesses from one site; those of the fields that say how many and to what are left out.
@@ -202,7 +233,8 @@ impl FactTables {
 
     /// Number of facts held.
     pub fn len(&self) -> usize {
-        self.pages.len() + self.sites.len() + self.objects.len() + self.code.len()
+        let misses = self.page_misses.len() + self.site_misses.len();
+        self.pages.len() + self.sites.len() + self.objects.len() + self.code.len() + misses
     }
 
     /// Makes room when there are too many facts. Returns by how many halvings bins became wider.
@@ -221,7 +253,9 @@ impl FactTables {
         }
         if !self.regions {
             self.regions = true;
-            self.pages.rekey(|key| PageKey { page: Page(key.page.0 / REGION * REGION), ..key });
+            for pages in [&mut self.pages, &mut self.page_misses] {
+                pages.rekey(|key| PageKey { page: Page(key.page.0 / REGION * REGION), ..key });
+            }
             self.coarsened.push("page_accesses: pages were merged into regions of 2 MiB".to_owned());
         }
         0
@@ -253,6 +287,31 @@ impl FactTables {
             writes: counts.writes,
             samples: counts.samples,
             period,
+        })
+    }
+
+    pub fn page_miss_rows(&self) -> impl Iterator<Item = tables::PageMiss> {
+        self.page_misses.sorted().into_iter().map(|(key, counts)| tables::PageMiss {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            page: key.page,
+            reads: counts.reads,
+            writes: counts.writes,
+        })
+    }
+
+    pub fn site_miss_rows(&self) -> impl Iterator<Item = tables::SiteMiss> {
+        self.site_misses.sorted().into_iter().map(|(key, counts)| tables::SiteMiss {
+            process: key.process,
+            bin: key.bin,
+            thread: key.thread,
+            node: key.node,
+            site: key.site,
+            home: key.home,
+            class: key.class,
+            reads: counts.reads,
+            writes: counts.writes,
         })
     }
 

@@ -225,6 +225,23 @@ impl HeapNotes {
         fresh.notes
     }
 
+    /// Bytes of call stacks.
+    pub fn bytes(&self) -> usize {
+        self.stacks.len()
+    }
+
+    /// Keeps the call stacks of these events, which are all that are still needed.
+    pub fn keep<'a>(&mut self, notes: impl Iterator<Item = &'a mut HeapNote>) {
+        let all = std::mem::take(&mut self.stacks);
+        for note in notes {
+            if let What::Alloc { stack, .. } = &mut note.what {
+                let start = self.stacks.len();
+                self.stacks.extend_from_slice(all.get(stack.clone()).unwrap_or(&[]));
+                *stack = start..self.stacks.len();
+            }
+        }
+    }
+
     fn stack(&self, range: &Range<usize>) -> &[u8] {
         self.stacks.get(range.clone()).unwrap_or(&[])
     }

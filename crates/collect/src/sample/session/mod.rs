@@ -39,6 +39,7 @@ pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
 use marks::Marks;
 pub use marks::name_of;
+use numalens_event::exact::Geometry;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Found, Source};
@@ -67,6 +68,10 @@ pub struct SessionOptions {
     pub code: bool,
     /// Count accesses by cache line.
     pub lines: bool,
+    /// Attribute every access to its object, however many share a page.
+    pub every_object: bool,
+    /// Look accesses up in a private cache of each thread.
+    pub cache: Option<Geometry>,
     /// Nanoseconds (clock) or accesses (hardware) that one sample stands for.
     pub period: u64,
     /// Record the children of the first process too.
@@ -186,6 +191,7 @@ impl Session {
             marks: Marks::default(),
             observed: Observed::new(options.start_paused),
             balancing: !options.machine.is_virtual && kernel_balances(),
+            objects: Objects::new(options.every_object),
             options,
             start_ns,
             now_ns: 0,
@@ -194,7 +200,6 @@ impl Session {
             live: BTreeMap::new(),
             processes: Vec::new(),
             threads: Threads::default(),
-            objects: Objects::default(),
             pending_faults: Vec::new(),
             pending_accesses: Vec::new(),
             pending_fetches: Vec::new(),

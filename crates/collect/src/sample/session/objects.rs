@@ -27,6 +27,7 @@ enum Key {
     Anonymous(ProcessId),
     Blocks(ProcessId, Option<StackId>),
     Shared(ProcessId),
+    Unknown(ProcessId),
 }
 
 /// A heap block while it lives.
@@ -142,9 +143,16 @@ pub struct Objects {
     ids: FxHashMap<Key, ObjectId>,
     own_per_stack: FxHashMap<(ProcessId, Option<StackId>), u32>,
     symbols: FxHashMap<ModuleId, Arc<DataSymbols>>,
+    /// Every block is known: what is in none is the allocator's own.
+    every: bool,
 }
 
 impl Objects {
+    /// None yet; of which `every` block will be known, or some.
+    pub fn new(every: bool) -> Self {
+        Objects { every, ..Self::default() }
+    }
+
     pub fn rows(&self) -> &[tables::Object] {
         &self.rows
     }
@@ -229,6 +237,14 @@ impl Objects {
         })
     }
 
+    /// What is in memory that the program has not mapped: what the loader does there to load the preloaded library.
+    pub fn unmapped(&mut self, process: ProcessId, time_ns: u64) -> ObjectId {
+        self.keyed(Key::Unknown(process), |id| {
+            let name = "memory of the library that numalens preloads".to_owned();
+            plain(process, id, ObjectKind::Unknown, name, 0, 0, time_ns)
+        })
+    }
+
     /// Whether an object stands for what is not known more closely.
     pub fn is_rest(&self, object: ObjectId) -> bool {
         let row = &self.rows[object.0 as usize];
@@ -293,7 +309,10 @@ impl Objects {
             });
         }
         let (key, kind, name) = match path.as_ref() {
-            "[heap]" => (Key::SmallHeap(process), ObjectKind::Heap, "heap blocks that were not sampled".to_owned()),
+            "[heap]" => {
+                let name = if self.every { "heap beside its blocks" } else { "heap blocks that were not sampled" };
+                (Key::SmallHeap(process), ObjectKind::Heap, name.to_owned())
+            }
             _ if vma.is_file() => (Key::File(process, path.to_string()), ObjectKind::File, path.into_owned()),
             _ if vma.permissions.execute => (
                 Key::File(process, path.to_string()),

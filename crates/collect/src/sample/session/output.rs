@@ -203,7 +203,12 @@ impl Session {
         writer.replace(self.facts.page_rows(period))?;
         writer.replace(self.facts.site_rows(period))?;
         writer.replace(self.facts.object_rows(period))?;
-        writer.replace(self.facts.code_rows(period))
+        writer.replace(self.facts.code_rows(period))?;
+        if self.options.cache.is_some() {
+            writer.replace(self.facts.page_miss_rows())?;
+            writer.replace(self.facts.site_miss_rows())?;
+        }
+        Ok(())
     }
 
     fn complete_meta(&self, meta: &mut Meta) {

@@ -1,0 +1,332 @@
+//! The memory that translations lie in.
+//!
+//! Translations must reach what the program's code reaches with 32-bit displacements, so each *arena* serves the modules
+//! around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below 2 GiB, where
+//! they lie as high as they can.
+//!
+//! An arena consists of *segments*, which are filled one after the other and given up as a whole:
+//!
+//! ```text
+//!   hot halves                    cold halves
+//!   | segment 0 | segment 1 | ... | segment 0 | segment 1 | ...
+//!
+//!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> empty
+//! ```
+//! Which threads are inside of closed segments: [`crate::runtime::Code::reclaim`].
+
+use crate::call;
+use crate::sys::{self, PAGE, raw};
+use alloc::vec::Vec;
+use core::ops::Range;
+use numalens_translator::{Cache, Room};
+
+/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
+/// one (runtimes reserve gigabytes around their code), a smaller one does.
+const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
+/// Bytes of a half of a segment, at most: where an arena's half is smaller, it is one segment.
+const HALF: u64 = 4 << 20;
+/// Least bytes of that, however little code is to be kept.
+const LEAST_HALF: u64 = 256 << 10;
+/// Segments that the code that is kept should fill at least: what is given up at a time should be a small part.
+const SEGMENTS: u64 = 16;
+/// Farthest that an arena may be from code: its data must be within 2 GiB too.
+const REACH: u64 = 0x5800_0000;
+/// Arenas for code below 2 GiB end here at the latest.
+const LOW_END: u64 = 0x7ff0_0000;
+/// First distance that is tried, and the step.
+const FIRST_DISTANCE: u64 = 0x2000_0000;
+const STEP: u64 = 0x0200_0000;
+
+/// Counts up whenever a segment is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Has never been used, or not since it was emptied.
+    Empty,
+    /// Is being filled: one for each arena at most.
+    Open,
+    /// The number tells in which order segments became full.
+    Full(u64),
+    /// Nothing leads in since this epoch.
+    Closed(Epoch),
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// Where its halves begin.
+    hot: u64,
+    cold: u64,
+    /// Bytes of each half.
+    half: u64,
+    /// Bytes that are used of each.
+    hot_used: u64,
+    cold_used: u64,
+    /// Bytes of blocks that are not entered any more.
+    dead: u64,
+    state: State,
+}
+
+impl Segment {
+    fn room(&self) -> Room {
+        Room {
+            hot: self.hot + self.hot_used,
+            hot_size: (self.half - self.hot_used) as usize,
+            cold: self.cold + self.cold_used,
+            cold_size: (self.half - self.cold_used) as usize,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let room = self.room();
+        room.hot_size >= Cache::ROOM && room.cold_size >= Cache::ROOM
+    }
+
+    fn used(&self) -> u64 {
+        self.hot_used + self.cold_used
+    }
+
+    fn is_mostly_dead(&self) -> bool {
+        self.dead * 2 >= self.used()
+    }
+
+    fn hot_range(&self) -> Range<u64> {
+        self.hot..self.hot + self.half
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        self.hot_range().contains(&address) || (self.cold..self.cold + self.half).contains(&address)
+    }
+
+    fn give_back(&mut self) {
+        for (from, used) in [(self.hot, &mut self.hot_used), (self.cold, &mut self.cold_used)] {
+            // SAFETY: a piece of an arena of ours that nobody executes or names any more.
+            let _ = unsafe { call!(__NR_madvise, from, used.next_multiple_of(PAGE), raw::MADV_DONTNEED) };
+            *used = 0;
+        }
+        self.dead = 0;
+        self.state = State::Empty;
+    }
+
+    /// Asks for huge pages where the hot half goes on, once it has grown from `before` past its first ones: much code is waited for
+    /// when every 4 KiB of it need an entry in the processor's table of pages.
+    fn widen(&self, before: u64) {
+        const HUGE: u64 = 2 << 20;
+        let next = |address: u64| (address + HUGE / 2).next_multiple_of(HUGE);
+        let now = self.hot + self.hot_used;
+        let (from, to) = (next(now), next(now) + HUGE);
+        if next(before) != from && to <= self.hot + self.half {
+            // SAFETY: a piece of the arena that nothing lies in yet. Where it is refused, small pages do.
+            let _ = unsafe { call!(__NR_madvise, from, HUGE, raw::MADV_HUGEPAGE) };
+        }
+    }
+}
+
+struct Arena {
+    range: Range<u64>,
+    segments: Vec<Segment>,
+    /// The segment that is being filled.
+    open: usize,
+}
+
+impl Arena {
+    fn new(start: u64, bytes: u64, half: u64) -> Self {
+        let middle = start + bytes / 2;
+        let half = half.min(bytes / 2);
+        let segment = |number| Segment {
+            hot: start + number * half,
+            cold: middle + number * half,
+            half,
+            hot_used: 0,
+            cold_used: 0,
+            dead: 0,
+            state: if number == 0 { State::Open } else { State::Empty },
+        };
+        Arena { range: start..start + bytes, segments: (0..bytes / 2 / half).map(segment).collect(), open: 0 }
+    }
+
+    fn reaches(&self, ip: u64) -> bool {
+        let reach = if ip < 1 << 31 { 1 << 31 } else { REACH };
+        self.range.start.abs_diff(ip) < reach && self.range.end.abs_diff(ip) < reach
+    }
+
+    fn segment_of(&mut self, hot: u64) -> Option<&mut Segment> {
+        let number = hot.checked_sub(self.range.start)? / self.segments.first()?.half;
+        self.segments.get_mut(number as usize)
+    }
+}
+
+/// All arenas of a process.
+pub struct Arenas {
+    list: Vec<Arena>,
+    /// Bytes of a half of a segment.
+    half: u64,
+    /// Bytes of code that are kept, dead code included, before the oldest is given up.
+    limit: u64,
+    /// Bytes that full segments hold.
+    full: u64,
+    /// Segments that became full so far.
+    filled: u64,
+    /// Segments that are closed now.
+    closed: u32,
+    /// There may be something to close.
+    look: bool,
+    /// The epoch in which threads were last made to come by.
+    called: Epoch,
+    epoch: Epoch,
+}
+
+impl Arenas {
+    /// None yet; so many bytes of code are kept.
+    pub fn new(limit: u64) -> Self {
+        let half = ((limit / SEGMENTS / 2) & !(PAGE - 1)).clamp(LEAST_HALF, HALF);
+        Arenas {
+            list: Vec::new(),
+            half,
+            limit,
+            full: 0,
+            filled: 0,
+            closed: 0,
+            look: false,
+            called: Epoch(0),
+            epoch: Epoch(1),
+        }
+    }
+
+    /// Whether an address is in an arena.
+    pub fn contain(&self, address: u64) -> bool {
+        self.list.iter().any(|arena| arena.range.contains(&address))
+    }
+
+    /// The epoch: who goes on now goes to nothing that was closed in it or before.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Free space near `ip`.
+    pub fn room(&mut self, ip: u64) -> Option<Room> {
+        for number in 0..self.list.len() {
+            if self.list[number].reaches(ip)
+                && let Some(room) = self.room_in(number)
+            {
+                return Some(room);
+            }
+        }
+        let (start, bytes) = ARENA_SIZES.into_iter().find_map(|bytes| Some((free_range(ip, bytes)?, bytes)))?;
+        self.list.push(Arena::new(start, bytes, self.half));
+        self.room_in(self.list.len() - 1)
+    }
+
+    fn room_in(&mut self, number: usize) -> Option<Room> {
+        let arena = &mut self.list[number];
+        let open = &mut arena.segments[arena.open];
+        if open.state == State::Open {
+            if open.has_room() {
+                return Some(open.room());
+            }
+            open.state = State::Full(self.filled);
+            self.filled += 1;
+            self.full += open.used();
+            self.look = true;
+        }
+        arena.open = arena.segments.iter().position(|segment| segment.state == State::Empty)?;
+        let open = &mut arena.segments[arena.open];
+        open.state = State::Open;
+        Some(open.room())
+    }
+
+    /// So many bytes of both halves of a room are filled.
+    pub fn fill(&mut self, room: &Room, hot: u64, cold: u64) {
+        let Some(segment) = self.segment_of(room.hot) else { return };
+        let before = segment.hot + segment.hot_used;
+        segment.hot_used += hot;
+        segment.cold_used += cold;
+        segment.widen(before);
+    }
+
+    /// So many bytes that begin at `hot` are not entered any more.
+    pub fn died(&mut self, hot: u64, bytes: u64) {
+        let Some(segment) = self.segment_of(hot) else { return };
+        segment.dead += bytes;
+        let look = matches!(segment.state, State::Full(_)) && segment.is_mostly_dead();
+        self.look |= look;
+    }
+
+    fn segment_of(&mut self, hot: u64) -> Option<&mut Segment> {
+        self.list.iter_mut().find(|arena| arena.range.contains(&hot))?.segment_of(hot)
+    }
+
+    /// The hot half of a segment that is worth being given up: mostly dead, or the oldest of too much. It counts as closed from now on.
+    pub fn take_worst(&mut self) -> Option<Range<u64>> {
+        if !core::mem::take(&mut self.look) {
+            return None;
+        }
+        let too_much = self.full > self.limit;
+        let full =
+            self.list.iter_mut().flat_map(|arena| &mut arena.segments).filter_map(|segment| match segment.state {
+                State::Full(order) if too_much || segment.is_mostly_dead() => {
+                    Some((!segment.is_mostly_dead(), order, segment))
+                }
+                _ => None,
+            });
+        let (_, _, worst) = full.min_by_key(|&(is_alive, order, _)| (is_alive, order))?;
+        self.epoch.0 += 1;
+        worst.state = State::Closed(self.epoch);
+        self.full -= worst.used();
+        self.closed += 1;
+        // There may be another one.
+        self.look = true;
+        Some(worst.hot_range())
+    }
+
+    /// Whether there are closed segments.
+    pub fn has_closed(&self) -> bool {
+        self.closed > 0
+    }
+
+    /// When so many segments or more are closed, and as many were since threads were last made to come by: the epoch since which they should have.
+    pub fn waits_for_threads(&mut self, segments: u32) -> Option<Epoch> {
+        let wait = self.closed >= segments && self.epoch.0 >= self.called.0 + u64::from(segments);
+        wait.then(|| {
+            self.called = self.epoch;
+            self.epoch
+        })
+    }
+
+    /// Empties the closed segments that `is_left` finds left by all threads, given when they were closed and whether they hold an address; `evict`
+    /// is called for their hot halves before.
+    pub fn empty(&mut self, is_left: impl Fn(Epoch, &dyn Fn(u64) -> bool) -> bool, mut evict: impl FnMut(Range<u64>)) {
+        for segment in self.list.iter_mut().flat_map(|arena| &mut arena.segments) {
+            let State::Closed(since) = segment.state else { continue };
+            if is_left(since, &|address| segment.holds(address)) {
+                evict(segment.hot_range());
+                segment.give_back();
+                self.closed -= 1;
+            }
+        }
+    }
+}
+
+/// Maps an arena of so many bytes where it reaches `ip`.
+fn free_range(ip: u64, bytes: u64) -> Option<u64> {
+    let base = ip & !(STEP - 1);
+    let step = STEP.min(bytes);
+    let below = |distance: u64| base.checked_sub(distance + bytes).filter(|&at| ip - at < REACH);
+    let above = |distance: u64| Some(base + distance).filter(|&at| at + bytes - ip < REACH);
+    let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);
+    let near = || (step..FIRST_DISTANCE).rev().step_by(step as usize);
+    let low =
+        (0..LOW_END / step).filter_map(|number| (LOW_END - bytes).checked_sub(number * step)).filter(|&at| at > ip);
+    let is_low = ip < 1 << 31;
+    let candidates = low
+        .filter(|_| is_low)
+        .chain(far().filter_map(below))
+        .chain(far().filter_map(above))
+        .chain(near().filter_map(below))
+        .chain(near().filter_map(above));
+    let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+    candidates
+        .map(|at| at & !(PAGE - 1))
+        .find(|&at| at >= 0x10_0000 && sys::map_private_at(at, bytes, protection).is_ok())
+}

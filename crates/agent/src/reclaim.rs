@@ -1,0 +1,77 @@
+//! When the memory of translations that were given up can be used again.
+//!
+//! Programs that make code all their lives (compilers at run time, interpreters of queries) leave translations behind that nobody executes
+//! any more. [`crate::arenas`] closes segments that are full of them, and the oldest ones when there is too much code: nothing leads into them
+//! any more, and no table of a thread names them. But threads may be inside still. Nobody is interrupted to find out; the threads say themselves,
+//! whenever they come by the agent, where they go on and in which epoch:
+//!
+//! ```text
+//!   thread 1  --+-------------+------ ...      + goes on at an address that was found just now
+//!   thread 2  ---+===============              = in a system call that it makes in the cache
+//!                      ^ segment closed, epoch 7
+//! ```
+//! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not, but stands in a system call,
+//! and it is known where; if that is outside, it is outside for good as well. A segment is empty when one of the two holds for each thread.
+//!
+//! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all jumps between blocks are unlinked once,
+//! and what these threads have in their tables is struck: then their next jump brings them by, and links itself again.
+
+use crate::area::{Area, own};
+use crate::arenas::Epoch;
+use crate::entry;
+use crate::runtime::{Code, runtime};
+use numalens_translator::area as fixed;
+
+/// Times that threads come by between two looks at who is inside.
+const EVERY: u32 = 64;
+/// Segments that are closed before threads that do not come by are made to.
+const WAITING: u32 = 4;
+
+impl Code {
+    /// Gives up what is worth it, and empties what all threads have left.
+    pub fn reclaim(&mut self) {
+        let Code { cache, world, .. } = self;
+        while let Some(range) = world.arenas.take_worst() {
+            let struck = cache.close(world, range);
+            for (_, area) in runtime().threads.lock().iter() {
+                for one in &struck {
+                    let miss = if one.is_return { entry::return_miss } else { entry::lookup_miss };
+                    area.strike_lookup(one.entry, one.code, miss as *const () as u64);
+                }
+            }
+        }
+        if !world.arenas.has_closed() {
+            return;
+        }
+        self.until_look = self.until_look.checked_sub(1).unwrap_or(EVERY);
+        if self.until_look == 0 {
+            let threads = runtime().threads.lock();
+            let left = |since: Epoch, holds: &dyn Fn(u64) -> bool| {
+                threads.iter().all(|&(_, area)| has_left(area, since, holds))
+            };
+            world.arenas.empty(left, |range| cache.evict(range));
+            if let Some(since) = world.arenas.waits_for_threads(WAITING) {
+                cache.unlink(world);
+                for &(_, area) in threads.iter().filter(|&&(_, area)| !has_come_by(area, since)) {
+                    area.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
+                }
+            }
+        }
+    }
+
+    /// The thread of `area`, the caller, goes on at this address of the cache, which was found under the same lock.
+    pub fn goes_on(&self, area: Area, address: u64) {
+        area.set(fixed::CALLING, 0);
+        area.set(own::GOES_ON, address);
+        area.set(own::EPOCH, self.world.arenas.epoch().0);
+    }
+}
+
+/// Whether a thread is outside of what was closed at `since` and holds what `holds` says.
+fn has_left(area: Area, since: Epoch, holds: &dyn Fn(u64) -> bool) -> bool {
+    (has_come_by(area, since) || area.get(fixed::CALLING) != 0) && !holds(area.get(own::GOES_ON))
+}
+
+fn has_come_by(area: Area, since: Epoch) -> bool {
+    area.get(own::EPOCH) >= since.0
+}

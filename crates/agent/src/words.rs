@@ -1,0 +1,208 @@
+//! Accesses by word, and whose each word is: what makes the accesses of every object exact, however many share a page.
+//!
+//! A thread counts what it accesses of each word (4 bytes), for whoever has it. Words change hands: a block is freed, and others lie there
+//! later. So whenever a block begins or is about to end, the preloaded library says so, and what all threads have counted there until then goes
+//! into the log, with the time: it belongs to whom the words belonged to at that time, which the collector knows.
+//!
+//! ```text
+//!   thread 1   allocates a block      |  counts of its words: nobody's, to the log |  then tells the collector of the block
+//!   thread 2   writes it              |  counted by word, in its own table         |
+//!   thread 1   is about to free it    |  counts of its words: the block's, to the log | then tells the collector that it ends
+//! ```
+//! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other has only one. What
+//! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
+//! that are gone.
+
+use crate::area::own;
+use crate::lock::Lock;
+use crate::runtime::Runtime;
+use crate::thread::Thread;
+use core::ops::Range;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use hashbrown::HashMap;
+use numalens_event::exact::{self, Extent, PageCounts, WORD_BITS, WORD_WRITES, WORDS_OF_PAGE, log};
+use numalens_isa::Kind;
+use numalens_translator::PageEntry;
+use numalens_translator::count::Run;
+use rustc_hash::FxBuildHasher;
+
+/// Counts are told before a half of a counter is full.
+const MANY: u32 = 1 << 31;
+const PAGE: u64 = 4096;
+/// The bit that tells blocks that the program itself tells of from those that they lie in.
+const TOLD: u64 = 1 << 63;
+
+/// The blocks that live, with their bytes.
+static BLOCKS: Lock<HashMap<u64, u64, FxBuildHasher>> = Lock::new(HashMap::with_hasher(FxBuildHasher));
+
+/// Nobody else may change what is known of blocks until [`release`]: around a fork.
+pub fn hold() {
+    BLOCKS.hold();
+}
+
+/// Ends [`hold`].
+///
+/// # Safety
+/// By the thread that held them, or in its forked child.
+pub unsafe fn release() {
+    // SAFETY: the caller's promise.
+    unsafe { BLOCKS.force_free() };
+}
+
+/// A block begins.
+pub fn born(runtime: &Runtime, key: u64, bytes: u64) {
+    if !runtime.layout.words {
+        return;
+    }
+    let start = key & !TOLD;
+    settle(runtime, start..start.saturating_add(bytes));
+    BLOCKS.lock().insert(key, bytes);
+}
+
+/// A block is about to end. Returns its bytes; 0: it is not known.
+pub fn dies(runtime: &Runtime, key: u64) -> u64 {
+    let Some(bytes) = BLOCKS.lock().remove(&key) else { return 0 };
+    let start = key & !TOLD;
+    settle(runtime, start..start.saturating_add(bytes));
+    bytes
+}
+
+/// Reads and writes, packed.
+fn pack(kind: Kind, count: u64) -> u64 {
+    let reads = if kind == Kind::Write { 0 } else { count };
+    let writes = if kind == Kind::Read { 0 } else { count };
+    reads.wrapping_add(writes << WORD_WRITES)
+}
+
+/// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements begin there.
+fn spread(address: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, mut left) = (address % PAGE, count);
+    core::iter::from_fn(move || {
+        if left == 0 || at >= PAGE {
+            return None;
+        }
+        let word = at >> WORD_BITS;
+        let here = (((word + 1) << WORD_BITS) - at).div_ceil(size).min(left);
+        (at, left) = (at + here * size, left - here);
+        Some((word, here))
+    })
+}
+
+/// Counts accesses that a thread has counted for the page of `entry`.
+pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
+    let number = entry.slot / 2;
+    if number >= exact::MOST_LINE_PAGES {
+        too_many(runtime);
+        return;
+    }
+    let base = table(runtime, thread.area.0, number);
+    if run.count > i64::MAX as u64 {
+        // Taken back: one access, where it was counted.
+        let counter = word(base, (run.address % PAGE) >> WORD_BITS);
+        counter.fetch_sub(pack(run.kind, run.count.wrapping_neg()), Relaxed);
+        return;
+    }
+    for (at, count) in spread(run.address, u64::from(run.size.max(1)), run.count) {
+        let counter = word(base, at);
+        // Others may settle it at any time.
+        let before = counter.fetch_add(pack(run.kind, count), Relaxed);
+        if before as u32 >= MANY || (before >> WORD_WRITES) as u32 >= MANY {
+            let page = run.address & !(PAGE - 1);
+            tell(runtime, thread.extent, page + (at << WORD_BITS), counter.swap(0, Relaxed), number);
+        }
+    }
+}
+
+/// Tells what all threads have counted in a range, for whoever has it until now.
+fn settle(runtime: &Runtime, range: Range<u64>) {
+    // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
+    let threads = runtime.threads.lock();
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min((start & !(PAGE - 1)).saturating_add(PAGE));
+        if let Some(number) = runtime.shadow.number_at(start).filter(|&number| number < exact::MOST_LINE_PAGES) {
+            let words = ((start % PAGE) >> WORD_BITS)..(((end - 1) % PAGE) >> WORD_BITS) + 1;
+            for (_, area) in threads.iter() {
+                // What it has not counted has no memory, and must not get any.
+                let counts = area.0 + runtime.layout.pages() + u64::from(number) * size_of::<PageCounts>() as u64;
+                // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
+                let counts = unsafe { &*(counts as *const PageCounts) };
+                if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
+                    continue;
+                }
+                let base = table(runtime, area.0, number);
+                let (mut reads, mut writes) = (0, 0);
+                for at in words.clone() {
+                    let counter = word(base, at);
+                    if counter.load(Relaxed) != 0 {
+                        let count = counter.swap(0, Relaxed);
+                        reads += count & u64::from(u32::MAX);
+                        writes += count >> WORD_WRITES;
+                    }
+                }
+                if (reads, writes) != (0, 0) {
+                    // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
+                    let extent =
+                        unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
+                    log_share(runtime, extent, start, reads, writes, number);
+                }
+            }
+        }
+        start = end;
+    }
+}
+
+fn tell(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
+    log_share(runtime, extent, address, count & u64::from(u32::MAX), count >> WORD_WRITES, number);
+}
+
+fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes: u64, number: u32) {
+    // What does not fit is told as what could not be told apart: the collector knows how much there was of each page.
+    runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number)], &[]);
+}
+
+fn table(runtime: &Runtime, area: u64, number: u32) -> u64 {
+    area + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
+}
+
+fn word(base: u64, at: u64) -> &'static AtomicU64 {
+    debug_assert!(at < WORDS_OF_PAGE);
+    // SAFETY: of a page's counters in the table of a thread that does not end meanwhile, which has so many for each page below
+    // MOST_LINE_PAGES.
+    unsafe { &*((base + at * 8) as *const AtomicU64) }
+}
+
+#[cold]
+fn too_many(runtime: &Runtime) {
+    if runtime.process().header().words_left_out.swap(1, Relaxed) == 0 {
+        let text = b"a process has touched 32 GiB, page by page: objects that share pages that it touched after that are not told apart";
+        runtime.process().log(log::NOTE, &[], text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn words(address: u64, size: u64, count: u64) -> Vec<(u64, u64)> {
+        spread(address, size, count).collect()
+    }
+
+    #[test]
+    fn elements_are_counted_where_they_begin() {
+        assert_eq!(words(0x1000, 8, 3), [(0, 1), (2, 1), (4, 1)]);
+        assert_eq!(words(0x1003, 1, 6), [(0, 1), (1, 4), (2, 1)]);
+        assert_eq!(words(0x1002, 2, 3), [(0, 1), (1, 2)]);
+        assert_eq!(words(0x1ffc, 8, 1), [(1023, 1)]);
+        assert_eq!(words(0x1000, 64, 1), [(0, 1)]);
+    }
+
+    #[test]
+    fn reads_and_writes_share_a_word() {
+        assert_eq!(pack(Kind::ReadWrite, 3), 3 << 32 | 3);
+        assert_eq!(pack(Kind::Read, 3) + pack(Kind::Write, 4), 4 << 32 | 3);
+    }
+}

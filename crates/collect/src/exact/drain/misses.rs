@@ -1,0 +1,73 @@
+//! Accesses that missed the private caches of threads.
+//!
+//! They are told as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part that its access belongs to. The
+//! two are counted one after the other, and a thread that runs on may be read in between: so of a site that has told *n* accesses no more than
+//! *n* misses are told, and pages follow sites ([`super::pauses`]).
+
+use super::pauses::Balance;
+use super::site_counts::Counting;
+use super::{Drain, Look, Thread};
+use crate::exact::pages::KnownPage;
+use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
+use crate::sample::session::Session;
+use rustc_hash::FxHashMap;
+
+/// What is known of a thread's misses.
+#[derive(Default)]
+pub(super) struct Misses {
+    sites: FxHashMap<u64, u64>,
+    pages: FxHashMap<u64, [u64; 2]>,
+    /// Those of sites that were left out.
+    left_out: FxHashMap<u64, u64>,
+    /// What pages have still to follow.
+    balance: Balance,
+}
+
+impl Drain {
+    /// Tells those accesses of a thread that missed its cache. Its accesses have been told.
+    pub(super) fn count_misses(
+        &self,
+        session: &mut Session,
+        counting: &Counting<'_>,
+        thread: &mut Thread,
+        mut sites: FxHashMap<u64, u64>,
+        pages: &FxHashMap<u64, [u64; 2]>,
+    ) {
+        let (told, ever_paused) = (session.is_counting(), session.was_ever_paused());
+        let misses = &mut thread.misses;
+        if told && ever_paused {
+            for (at, count) in &mut sites {
+                let of = |map: &FxHashMap<u64, u64>| map.get(at).copied().unwrap_or(0);
+                *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
+            }
+        }
+        self.count_sites(counting, &mut misses.sites, sites, |at, missed| {
+            // The read of a read-modify-write fetches the line.
+            let mut missed = *missed;
+            if missed.reads != 0 {
+                missed.writes = 0;
+            }
+            misses.balance.site(told, [missed.reads, missed.writes]);
+            if told {
+                session.count_site_misses(&missed);
+            } else {
+                *misses.left_out.entry(at).or_default() += missed.reads + missed.writes;
+            }
+        });
+        for (&at, now) in pages {
+            let process = counting.lookup.process;
+            let Some(&KnownPage { page, ended: gone, .. }) = self.known_page(process, at as u32) else { continue };
+            let before = misses.pages.entry(at).or_default();
+            let in_flight = if counting.look == Look::Running && !gone { IN_FLIGHT_OF_SITE } else { 0 };
+            let [reads, writes] = [0, 1].map(|kind| {
+                let more = grown(&mut before[kind], now[kind], in_flight);
+                let (told, too_early) = misses.balance.page(ever_paused, kind, more);
+                before[kind] -= too_early;
+                told
+            });
+            if (reads, writes) != (0, 0) {
+                session.count_page_misses(process.id, thread.id, counting.bin, page, reads, writes);
+            }
+        }
+    }
+}

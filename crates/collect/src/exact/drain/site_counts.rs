@@ -1,0 +1,70 @@
+//! Counters of sites, of accesses and of misses alike, since the look before.
+
+use super::known::Known;
+use super::{Drain, Look};
+use crate::exact::pages;
+use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
+use crate::exact::undecided::is_undecided;
+use crate::sample::session::CountedSite;
+use numalens_event::exact::{Extent, ProcessHeader, site};
+use numalens_profile::ids::*;
+use rustc_hash::FxHashMap;
+
+/// What is looked at, and how.
+pub(super) struct Counting<'a> {
+    pub header: &'a ProcessHeader,
+    pub lookup: &'a Known<'a>,
+    pub classes_log2: u32,
+    pub extent: Extent,
+    pub thread: ThreadId,
+    pub node: Option<u8>,
+    pub bin: Bin,
+    pub look: Look,
+}
+
+impl Drain {
+    /// Tells what a thread has counted at sites since the last look, with the place of each in the table: `before` is what it had then.
+    pub(super) fn count_sites(
+        &self,
+        counting: &Counting<'_>,
+        before: &mut FxHashMap<u64, u64>,
+        now: FxHashMap<u64, u64>,
+        mut counted: impl FnMut(u64, &CountedSite),
+    ) {
+        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look } = counting;
+        let process = lookup.process;
+        for (at, count) in now {
+            // One that is new since sites were read: the next look knows it.
+            let number = (at >> classes_log2) as u32;
+            let Some((site, flags)) = self.site(process, number) else { continue };
+            let in_flight = if look == Look::Running { IN_FLIGHT_OF_SITE } else { 0 };
+            let more = grown(before.entry(at).or_default(), count, in_flight);
+            if more == 0 {
+                continue;
+            }
+            let mut tell = |home, pinned, more| {
+                let reads = if flags & site::READ != 0 { more } else { 0 };
+                let writes = if flags & site::WRITE != 0 { more } else { 0 };
+                let process = process.id;
+                counted(at, &CountedSite { process, thread, bin, node, site, home, pinned, reads, writes });
+            };
+            let class = (at & ((1 << classes_log2) - 1)) as u32;
+            if !is_undecided(header, class) {
+                let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
+                tell(home, pinned, more);
+                continue;
+            }
+            // As many as are known of; the others wait.
+            let told = before[&at] - more;
+            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
+            let known = &known[..known.len().min(more as usize)];
+            known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
+            let waiting = more - known.len() as u64;
+            if look == Look::Last && waiting > 0 {
+                tell(None, false, waiting);
+            } else if waiting > 0 {
+                *before.entry(at).or_default() -= waiting;
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Every access and its object: what threads have counted by word becomes counts of objects.
+//!
+//! What was counted of words that changed hands is in the logs, with the time (see the agent's `words.rs`). The rest stands in the threads'
+//! tables, and is read when it changes no more: when a page has gone, when a thread or the process has ended. Each is taken in among what the
+//! preloaded library tells, in order of time, so the objects that are known at that moment are those whose words they were.
+//!
+//! In the end each thread's count of a page is divided by what is known here: with its times where all of it is one object's, else as of
+//! the last time. What nobody can say (the tables have room for 32 GiB of pages, the log for 1 GiB) is told
+//! as *objects that share a page, not told apart*: the sum is the page's in any case.
+
+use super::drain::{Drain, Process, WaitingPage, execed};
+use super::file::SessionFile;
+use super::spent::discard_words;
+use crate::sample::session::{CountedObject, Session};
+use numalens_event::exact::{self, Extent, WORD_BITS, WORD_WRITES, WORDS_OF_PAGE};
+use numalens_profile::ids::{Bin, ObjectId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::io;
+use std::ops::Range;
+
+/// Times by which a thread's counts of a page are kept apart.
+const MOST_TIMES: usize = 16;
+/// Bytes of a page's counters.
+const PAGE_BYTES: u64 = WORDS_OF_PAGE * 8;
+
+/// Accesses of a thread to words of a page that changed hands: see [`exact::log::SHARE`].
+pub struct ToldShare {
+    pub time: u64,
+    pub thread: Extent,
+    pub address: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub page: u32,
+}
+
+/// Reads and writes of an object.
+type Part = (ObjectId, [u64; 2]);
+
+/// What is known of the accesses to pages, by thread and the page's number.
+#[derive(Default)]
+pub struct Shares {
+    parts: FxHashMap<(Extent, u32), Vec<Part>>,
+    /// Threads that have ended, and whose tables have been read.
+    read: FxHashSet<Extent>,
+}
+
+impl Shares {
+    fn add(&mut self, thread: Extent, page: u32, object: ObjectId, counts: [u64; 2]) {
+        let parts = self.parts.entry((thread, page)).or_default();
+        match parts.iter_mut().find(|(known, _)| *known == object) {
+            Some((_, sum)) => *sum = [sum[0] + counts[0], sum[1] + counts[1]],
+            None => parts.push((object, counts)),
+        }
+    }
+
+    /// Which objects have how much of a thread's counts of a page, of which there are so many.
+    fn of(&self, thread: Extent, page: u32, mut left: [u64; 2]) -> Vec<Part> {
+        let parts = self.parts.get(&(thread, page)).map_or(&[][..], Vec::as_slice);
+        let mut found = Vec::new();
+        for &(object, counts) in parts {
+            let part: [u64; 2] = std::array::from_fn(|kind| counts[kind].min(left[kind]));
+            left = [left[0] - part[0], left[1] - part[1]];
+            if part != [0, 0] {
+                found.push((object, part));
+            }
+        }
+        found
+    }
+}
+
+/// A thread's counts of a page until they are attributed: when, and reads and writes, by time.
+#[derive(Default)]
+pub struct Waiting(Vec<(u64, Bin, [u64; 2])>);
+
+impl Waiting {
+    /// Adds counts of this time.
+    pub fn add(&mut self, time_ns: u64, bin: Bin, counts: [u64; 2]) {
+        let full = self.0.len() >= MOST_TIMES;
+        match self.0.last_mut() {
+            Some((time, last, sum)) if *last == bin || full => {
+                (*time, *last) = (time_ns, bin);
+                *sum = [sum[0] + counts[0], sum[1] + counts[1]];
+            }
+            _ => self.0.push((time_ns, bin, counts)),
+        }
+    }
+
+    fn all(&self) -> [u64; 2] {
+        self.0.iter().fold([0; 2], |sum, (.., counts)| [sum[0] + counts[0], sum[1] + counts[1]])
+    }
+
+    fn latest(&self) -> u64 {
+        self.0.last().map_or(0, |&(time, ..)| time)
+    }
+}
+
+/// Takes in words that changed hands.
+pub fn take_in(session: &mut Session, process: &mut Process, share: &ToldShare) {
+    let time_ns = session.advance(share.time);
+    if let Some(object) = session.any_holder_of(process.pid, share.address, time_ns) {
+        process.shares.add(share.thread, share.page, object, [share.reads, share.writes]);
+    }
+}
+
+/// Takes in all that an ended thread has counted.
+pub fn of_thread(
+    drain: &Drain,
+    file: &SessionFile,
+    session: &mut Session,
+    process: &mut Process,
+    thread: Extent,
+    time: u64,
+) -> io::Result<()> {
+    process.shares.read.insert(thread);
+    let parts: Vec<Range<u64>> = file.written(thread, exact::thread::WORDS, exact::thread::WORDS_BYTES).collect();
+    for part in parts {
+        read(drain, file, session, process, thread, &part, time)?;
+    }
+    discard_words(file, thread);
+    Ok(())
+}
+
+/// Takes in what threads have counted of pages that have gone, by their numbers.
+pub fn of_pages(
+    drain: &Drain,
+    file: &SessionFile,
+    session: &mut Session,
+    extent: Extent,
+    process: &mut Process,
+    pages: Range<u32>,
+    time: u64,
+) -> io::Result<()> {
+    if pages.end > exact::MOST_LINE_PAGES {
+        return Ok(());
+    }
+    for (thread, _) in drain.threads_of(extent) {
+        if process.shares.read.contains(&thread) {
+            continue;
+        }
+        let at = |page: u32| exact::thread::WORDS + u64::from(page) * PAGE_BYTES;
+        let part = at(pages.start)..at(pages.end);
+        if read(drain, file, session, process, thread, &part, time)? {
+            file.discard(thread, part);
+        }
+    }
+    Ok(())
+}
+
+/// Takes in a part of a thread's table. Whether there was anything.
+fn read(
+    drain: &Drain,
+    file: &SessionFile,
+    session: &mut Session,
+    process: &mut Process,
+    thread: Extent,
+    part: &Range<u64>,
+    time: u64,
+) -> io::Result<bool> {
+    /// Bytes that are read at once.
+    const PIECE: usize = 1 << 20;
+    let time_ns = session.advance(time);
+    let mut any = false;
+    for start in part.clone().step_by(PIECE) {
+        let piece = start..part.end.min(start + PIECE as u64);
+        let first = (piece.start - exact::thread::WORDS) / 8;
+        for (number, count) in (first..).zip(file.read(thread, &piece)?).filter(|&(_, count)| count != 0) {
+            any = true;
+            let (page, word) = ((number / WORDS_OF_PAGE) as u32, number % WORDS_OF_PAGE);
+            let Some(known) = drain.known_page(process, page).map(|known| known.page) else { continue };
+            let address = known.address() + (word << WORD_BITS);
+            if let Some(object) = session.any_holder_of(process.pid, address, time_ns) {
+                process.shares.add(thread, page, object, [count & u64::from(u32::MAX), count >> WORD_WRITES]);
+            }
+        }
+    }
+    Ok(any)
+}
+
+impl Drain {
+    /// The threads of a process that ended until `until`, with the time of their end, if they have not been found before.
+    pub(super) fn ended_threads(
+        &self,
+        file: &SessionFile,
+        extent: Extent,
+        process: &Process,
+        until: u64,
+    ) -> Vec<(u64, Extent)> {
+        // It may fail, and its threads go on.
+        if execed(file, extent) {
+            return Vec::new();
+        }
+        let ends = self.threads_of(extent).into_iter().filter(|(thread, _)| !process.shares.read.contains(thread));
+        let ends = ends.filter_map(|(thread, _)| Some((file.end_of(thread)?, thread)));
+        ends.filter(|&(time, _)| time <= until).collect()
+    }
+
+    /// Attributes what threads have counted of pages to objects.
+    pub(super) fn share_out(&mut self, session: &mut Session) {
+        if session.tells_every_object() && session.was_ever_paused() {
+            session.coarsened(
+                "object_accesses: the counting was paused; pages that several objects share are divided by what was accessed in the pauses too",
+            );
+        }
+        for waiting in self.take_waiting() {
+            let WaitingPage { extent, of, thread, node, page, counts } = waiting;
+            let Some(known) = self.processes.get(&of) else { continue };
+            let Some((home, pinned)) = self.known_page(known, page).map(|page| page.class) else { continue };
+            let all = counts.all();
+            let parts = known.shares.of(extent, page, all);
+            let process = known.id;
+            let tell = |session: &mut Session, time_ns, object, [reads, writes]: [u64; 2]| {
+                let bin = session.bin_of(time_ns);
+                let (site, samples) = (None, 0);
+                session.count_object(&CountedObject {
+                    process,
+                    thread,
+                    bin,
+                    node,
+                    site,
+                    object,
+                    home,
+                    pinned,
+                    reads,
+                    writes,
+                    samples,
+                });
+            };
+            if let &[(object, part)] = parts.as_slice()
+                && part == all
+            {
+                for &(time_ns, _, counts) in &counts.0 {
+                    tell(session, time_ns, object, counts);
+                }
+                continue;
+            }
+            let mut left = all;
+            for (object, part) in parts {
+                left = [left[0] - part[0], left[1] - part[1]];
+                tell(session, counts.latest(), object, part);
+            }
+            if left != [0, 0] {
+                let object = session.objects_that_share(process);
+                tell(session, counts.latest(), object, left);
+            }
+        }
+    }
+
+    /// Takes in what is left of a process's counts by word: nobody counts there any more.
+    pub(super) fn share_all(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        if !session.tells_every_object() {
+            return Ok(());
+        }
+        let Some(mut process) = self.processes.remove(&extent) else { return Ok(()) };
+        let threads = self.threads_of(extent).into_iter().map(|(thread, _)| thread);
+        let threads: Vec<Extent> = threads.filter(|thread| !process.shares.read.contains(thread)).collect();
+        let done = threads.into_iter().try_for_each(|thread| {
+            of_thread(self, file, session, &mut process, thread, crate::sample::perf::monotonic_ns())
+        });
+        self.processes.insert(extent, process);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_told_than_there_is() {
+        let mut shares = Shares::default();
+        let thread = Extent(3);
+        shares.add(thread, 7, ObjectId(1), [10, 5]);
+        shares.add(thread, 7, ObjectId(2), [1, 0]);
+        shares.add(thread, 7, ObjectId(1), [2, 0]);
+        assert_eq!(shares.of(thread, 7, [20, 20]), [(ObjectId(1), [12, 5]), (ObjectId(2), [1, 0])]);
+        assert_eq!(shares.of(thread, 7, [12, 2]), [(ObjectId(1), [12, 2])]);
+        assert!(shares.of(thread, 8, [8, 20]).is_empty());
+    }
+
+    #[test]
+    fn times_are_few_and_counts_are_kept() {
+        let mut waiting = Waiting::default();
+        for time in 0..100u64 {
+            waiting.add(time, Bin(time as u32 / 2), [1, 2]);
+        }
+        assert_eq!((waiting.0.len(), waiting.all(), waiting.latest()), (MOST_TIMES, [100, 200], 99));
+        assert_eq!(waiting.0[3], (7, Bin(3), [2, 4]));
+    }
+}

@@ -1,0 +1,102 @@
+//! Giving translations up, so that their memory can be used again.
+//!
+//! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their tables name. So it
+//! goes in two steps, for a range of the cache at a time:
+//!
+//! ```text
+//!   close   nothing leads into the range any more: jumps of other blocks go to their stubs again, landings and sites of returns are
+//!           struck from the tables of the threads. Threads that are inside finish their block and leave for good.
+//!   evict   once no thread is inside: the blocks are forgotten, and the bytes are free.
+//! ```
+//!
+//! How long to wait in between only the owner knows, who sees the threads come by.
+
+use crate::cache::{Cache, PAGE, Place};
+use crate::{BlockId, Env};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// What the tables of the threads must not name any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Struck {
+    /// The offset from GS of the entry, as [`crate::Config::lookup_entry`] and [`crate::Config::return_entry`] give it.
+    pub entry: u64,
+    /// The code that it may name. An entry that names something else is right.
+    pub code: u64,
+    /// It is in the table of returns.
+    pub is_return: bool,
+}
+
+impl Cache {
+    /// Has nothing go into `range` of the cache any more. Both halves of a room belong together: `range` holds hot halves, and what belongs to
+    /// them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
+    pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
+        let mut struck = Vec::new();
+        let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
+        for (start, place) in places {
+            match place {
+                Place::Landing(ip) => {
+                    struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
+                    let block = self.by_ip.get(&ip).copied();
+                    if let Some(block) =
+                        block.and_then(|id| self.get_mut(id)).filter(|block| block.landing == Some(start))
+                    {
+                        block.landing = None;
+                    }
+                }
+                Place::Block(id) => {
+                    self.kill(env, id);
+                    let Some((next, at)) = self.get(id).and_then(|block| Some((block.end, block.returns_at?))) else {
+                        continue;
+                    };
+                    struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
+                    if self.returns.get(&next) == Some(&at) {
+                        self.returns.remove(&next);
+                    }
+                }
+            }
+        }
+        struck
+    }
+
+    /// Has all jumps between blocks go through the dispatcher once more, which links them again: threads that go round in linked code come by.
+    pub fn unlink(&mut self, env: &mut impl Env) {
+        for number in 0..self.blocks.len() as u32 {
+            self.unlink_incoming(env, BlockId(number));
+        }
+    }
+
+    /// Forgets every translation of a range that was closed, whose bytes can then be used again. No thread is inside.
+    pub fn evict(&mut self, range: Range<u64>) {
+        let places: Vec<(u64, Place)> = self.hot.range(range).map(|(&start, &place)| (start, place)).collect();
+        for (start, place) in places {
+            self.hot.remove(&start);
+            if let Place::Block(id) = place {
+                self.forget(id);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: BlockId) {
+        let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.cold.remove(&block.cold.0);
+        for page in pages(block.ip..block.end) {
+            if let Some(blocks) = self.by_page.get_mut(&page) {
+                blocks.retain(|&other| other != id);
+            }
+        }
+        // Its jumps are no jumps any more: their targets must not patch them.
+        let exits = block.first_exit.0..block.first_exit.0 + block.exits.len() as u32;
+        for exit in &block.exits {
+            let target = self.by_ip.get(&exit.target).copied();
+            if let Some(target) = target.and_then(|id| self.get_mut(id)) {
+                target.incoming.retain(|incoming| !exits.contains(&incoming.0));
+            }
+        }
+    }
+}
+
+/// The pages of a block's code; of one without instructions none.
+pub(crate) fn pages(code: Range<u64>) -> Range<u64> {
+    code.start / PAGE..code.end.div_ceil(PAGE).max(code.start / PAGE)
+}

@@ -1,0 +1,126 @@
+/** Pages that need a program of their own: named phases, cache lines that threads share, sources and programs that have moved. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { exact } from "../src/lib/format";
+import { folder, json, launch, open, record, ROOT, settled, turn, view } from "./support";
+
+/** Two threads write neighbouring counters in phase `together`; nobody does in phase `alone`. */
+const PROGRAM = `#include <numalens.h>
+#include <pthread.h>
+#include <stdio.h>
+static struct { volatile long n; } counters[2] __attribute__((aligned(64)));
+static void count(int which, long times) {
+  for (long i = 0; i < times; i++)
+    counters[which].n++;
+}
+static void *other(void *none) { count(1, 20000); return none; }
+int main(void) {
+  pthread_t thread;
+  numalens_phase_begin("alone");
+  count(0, 20000);
+  numalens_phase_end("alone");
+  numalens_phase_begin("together");
+  pthread_create(&thread, 0, other, 0);
+  count(0, 20000);
+  pthread_join(thread, 0);
+  numalens_phase_end("together");
+  printf("%ld\\n", counters[0].n + counters[1].n);
+}
+`;
+let browser: Browser;
+const files = folder();
+const home = join(files.path, "before");
+const profile = `${files.path}/lines.numalens`;
+beforeAll(async () => {
+  browser = await launch();
+  mkdirSync(home);
+  build("-O1");
+  record("exact", profile, join(home, "app"), { options: ["--lines"] });
+});
+afterAll(async () => {
+  await browser.close();
+  files.remove();
+});
+
+function build(...options: string[]): void {
+  writeFileSync(join(home, "app.c"), PROGRAM);
+  execFileSync("gcc", ["-g", "-fno-inline", "-pthread", "-Wl,--build-id", ...options, "-I", join(ROOT, "include"), join(home, "app.c"), "-o", join(home, "app")]);
+}
+
+test("phases are bands of the timeline, and a click makes one the filter", async () => {
+  const shown = await view(profile);
+  const { page, wrong } = await open(browser, shown.url);
+  await turn(page, "Timeline");
+  const wanted = json("report", profile, "--section", "phases").phases;
+  expect(wanted.map((phase: any) => phase.name)).toEqual(["alone", "together"]);
+  const rows = page.locator("[data-test=table-phases] .line");
+  expect(await rows.locator("[data-key=name]").allTextContents().then((names) => names.map((name) => name.trim()))).toEqual(["alone", "together"]);
+  expect((await rows.nth(1).locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(wanted[1].accesses));
+  expect(await page.locator("[data-test=plot-timeline-classes]").getAttribute("data-bands")).toBe("alone, together");
+  await rows.nth(1).locator("[data-key=name]").click();
+  await page.waitForSelector("[data-test=chip]");
+  expect(await page.locator("[data-test=chip]").count()).toBe(2);
+  expect(wrong).toEqual([]);
+  await page.close();
+  await shown.stop();
+});
+
+test("cache lines are told as the report tells them", async () => {
+  const shown = await view(profile);
+  const { page, wrong } = await open(browser, shown.url);
+  await turn(page, "Cache lines");
+  const said = json("report", profile, "--section", "cache-lines");
+  const top = said.cache_lines.findIndex((line: any) => line.objects.some((name: string) => name.includes("counters")));
+  expect(top).toBeGreaterThanOrEqual(0);
+  const row = page.locator("[data-test=table-cache-lines] .line").nth(top);
+  const words: Record<string, string> = { true: "the same words", false: "only the line", read: "read alone" };
+  expect((await row.locator("[data-key=sharing]").textContent())?.trim()).toBe(words[said.cache_lines[top].sharing]);
+  expect((await row.locator("[data-key=false_sharing]").getAttribute("title"))?.split("\n")[0]).toBe(exact(said.cache_lines[top].false_sharing));
+  await row.locator("[data-key=address]").click();
+  await page.waitForSelector("[data-test=cache-line]");
+  expect(await page.locator("[data-test=table-line-users] .line").count()).toBe(said.cache_lines[top].users.length);
+  expect(wrong).toEqual([]);
+  await page.close();
+  await shown.stop();
+});
+
+async function source(page: Page, url: string, file: string, line: number): Promise<void> {
+  await page.goto(`${url}&page=source&file=${encodeURIComponent(file)}&line=${line}&code=1`);
+  await page.reload();
+  await settled(page);
+}
+
+test("sources and programs that moved are found where the map says, and another build's code is not shown", async () => {
+  const line = PROGRAM.split("\n").findIndex((text) => text.includes("counters[which].n++")) + 1;
+  const now = join(files.path, "after");
+  renameSync(home, now);
+  const moved = await view(profile, "--source-map", `${home}=${now}`);
+  const first = await open(browser, moved.url);
+  await source(first.page, moved.url, join(now, "app.c"), line);
+  expect(await first.page.locator("[data-test=source] .cm-line.picked").textContent()).toContain("counters[which].n++");
+  expect(await first.page.locator("[data-test=instructions]").first().textContent()).toMatch(/0x[0-9a-f]+/);
+  expect(first.wrong).toEqual([]);
+  await first.page.close();
+  await moved.stop();
+
+  // Where nobody says so, the page says what to do. (The names of the profile are those of the map by now.)
+  renameSync(now, home);
+  build("-O2");
+  const lost = await view(profile, "--source-map", `${now}=${home}`);
+  const second = await open(browser, lost.url);
+  await source(second.page, lost.url, join(home, "app.c"), line);
+  expect(await second.page.locator("[data-test=file]").innerText()).toContain("is another build");
+  expect(await second.page.locator("[data-test=instructions]").count()).toBe(0);
+  await second.page.close();
+  await lost.stop();
+  renameSync(home, now);
+  const gone = await view(profile);
+  const third = await open(browser, gone.url);
+  await source(third.page, gone.url, join(home, "app.c"), line);
+  expect(await third.page.locator("[data-test=file]").innerText()).toContain("--source-map OLD=NEW");
+  await third.page.close();
+  await gone.stop();
+});
