@@ -3,17 +3,14 @@
 //! Class shares of samples are compared with the CPU time that each thread of the target itself spent in its loops, so that a busy
 //! host does not matter; those of counted accesses are what the target makes by construction. Sampling needs perf events; where the kernel refuses them `record` fails, and so do these tests.
 
-use numalens_lab::expectation::{self, compare_shares};
-use numalens_lab::machine::Machine;
-use numalens_lab::truth::Truth;
+use numalens_lab::expectation;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Nodes of the virtual machine, two CPUs each: threads that share have room on one node.
-const NODES: u16 = 4;
+/// The virtual machine, of nodes of two CPUs each: threads that share have room on one node.
+const MACHINE: &str = "4x2";
 
 fn targets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets").canonicalize().unwrap()
@@ -49,7 +46,7 @@ fn finds_the_fault(engine: &str, name: &str) {
     };
     let native = Command::new(&program).args(load).output().unwrap();
     let recorded = numalens()
-        .args(["record", "--engine", engine, "-q", "--machine", &format!("{NODES}x2"), "-o"])
+        .args(["record", "--engine", engine, "-q", "--machine", MACHINE, "-o"])
         .arg(&profile)
         .args(&expectation.record)
         .arg("--")
@@ -81,22 +78,11 @@ fn finds_the_fault(engine: &str, name: &str) {
     } else {
         doubts.extend(expectation.advice_doubts(&advice, &targets()).unwrap());
     }
-    match &expectation.line {
-        Some(tag) if engine == "sample" && !expectation.classes.is_empty() => {
-            doubts.extend(shares(&report, directory.path(), tag, expectation.record.is_empty()));
-        }
-        _ => doubts.extend(exact_shares(&report, &expectation.classes)),
-    }
+    doubts.extend(match engine {
+        "sample" => expectation.virtual_shares(&report, directory.path(), expectation.record.is_empty()).unwrap(),
+        _ => expectation.counted_shares(&report),
+    });
     assert!(doubts.is_empty(), "{name}:\n  {}", doubts.join("\n  "));
-}
-
-/// The classes of the top line, of counted accesses, against those that the target makes.
-fn exact_shares(report: &Value, wanted: &BTreeMap<String, f64>) -> Vec<String> {
-    let line = &report["lines"][0];
-    let accesses = line["accesses"].as_f64().unwrap_or(0.0);
-    let share = |class: &str| line["classes"][class].as_f64().unwrap_or(0.0) * 100.0 / accesses;
-    let far = wanted.iter().filter(|&(class, &percent)| (share(class) - percent).abs() > 1.0);
-    far.map(|(class, percent)| format!("{class}: {:.2} % of the top line, not {percent} %", share(class))).collect()
 }
 
 /// Threads that are spread, each with a block that it touched itself: what `unpinned` is when something binds its threads.
@@ -112,7 +98,7 @@ fn nothing_to_gain(engine: &str) {
     let directory = tempfile::tempdir().unwrap();
     let profile = directory.path().join("p.numalens");
     let mut record = numalens();
-    record.args(["record", "--engine", engine, "-q", "--machine", &format!("{NODES}x2"), "-o"]).arg(&profile);
+    record.args(["record", "--engine", engine, "-q", "--machine", MACHINE, "-o"]).arg(&profile);
     let recorded = record.arg("--").arg(targets().join("build/unpinned")).args(["--size", "16"]).output().unwrap();
     assert!(recorded.status.success(), "record: {}", String::from_utf8_lossy(&recorded.stderr));
     let advice = numalens().arg("advise").arg(&profile).args(["--format", "json"]).output().unwrap();
@@ -122,17 +108,6 @@ fn nothing_to_gain(engine: &str) {
 
 fn numalens() -> Command {
     Command::new(env!("CARGO_BIN_EXE_numalens"))
-}
-
-/// The classes of the top line against those of the truth, placed as the virtual machine places.
-fn shares(report: &Value, directory: &Path, tag: &str, spread: bool) -> Vec<String> {
-    let mut truths = Truth::read_all(directory, "truth.json").unwrap();
-    truths.iter_mut().for_each(|truth| truth.place(NODES, spread));
-    let four = Machine::find("dist4").unwrap();
-    let classes = report["lines"][0]["classes"].as_object().cloned().unwrap_or_default();
-    let counted: BTreeMap<String, u64> =
-        classes.iter().filter_map(|(class, count)| Some((class.clone(), count.as_f64()? as u64))).collect();
-    compare_shares(&Truth::seconds(&truths, tag, four), &counted)
 }
 
 macro_rules! targets {

@@ -42,8 +42,11 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
         let targets = context.places.root.join("targets");
         // Under another policy the target's own fault is not there.
         if recording.under.is_empty() {
-            let doubts = expectation::of(&targets, name)?.doubts(&report, &targets)?;
-            wrong.extend(doubts);
+            let expectation = expectation::of(&targets, name)?;
+            wrong.extend(expectation.doubts(&report, &targets)?);
+            if counted {
+                wrong.extend(expectation.counted_shares(&report));
+            }
         }
         wrong.extend(same_output(context, name, &recording.arguments)?);
     }
@@ -60,7 +63,9 @@ pub fn check_virtual(context: &Context) -> Result<Vec<String>> {
         wrong.push(format!("meta.virtual is {}", report["meta"]["virtual"]));
     }
     let targets = context.places.root.join("targets");
-    wrong.extend(expectation::of(&targets, name)?.doubts(&report, &targets)?);
+    let expectation = expectation::of(&targets, name)?;
+    wrong.extend(expectation.doubts(&report, &targets)?);
+    wrong.extend(expectation.virtual_shares(&report, context.directory, true)?);
     wrong.extend(same_output(context, name, &recording.arguments)?);
     Ok(wrong)
 }
