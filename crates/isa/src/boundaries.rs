@@ -1,9 +1,12 @@
 //! Instruction boundaries *before* an address.
 //!
-//! x86 code cannot be decoded backwards: an instruction has 1 to 15 bytes and any byte may start one. Two ways around it:
+//! x86 code cannot be decoded backwards: an instruction has 1 to 15 bytes and any byte may start one. Three ways around it, in this order:
 //!
-//! - From a known boundary (the function's symbol), decoding forwards passes through every instruction up to the sampled one.
-//! - Without one, or when it lies too far back, start at *every* byte of a window before the sampled address. Chains that
+//! - In a loop, the jump back: it is found by decoding from the sampled instruction on, and what it leads to is an instruction,
+//!   the first of the block besides.
+//! - From a known boundary (the function's symbol), decoding forwards passes through every instruction up to the sampled one,
+//!   unless data lie among the code, as GHC's info tables do.
+//! - Without any, or when it lies too far back, start at *every* byte of a window before the sampled address. Chains that
 //!   start at a wrong byte fall into step with the true one after a few instructions and never leave it again, so nearly
 //!   all chains that reach the sampled address agree on its last instructions:
 //!
@@ -75,7 +78,10 @@ impl<'a> Code64<'a> {
 /// The instructions of the sampled address's basic block that come before it, nearest first, at most `most`.
 pub(crate) fn block_before(code: Code64, boundary: Option<u64>, ip: u64, most: usize) -> Vec<Instruction> {
     let near = boundary.filter(|&at| at <= ip && ip - at <= NEAR && code.contains(at));
-    let mut chain = near.and_then(|at| decode_from(code, at, ip)).unwrap_or_else(|| decode_by_vote(code, boundary, ip));
+    let mut chain = loop_head(code, ip)
+        .and_then(|at| decode_from(code, at, ip))
+        .or_else(|| near.and_then(|at| decode_from(code, at, ip)))
+        .unwrap_or_else(|| decode_by_vote(code, boundary, ip));
     if code.contains(ip) {
         let end = code.end().min(ip.saturating_add(AHEAD));
         let mut decoder = code.decoder(ip);
@@ -98,6 +104,24 @@ pub(crate) fn block_before(code: Code64, boundary: Option<u64>, ip: u64, most: u
         block.push(instruction);
     }
     block
+}
+
+/// The nearest address before `ip` to which a jump leads that is reached from `ip` without leaving straight code.
+fn loop_head(code: Code64, ip: u64) -> Option<u64> {
+    if !code.contains(ip) {
+        return None;
+    }
+    let mut head = None;
+    for instruction in code.decoder(ip).into_iter().take_while(|instruction| !instruction.is_invalid()) {
+        if instruction.ip() - ip > AHEAD {
+            break;
+        }
+        head = head.max(jump_target(&instruction).filter(|&to| to < ip && ip - to <= NEAR && code.contains(to)));
+        if !falls_through(&instruction) && instruction.flow_control() != FlowControl::Call {
+            break;
+        }
+    }
+    head
 }
 
 /// Consecutive instructions up to the sampled one.

@@ -86,6 +86,32 @@ fn load_just_retired() {
 }
 
 #[test]
+fn a_jump_back_tells_code_from_data() {
+    // GHC's info table stands before the loop: decoded from the symbol on, its end swallows the beginning of the load.
+    check(
+        "
+              eb 2a                    jmp +44
+              66 90                    xchg ax, ax
+              c0 ff ff ff 00 00 00     data
+              00 84 03 00 00 00 00     data
+              00 00 00 00 00 00 04 00  data
+              00 00 00 00 00 00 00 00  data
+              00 00 0e 00 00 00        data
+              00 00 00 00              data
+              eb 08                    jmp +10
+              4d 03 44 f6 10           add r8, [r14+rsi*8+16]
+            > 48 ff c6                 inc rsi
+              48 39 fe                 cmp rsi, rdi
+              75 f3                    jne -13
+              4c 89 c3                 mov rbx, r8
+              ff 65 00                 jmp [rbp]
+        ",
+        &[("r14", 0x5000), ("rsi", 0x3), ("rdi", 0x9), ("rbp", 0x7000), ("rax", 0x10)],
+        "before 0x5028 read 8 at +46 distance 1",
+    );
+}
+
+#[test]
 fn store_just_retired() {
     check(
         "
