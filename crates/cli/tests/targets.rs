@@ -42,6 +42,8 @@ fn finds_the_fault(engine: &str, name: &str) {
     // Where code is fetched from takes seconds to sample, and no time to count.
     let load: &[&str] = match (engine, expectation.section.as_str()) {
         ("exact", "code-matrix") => &["--size", "1", "--scale", "0.1"],
+        // Long enough for some hundred samples on a fast machine.
+        ("sample", section) if section != "code-matrix" => &["--size", "16", "--scale", "4"],
         _ => &["--size", "16"],
     };
     let native = Command::new(&program).args(load).output().unwrap();

@@ -226,7 +226,7 @@ impl Machine {
         Registers {
             general,
             flags: self.area.get(area::FLAGS as usize),
-            vectors: self.area.bytes()[at..at + size].to_vec(),
+            vectors: vectors::Vectors::of(&self.area.bytes()[at..at + size]).image,
         }
     }
 

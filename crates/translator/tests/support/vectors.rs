@@ -31,6 +31,13 @@ impl Vectors {
         let mut image = vec![0; size];
         image[0..2].copy_from_slice(&0x037fu16.to_le_bytes());
         image[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
+        Self::of(&image)
+    }
+
+    /// What `xsave` has written. It marks the components that hold something, and a processor may find after any interrupt that
+    /// one of nothing but zeros holds nothing (AMD's do), so here all are marked.
+    pub fn of(image: &[u8]) -> Vectors {
+        let mut image = image.to_vec();
         let present = if has_avx512() { COMPONENTS } else { 7 };
         image[512..516].copy_from_slice(&present.to_le_bytes());
         Vectors { image }
