@@ -28,6 +28,7 @@ step cargo xtask ui --script check || status=1
 step cargo xtask ui --script test 2>&1 | tee -a "$log" || status=1
 step cargo xtask ui --script e2e 2>&1 | tee -a "$log" || status=1
 step ./scripts/python.sh "${CARGO_TARGET_DIR:-target}/release/examples/synthetic" 2>&1 | tee -a "$log" || status=1
+step ./scripts/fuzz.sh 2>&1 | tee -a "$log" || status=1
 step cargo run --release -q -p numalens-lab -- run 2>&1 | tee -a "$log" || status=1
 step ./scripts/dist.sh --test || status=1
 

@@ -124,17 +124,7 @@ fn flipped_and_cut_bytes_are_taken_or_refused() {
 #[test]
 fn damaged_recordings_of_perf_are_taken_or_refused() {
     let scratch = tempfile::tempdir().unwrap();
-    let sample = |n: u64| common::perf::Sampled {
-        time: n,
-        tid: 77 + n as u32 % 3,
-        cpu: n as u32 % 4,
-        ip: 0x40_0000 + n,
-        caller: 0x40_0100,
-        address: 0x7f00_0000 + n * 512,
-        physical: n << 20,
-        data_source: common::perf::REMOTE_LOAD,
-    };
-    let whole = common::perf::file(&(0..40).map(sample).collect::<Vec<_>>());
+    let whole = common::perf::file(&common::perf::forty());
     let mut taken = 0;
     for seed in 0..200 {
         let (mut scatter, mut bytes) = (Scatter(seed), whole.clone());

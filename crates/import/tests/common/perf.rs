@@ -67,6 +67,21 @@ fn sample(sampled: &Sampled) -> Vec<u8> {
     record(9, USER, &body.concat())
 }
 
+/// Forty remote loads.
+pub fn forty() -> Vec<Sampled> {
+    let sample = |n: u64| Sampled {
+        time: n,
+        tid: 77 + n as u32 % 3,
+        cpu: n as u32 % 4,
+        ip: 0x40_0000 + n,
+        caller: 0x40_0100,
+        address: 0x7f00_0000 + n * 512,
+        physical: n << 20,
+        data_source: REMOTE_LOAD,
+    };
+    (0..40).map(sample).collect()
+}
+
 /// Two nodes with two CPUs each; memory blocks of 16 MiB, of which 0 and 1 are node 0's and 2 and 3 node 1's. One process, pid 77, its program mapped
 /// at 0x400000 from offset 0x1000.
 pub fn file(samples: &[Sampled]) -> Vec<u8> {

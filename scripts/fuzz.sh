@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Fuzzes what reads other people's files: a short run of each target in fuzz/, always with the same random numbers.
+#   ./scripts/fuzz.sh [RUNS [TARGET...]]
+# Inputs that fail are left in target/fuzz/TARGET/; `target/release/fuzz_TARGET FILE` looks at one again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+runs=${1:-1500}
+shift || true
+targets=("$@")
+[[ ${#targets[@]} -gt 0 ]] || targets=(numaprof perf profile machine)
+
+build=${CARGO_TARGET_DIR:-$PWD/target}
+out=$build/fuzz
+mkdir -p "$out"
+
+examples=$build/release/examples
+[[ -x $examples/seeds && -x $examples/synthetic ]] || cargo build --release -q --workspace --examples
+# The whole workspace is named, so that dependencies are those of every other build; only these programs are built.
+RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/coverage-rustc.sh cargo build --release -q --workspace \
+    --features numalens-fuzz/libfuzzer "${targets[@]/#/--bin=fuzz_}"
+
+# Small valid files to start from.
+seeds=$out/seeds
+rm -rf "$seeds" "$out/example.numalens"
+mkdir -p "$seeds/profile"
+"$examples/seeds" "$seeds"
+# Tables with their number before them, as fuzz_targets/profile.rs wants them.
+"$examples/synthetic" "$out/example.numalens" >"$out/log"
+number=0
+export LC_ALL=C
+for table in "$out/example.numalens"/*; do
+    { printf '%b' "\\x$(printf '%02x' "$number")"; cat "$table"; } >"$seeds/profile/${table##*/}"
+    number=$((number + 1))
+done
+cp -r crates/topology/tests/data "$seeds/machine"
+
+passed=0 failed=0
+for target in "${targets[@]}"; do
+    found=$out/$target
+    rm -rf "$found"
+    mkdir -p "$found/corpus"
+    log=$found/log
+    if "$build/release/fuzz_$target" -runs="$runs" -seed=1 -rss_limit_mb=2048 -timeout=60 -max_len=65536 \
+        -artifact_prefix="$found/" "$found/corpus" "$seeds/$target" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "$target: $(grep -E '^#[0-9]+.DONE' "$log" || tail -1 "$log")"
+    else
+        failed=$((failed + 1))
+        tail -40 "$log"
+    fi
+done
+echo "$passed passed, $failed failed"
+[[ $failed == 0 ]]
