@@ -7,6 +7,15 @@ use numalens_profile::words::Class;
 use std::cmp::Reverse;
 use std::ops::AddAssign;
 
+/// No program makes as many accesses, but a forged profile may say so. Sums stop here instead of going round, and there is room to
+/// add two of them or to multiply one by a small number.
+pub const MOST: u64 = 1 << 56;
+
+/// The sum of two counts.
+fn sum(one: u64, other: u64) -> u64 {
+    one.saturating_add(other).min(MOST)
+}
+
 /// Reads, writes and the samples behind them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
@@ -29,11 +38,11 @@ impl Tally {
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.samples += other.samples;
-        self.estimated += other.estimated;
-        self.squares += other.squares;
+        self.reads = sum(self.reads, other.reads);
+        self.writes = sum(self.writes, other.writes);
+        self.samples = sum(self.samples, other.samples);
+        self.estimated = sum(self.estimated, other.estimated);
+        self.squares = self.squares.saturating_add(other.squares);
     }
 }
 
@@ -51,12 +60,13 @@ pub struct Counts {
 impl Counts {
     /// Adds accesses of one class.
     pub fn add(&mut self, class: Class, tally: Tally) {
-        self.classes[class as usize] += tally.accesses();
-        self.reads += tally.reads;
-        self.writes += tally.writes;
-        self.samples += tally.samples;
-        self.estimated += tally.estimated;
-        self.squares += tally.squares;
+        let of_class = &mut self.classes[class as usize];
+        *of_class = sum(*of_class, tally.accesses());
+        self.reads = sum(self.reads, tally.reads);
+        self.writes = sum(self.writes, tally.writes);
+        self.samples = sum(self.samples, tally.samples);
+        self.estimated = sum(self.estimated, tally.estimated);
+        self.squares = self.squares.saturating_add(tally.squares);
     }
 
     /// Reads and writes.
@@ -144,13 +154,13 @@ impl Counts {
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         for (mine, theirs) in self.classes.iter_mut().zip(other.classes) {
-            *mine += theirs;
+            *mine = sum(*mine, theirs);
         }
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.samples += other.samples;
-        self.estimated += other.estimated;
-        self.squares += other.squares;
+        self.reads = sum(self.reads, other.reads);
+        self.writes = sum(self.writes, other.writes);
+        self.samples = sum(self.samples, other.samples);
+        self.estimated = sum(self.estimated, other.estimated);
+        self.squares = self.squares.saturating_add(other.squares);
     }
 }
 
@@ -231,6 +241,19 @@ pub fn class_fields(counts: &Counts) -> Vec<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::Weight;
+
+    #[test]
+    fn sums_of_forged_counts_stop() {
+        let forged = Weight::Period.tally(u64::MAX, 7, u32::MAX, u64::MAX);
+        let mut counts = Counts::default();
+        for _ in 0..100_000 {
+            counts.add(Class::Remote, forged);
+        }
+        counts += counts;
+        assert_eq!((counts.remote(), counts.reads), (MOST, MOST));
+        assert_eq!(counts.order()(&counts).0, (MOST, 2 * MOST));
+    }
 
     #[test]
     fn columns_follow_the_order_of_classes() {

@@ -1,7 +1,7 @@
 //! Facts, folded: time bins and whatever no analysis asks for are summed away while the tables are read, so that
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
-use crate::counts::{Counts, Tally};
+use crate::counts::{self, Counts, Tally};
 use crate::flows::Flows;
 use crate::margins::Margins;
 use crate::pinning::PinningLog;
@@ -28,8 +28,9 @@ impl Weight {
             Weight::One => 1,
             Weight::Period => period.max(1),
         };
-        let (reads, writes) = (reads.saturating_mul(weight), writes.saturating_mul(weight));
-        let estimated = if samples == 0 { 0 } else { reads.saturating_add(writes) };
+        let weighed = |count: u64| count.saturating_mul(weight).min(counts::MOST);
+        let (reads, writes) = (weighed(reads), weighed(writes));
+        let estimated = if samples == 0 { 0 } else { reads + writes };
         let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples.max(1));
         Tally { reads, writes, samples: u64::from(samples), estimated, squares }
     }
