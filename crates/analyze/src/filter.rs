@@ -42,6 +42,11 @@ impl Filter {
         *self == Filter::default()
     }
 
+    /// Whether counts of pages are those of the whole recording: they know neither function nor line.
+    pub fn leaves_pages_alone(&self) -> bool {
+        Filter { function: None, place: None, ..self.clone() }.is_empty()
+    }
+
     /// What a reader of filtered figures must know.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
