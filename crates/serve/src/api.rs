@@ -186,8 +186,7 @@ impl Question {
         let asked = app.asked(&filter)?;
         let options = asked.options.clone();
         let compute = move |app: &App| {
-            let wanted =
-                app.studied(&options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
+            let wanted = app.studied(&options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
             let found = (app.view.find_code)(&app.view.profile, &wanted).map_err(|error| failed(error.into()))?;
             app.studied(&options, disassembly::NEEDS, |study| disassembly::reports(study, &found, &file))
         };
@@ -257,7 +256,9 @@ impl App {
         let mut reports = compute(self)?;
         (self.view.amend)(&mut reports);
         reports.iter_mut().for_each(|report| report.doubts.extend(doubt.clone()));
-        let left_out = |rows: usize| reports.iter().any(|report| matches!(&report.shape, Shape::Table(table) if table.rows.len() > rows));
+        let left_out = |rows: usize| {
+            reports.iter().any(|report| matches!(&report.shape, Shape::Table(table) if table.rows.len() > rows))
+        };
         let Some((rows, key_of_all)) = first.filter(|(rows, _)| left_out(*rows)) else {
             let document = self.keep(is_whole, key, written(&reports, form));
             // Nobody need wait until the rows of a large table are gone.

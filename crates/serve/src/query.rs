@@ -220,7 +220,8 @@ mod tests {
             start_ns,
             end_ns,
         };
-        let phases = [phase("a", 10, Some(1_000_000_000)), phase("b", 5, None), phase("a", 2_000_000_000, Some(3_000_000_000))];
+        let phases =
+            [phase("a", 10, Some(1_000_000_000)), phase("b", 5, None), phase("a", 2_000_000_000, Some(3_000_000_000))];
         let span = |text: &str| {
             let asked = asked(&pairs(text), &Options::default(), &phases).unwrap();
             (asked.options.filter.time_ns, asked.doubt.is_some())
