@@ -163,7 +163,11 @@ impl<'a> Sieve<'a> {
 
     /// Whether a row is of the part, whatever its function.
     pub fn page(&self, row: &PageAccess) -> bool {
-        if !self.bin(row.bin) || !self.who(row.thread, self.pinning.at_end_of(row.thread, row.bin)) {
+        // Where the thread was is looked up when it is asked: there are millions of rows.
+        let Filter { threads, nodes, .. } = self.filter;
+        let who = (threads.is_empty() || threads.contains(&row.thread))
+            && (nodes.is_empty() || nodes.contains(&self.pinning.at_end_of(row.thread, row.bin)));
+        if !self.bin(row.bin) || !who {
             return false;
         }
         self.pages.is_none_or(|pages| {
