@@ -91,8 +91,9 @@ test.skipIf(!PROFILE)("how long a reader waits", async () => {
   const measured: Measured[] = [];
   const note = (group: string, what: string, ms: number) => {
     const known = measured.find((one) => one.group === group && one.what === what);
-    if (known) known.ms.push(ms);
-    else measured.push({ group, what, ms: [ms] });
+    const tenths = Math.round(ms * 10) / 10;
+    if (known) known.ms.push(tenths);
+    else measured.push({ group, what, ms: [tenths] });
   };
   const browser = await launch();
   const starting = Date.now();
