@@ -53,7 +53,13 @@ fn keep<'a>(
 ) -> Result<&'a Study, LoadError> {
     let kept = match place.take_if(|kept| kept.options == *options) {
         Some(mut kept) => {
-            let missing: Vec<Need> = needs.iter().filter(|need| !kept.has.contains(need)).copied().collect();
+            // Each once: several sections need the same.
+            let mut missing: Vec<Need> = Vec::new();
+            for need in needs {
+                if !kept.has.contains(need) && !missing.contains(need) {
+                    missing.push(*need);
+                }
+            }
             if !missing.is_empty() {
                 match load(&missing) {
                     Ok(more) => kept.study.take(more, &missing),

@@ -45,6 +45,28 @@ fn every_question_after_every_other() {
 }
 
 #[test]
+fn what_several_sections_need_is_taken_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = profile(&scratch);
+    let named = |names: [&str; 2]| names.map(|name| sections::named(name).unwrap());
+    for wanted in
+        [["lines", "first-touch"], ["pages", "huge-pages"], ["objects", "call-tree"], ["timeline", "node-timeline"]]
+    {
+        let wanted = named(wanted);
+        let mut shelf = Shelf::new(Options::default());
+        let options = Options::default();
+        shelf.study(&profile, &options, &[]).unwrap();
+        let study = shelf.study(&profile, &options, &sections::needs(&wanted)).unwrap();
+        assert_eq!(
+            sections::of(study, &wanted),
+            sections::run(&profile, &options, &wanted).unwrap(),
+            "{}",
+            wanted[0].name
+        );
+    }
+}
+
+#[test]
 fn an_error_leaves_what_was_there() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
