@@ -50,7 +50,7 @@ function build(...options: string[]): void {
   execFileSync("gcc", ["-g", "-fno-inline", "-pthread", "-Wl,--build-id", ...options, "-I", join(ROOT, "include"), join(home, "app.c"), "-o", join(home, "app")]);
 }
 
-test("phases are bands of the timeline, and a click makes one the filter", async () => {
+test("phases are bands of the timeline, and a click makes one the filter of every page", async () => {
   const shown = await view(profile);
   const { page, wrong } = await open(browser, shown.url);
   await turn(page, "Timeline");
@@ -60,9 +60,30 @@ test("phases are bands of the timeline, and a click makes one the filter", async
   expect(await rows.locator("[data-key=name]").allTextContents().then((names) => names.map((name) => name.trim()))).toEqual(["alone", "together"]);
   expect((await rows.nth(1).locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(wanted[1].accesses));
   expect(await page.locator("[data-test=plot-timeline-classes]").getAttribute("data-bands")).toBe("alone, together");
-  await rows.nth(1).locator("[data-key=name]").click();
+  await rows.nth(1).locator("[data-key=accesses]").click();
   await page.waitForSelector("[data-test=chip]");
-  expect(await page.locator("[data-test=chip]").count()).toBe(2);
+  expect(await page.locator("[data-test=chip]").allInnerTexts().then((all) => all.join())).toContain("phase together");
+  expect(page.url()).toContain("phase=together");
+  const together = json("report", profile, "--phase", "together", "--section", "summary").summary;
+  const everything = json("report", profile, "--section", "summary").summary;
+  expect(together.accesses).toBeLessThan(everything.accesses);
+  await turn(page, "Overview");
+  expect(await page.locator("[data-test=accesses]").getAttribute("data-value")).toBe(String(together.accesses));
+  // By its name, from the keyboard alone; a span that is marked by keys takes its place.
+  await turn(page, "Timeline");
+  await page.keyboard.press("Escape");
+  await settled(page);
+  await rows.nth(0).locator("[data-key=name] a").press("Enter");
+  await page.waitForSelector("[data-test=chip]");
+  expect(page.url()).toContain("phase=alone");
+  const plot = page.locator("[data-test=plot-timeline-classes]");
+  await page.waitForSelector("[data-test=plot-timeline-classes] canvas");
+  for (const key of ["Home", "Shift+ArrowRight"]) await plot.press(key);
+  expect(await page.locator("[data-test=plot-timeline-classes] + [data-test=said]").textContent()).toMatch(/marked|0\.0000 s/);
+  await plot.press("Enter");
+  await settled(page);
+  expect(page.url()).not.toContain("phase=");
+  expect(page.url()).toContain("from_s=0.000000");
   expect(wrong).toEqual([]);
   await page.close();
   await shown.stop();

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { at, chips, go, link, query } from "../src/lib/place.svelte";
+import { at, chips, choice, go, link, put, query } from "../src/lib/place.svelte";
 
 /** Goes there as a browser does: the address changes, then the page is told. */
 function visit(hash: string) {
@@ -33,4 +33,27 @@ test("an address that somebody sends is taken over, with what it no longer has",
 test("what is no filter is not sent, and the token never is", () => {
   visit("token=abc&page=source&file=a.c&line=3&colour=red");
   expect(query()).toBe("");
+});
+
+test("how something is shown stands in the address, but for what everybody begins with", () => {
+  const scale = choice("scale", ["linear", "log"]);
+  expect(scale.now).toBe("linear");
+  scale.pick("log");
+  expect(window.location.hash).toBe("#token=abc&page=threads&scale=log");
+  visit("token=abc&page=threads&scale=strange");
+  expect(scale.now, "what nobody knows is as nothing").toBe("linear");
+  visit("token=abc&page=threads&scale=log");
+  expect(scale.now).toBe("log");
+  scale.pick("linear");
+  expect(window.location.hash).toBe("#token=abc&page=threads");
+});
+
+test("what is typed stands in the address without a step of history", () => {
+  const steps = window.history.length;
+  put({ find_lines: "a" });
+  put({ find_lines: "ab" });
+  expect(at("find_lines")).toBe("ab");
+  expect(window.location.hash).toContain("find_lines=ab");
+  expect(window.history.length).toBe(steps);
+  expect(query(), "it is no filter").toBe("");
 });

@@ -1,6 +1,7 @@
 import { flushSync, mount, unmount } from "svelte";
 import { afterEach, expect, test, vi } from "vitest";
 import Table, { type Column } from "../src/components/Table.svelte";
+import { go } from "../src/lib/place.svelte";
 
 interface Row {
   name: string;
@@ -12,6 +13,7 @@ const columns: Column<Row>[] = [
 ];
 let shown: ReturnType<typeof mount> | null = null;
 afterEach(async () => {
+  go({ sort_t: null, find_t: null });
   if (shown) await unmount(shown);
   shown = null;
   document.body.replaceChildren();
@@ -34,6 +36,7 @@ test("headings sort, what is not known comes last, and a third click restores", 
   heading("count")?.click();
   flushSync();
   expect(names()).toEqual(["c", "a", "b"]);
+  expect(window.location.hash).toContain("sort_t=n");
   heading("count")?.click();
   flushSync();
   expect(names()).toEqual(["a", "c", "b"]);
@@ -50,6 +53,7 @@ test("the search keeps rows that have the words", () => {
   input.dispatchEvent(new Event("input", { bubbles: true }));
   flushSync();
   expect(names()).toEqual(["beta"]);
+  expect(window.location.hash).toContain("find_t=BET");
 });
 
 test("arrows walk, Enter picks; a click picks", () => {

@@ -42,6 +42,11 @@ impl Filter {
         *self == Filter::default()
     }
 
+    /// Whether counts of pages are those of the whole recording: they know neither function nor line.
+    pub fn leaves_pages_alone(&self) -> bool {
+        Filter { function: None, place: None, ..self.clone() }.is_empty()
+    }
+
     /// What a reader of filtered figures must know.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
@@ -158,7 +163,11 @@ impl<'a> Sieve<'a> {
 
     /// Whether a row is of the part, whatever its function.
     pub fn page(&self, row: &PageAccess) -> bool {
-        if !self.bin(row.bin) || !self.who(row.thread, self.pinning.at_end_of(row.thread, row.bin)) {
+        // Where the thread was is looked up when it is asked: there are millions of rows.
+        let Filter { threads, nodes, .. } = self.filter;
+        let who = (threads.is_empty() || threads.contains(&row.thread))
+            && (nodes.is_empty() || nodes.contains(&self.pinning.at_end_of(row.thread, row.bin)));
+        if !self.bin(row.bin) || !who {
             return false;
         }
         self.pages.is_none_or(|pages| {

@@ -40,7 +40,7 @@ mod node_timeline;
 mod objects;
 mod pages;
 pub mod paths;
-mod phases;
+pub mod phases;
 mod pinning;
 mod placed;
 mod placements;

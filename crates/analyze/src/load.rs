@@ -24,6 +24,7 @@ use numalens_profile::tables::{
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
 use std::mem::swap;
+use std::sync::Arc;
 
 /// What to read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -61,6 +62,13 @@ pub enum Need {
     ThreadEvents,
 }
 
+/// A study without a filter, and what was read into it.
+#[derive(Clone, Copy)]
+pub struct Whole<'a> {
+    pub study: &'a Study,
+    pub has: &'a [Need],
+}
+
 /// Whoever needs one of these asks where pages are and whose.
 const BY_PAGES: [Need; 4] = [Need::Placed, Need::Objects, Need::Pages, Need::Flows];
 
@@ -86,6 +94,21 @@ impl Study {
     /// # Errors
     /// The profile is damaged; a process is not in it.
     pub fn load(profile: &Profile, options: &Options, needs: &[Need]) -> Result<Study, LoadError> {
+        Study::load_beside(profile, options, needs, None)
+    }
+
+    /// The same beside a study of the same processes without a filter: what the filter leaves as it is need not be read again.
+    ///
+    /// # Errors
+    /// As [`Study::load`].
+    pub fn load_beside(
+        profile: &Profile,
+        options: &Options,
+        needs: &[Need],
+        whole: Option<Whole<'_>>,
+    ) -> Result<Study, LoadError> {
+        let of_whole = |need| whole.as_ref().filter(|whole| whole.has.contains(&need)).map(|whole| whole.study);
+        let of_pages = |need| of_whole(need).filter(|_| options.filter.leaves_pages_alone());
         let about = About {
             only_pids: options.pids.clone(),
             filtered: options.filter.doubts(),
@@ -103,14 +126,17 @@ impl Study {
         let filter = &options.filter;
         let asks_for_pages = Sieve::asks_for_pages(filter);
         let code = match needs(Need::Names) || filter.function.is_some() || filter.place.is_some() {
-            true => Code::new(
-                profile.rows::<Module>()?,
-                profile.rows::<Site>()?,
-                profile.rows::<Frame>()?,
-                profile.rows::<Function>()?,
-                profile.rows::<Stack>()?,
-            ),
-            false => Code::default(),
+            true => match of_whole(Need::Names) {
+                Some(whole) => whole.code.clone(),
+                None => Arc::new(Code::new(
+                    profile.rows::<Module>()?,
+                    profile.rows::<Site>()?,
+                    profile.rows::<Frame>()?,
+                    profile.rows::<Function>()?,
+                    profile.rows::<Stack>()?,
+                )),
+            },
+            false => Arc::default(),
         };
         let by_pages = BY_PAGES.into_iter().any(needs);
         let (pages, objects): (Vec<PlacedPages>, Vec<Object>) = match by_pages || asks_for_pages {
@@ -121,9 +147,10 @@ impl Study {
         };
         let mut objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row| (row.object, row)).collect();
         let mut placed = placed::placements(&pages, !machine.is_virtual);
-        let subjects = match needs(Need::Flows) || asks_for_pages {
-            true => Subjects::new(&pages, &placed, &objects),
-            false => Subjects::default(),
+        let subjects = match (needs(Need::Flows) || asks_for_pages, of_whole(Need::Flows)) {
+            (true, Some(whole)) => whole.subjects.clone(),
+            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects)),
+            (false, _) => Arc::default(),
         };
         let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects);
         // Columns that only a filter reads need not be decoded without one.
@@ -174,27 +201,29 @@ impl Study {
             )?,
             false => CodeFacts::default(),
         };
-        let flows = match needs(Need::Flows) {
-            true => fold::<PageAccess, Flows>(
+        let flows = match (needs(Need::Flows), of_pages(Need::Flows)) {
+            (true, Some(whole)) => whole.flows.clone(),
+            (true, None) => Arc::new(fold::<PageAccess, Flows>(
                 profile,
                 Flows::COLUMNS,
                 |flows, row| {
                     only.then(row.process, || sieve.page(&row).then(|| flows.add(&row, weight, &pinning, &subjects)))
                 },
                 Flows::merge,
-            )?,
-            false => Flows::default(),
+            )?),
+            (false, _) => Arc::default(),
         };
-        let by_page = match (needs(Need::Pages), needs(Need::Flows)) {
+        let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
+            (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
-            (true, true) => PageFacts::of(&flows),
-            (true, false) => fold::<PageAccess, PageFacts>(
+            (true, true, None) => Arc::new(PageFacts::of(&flows)),
+            (true, false, None) => Arc::new(fold::<PageAccess, PageFacts>(
                 profile,
                 PageFacts::COLUMNS,
                 |facts, row| only.then(row.process, || sieve.page(&row).then(|| facts.add(&row, weight, &pinning))),
                 PageFacts::merge,
-            )?,
-            (false, _) => PageFacts::default(),
+            )?),
+            (false, ..) => Arc::default(),
         };
         let lines = match needs(Need::CacheLines) {
             true => fold::<Sample, LineFacts>(

@@ -50,25 +50,41 @@ const LOOK_BACK: usize = 64;
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let homes = Homes::new(&study.pages);
-    let mut pages: Vec<_> = exclusivity::users(study)
-        .into_iter()
-        .map(|((process, page), users)| {
-            let placed = homes.of(process, page);
-            let away = away(&users, placed);
-            (process, page, users, placed, away)
-        })
-        .collect();
-    let sum = |users: &Users| users.values().map(Tally::accesses).sum::<u64>();
-    pages.sort_by_key(|(process, page, users, _, away)| (Reverse(*away), Reverse(sum(users)), *process, *page));
+    // There may be millions: who uses a page is looked at in full for those that are shown.
+    let mut sums: FxHashMap<(ProcessId, Page), (u64, u64)> = FxHashMap::default();
+    for (key, tally) in &study.by_page.sums {
+        let page = (key.process, key.page);
+        let home = homes.of(key.process, key.page).and_then(|row| row.home);
+        let (away, all) = sums.entry(page).or_default();
+        *all += tally.accesses();
+        if key.node.is_some() && home.is_some() && key.node != home {
+            *away += tally.accesses();
+        }
+    }
+    let order = |((process, page), (away, all)): &((ProcessId, Page), (u64, u64))| {
+        (Reverse(*away), Reverse(*all), *process, *page)
+    };
+    let mut pages: Vec<_> = sums.into_iter().collect();
     let omitted = pages.len().saturating_sub(MOST);
+    if omitted > 0 {
+        pages.select_nth_unstable_by_key(MOST, order);
+        pages.truncate(MOST);
+    }
+    pages.sort_unstable_by_key(order);
+    let mut users: FxHashMap<(ProcessId, Page), Users> =
+        pages.iter().map(|(page, _)| (*page, Users::default())).collect();
+    for (key, tally) in &study.by_page.sums {
+        if let Some(users) = users.get_mut(&(key.process, key.page)) {
+            *users.entry(key.node).or_default() += *tally;
+        }
+    }
     let total = study.by_page.sums.values().fold(Tally::default(), |mut total, tally| {
         total += *tally;
         total
     });
     let rows = pages
         .into_iter()
-        .take(MOST)
-        .map(|(process, page, users, placed, away)| row(study, (process, page), &users, placed, away, &total))
+        .map(|(page, (away, _))| row(study, page, &users[&page], homes.of(page.0, page.1), away, &total))
         .collect();
     let table = Table { columns: columns(study), rows, omitted };
     let doubts = match study.sums_only() {
@@ -77,12 +93,6 @@ pub fn run(study: &Study) -> Vec<Report> {
         None => Vec::new(),
     };
     vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]
-}
-
-/// Accesses by pinned threads of other nodes.
-fn away(users: &Users, placed: Option<&PlacedPages>) -> u64 {
-    let Some(home) = placed.and_then(|row| row.home) else { return 0 };
-    users.iter().filter(|(node, _)| node.is_some_and(|node| node != home)).map(|(_, tally)| tally.accesses()).sum()
 }
 
 fn columns(study: &Study) -> Vec<Column> {

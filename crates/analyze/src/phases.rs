@@ -8,6 +8,31 @@ use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::tables::Phase;
 
+/// From when to when, in nanoseconds since the start; open where there is none.
+pub type Span = (Option<u64>, Option<u64>);
+
+/// The time of the phases of a name, and what a reader must know of it.
+///
+/// # Errors
+/// There is none: which there are.
+pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), String> {
+    let found: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
+    let Some(start) = found.iter().map(|phase| phase.start_ns).min() else {
+        let mut names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        return Err(match names.as_slice() {
+            [] => format!("no phase `{name}`: the program named none (docs/marks.md says how)"),
+            names => format!("no phase `{name}`; there are: {}", names.join(", ")),
+        });
+    };
+    // One that did not end lasted to the end; one that is a moment lies in a bin.
+    let end = found.iter().map(|phase| phase.end_ns).try_fold(start + 1, |last, end| Some(last.max(end?)));
+    let doubt = (found.len() > 1)
+        .then(|| format!("there are {} phases `{name}`: the time between them is shown too", found.len()));
+    Ok(((Some(start), end), doubt))
+}
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let total = study.total();
@@ -52,4 +77,25 @@ fn during(study: &Study, phase: &Phase) -> Counts {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::ids::ProcessId;
+
+    fn phase(name: &str, start_ns: u64, end_ns: Option<u64>) -> Phase {
+        Phase { process: ProcessId(0), phase: 0, name: name.to_owned(), thread: None, start_ns, end_ns }
+    }
+
+    #[test]
+    fn phases_of_a_name_are_one_span() {
+        let phases = [phase("a", 10, Some(20)), phase("b", 15, None), phase("a", 30, Some(35)), phase("c", 7, Some(7))];
+        let found = |name| span(&phases, name).map(|(span, doubt)| (span, doubt.is_some()));
+        assert_eq!(found("a"), Ok(((Some(10), Some(35)), true)));
+        assert_eq!(found("b"), Ok(((Some(15), None), false)));
+        assert_eq!(found("c"), Ok(((Some(7), Some(8)), false)));
+        assert_eq!(found("d"), Err("no phase `d`; there are: a, b, c".to_owned()));
+        assert!(span(&[], "d").is_err_and(|message| message.contains("named none")));
+    }
 }

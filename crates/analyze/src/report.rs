@@ -322,6 +322,19 @@ impl Report {
         }
     }
 
+    /// The same with the first `rows` rows of a table; those that it leaves out are not copied.
+    pub fn first(&self, rows: usize) -> Report {
+        let shape = match &self.shape {
+            Shape::Table(Table { columns, rows: all, omitted }) => Shape::Table(Table {
+                columns: columns.clone(),
+                rows: all.iter().take(rows).cloned().collect(),
+                omitted: omitted + all.len().saturating_sub(rows),
+            }),
+            shape => shape.clone(),
+        };
+        Report { shape, doubts: self.doubts.clone(), title: self.title.clone(), ..*self }
+    }
+
     /// The metrics that [`Report::sort`] takes here.
     pub fn sort_keys(&self) -> Vec<&'static str> {
         match &self.shape {

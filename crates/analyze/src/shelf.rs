@@ -1,16 +1,17 @@
 //! Studies kept for the next question: a page of the browser asks for one section after the other of the same profile, and folding
 //! millions of facts takes longer than everything that is made of them.
 //!
-//! Two are kept: that of the whole recording, and that of the filter that was asked for last. What a question needs beyond what its study has
-//! is read and added to it.
+//! Two are kept, never more: that of the whole recording, and that of the filter that was asked for last. What a question needs beyond what its study
+//! has is read and added to it.
 
-use crate::load::{LoadError, Need, Options};
+use crate::load::{LoadError, Need, Options, Whole};
 use crate::study::Study;
 use numalens_profile::Profile;
 
 /// The studies of one profile that were used last.
-#[derive(Default)]
 pub struct Shelf {
+    /// What the whole is: it may be that of some processes.
+    all: Options,
     whole: Option<Kept>,
     part: Option<Kept>,
 }
@@ -23,33 +24,59 @@ struct Kept {
 }
 
 impl Shelf {
+    /// Of a reader who begins with these options.
+    pub fn new(all: Options) -> Shelf {
+        Shelf { all, whole: None, part: None }
+    }
+
     /// The study of what `options` name, with at least what `needs` names.
     ///
     /// # Errors
     /// As [`Study::load`]; what is kept stays.
     pub fn study(&mut self, profile: &Profile, options: &Options, needs: &[Need]) -> Result<&Study, LoadError> {
-        let place = if options.filter.is_empty() && options.pids.is_empty() { &mut self.whole } else { &mut self.part };
-        let kept = match place.take_if(|kept| kept.options == *options) {
-            Some(mut kept) => {
-                let missing: Vec<Need> = needs.iter().filter(|need| !kept.has.contains(need)).copied().collect();
-                if !missing.is_empty() {
-                    match Study::load(profile, options, &missing) {
-                        Ok(more) => kept.study.take(more, &missing),
-                        Err(error) => {
-                            *place = Some(kept);
-                            return Err(error);
-                        }
-                    }
-                    kept.has.extend(missing);
-                }
-                kept
-            }
-            None => {
-                // The old one's memory first.
-                *place = None;
-                Kept { options: options.clone(), has: needs.to_vec(), study: Study::load(profile, options, needs)? }
-            }
-        };
-        Ok(&place.insert(kept).study)
+        let Shelf { all, whole, part } = self;
+        if *options == *all {
+            return keep(whole, options, needs, |needs| Study::load(profile, options, needs));
+        }
+        let beside = whole.as_ref().filter(|kept| kept.options.filter.is_empty() && kept.options.pids == options.pids);
+        let beside = beside.map(|kept| Whole { study: &kept.study, has: &kept.has });
+        keep(part, options, needs, |needs| Study::load_beside(profile, options, needs, beside))
     }
+}
+
+/// What is kept in a place, with at least what `needs` names: what is missing is loaded.
+fn keep<'a>(
+    place: &'a mut Option<Kept>,
+    options: &Options,
+    needs: &[Need],
+    load: impl Fn(&[Need]) -> Result<Study, LoadError>,
+) -> Result<&'a Study, LoadError> {
+    let kept = match place.take_if(|kept| kept.options == *options) {
+        Some(mut kept) => {
+            // Each once: several sections need the same.
+            let mut missing: Vec<Need> = Vec::new();
+            for need in needs {
+                if !kept.has.contains(need) && !missing.contains(need) {
+                    missing.push(*need);
+                }
+            }
+            if !missing.is_empty() {
+                match load(&missing) {
+                    Ok(more) => kept.study.take(more, &missing),
+                    Err(error) => {
+                        *place = Some(kept);
+                        return Err(error);
+                    }
+                }
+                kept.has.extend(missing);
+            }
+            kept
+        }
+        None => {
+            // The old one's memory first.
+            *place = None;
+            Kept { options: options.clone(), has: needs.to_vec(), study: load(needs)? }
+        }
+    };
+    Ok(&place.insert(kept).study)
 }

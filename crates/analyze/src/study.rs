@@ -21,8 +21,9 @@ use numalens_profile::tables::{
 };
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
-/// Everything that analyses read.
+/// Everything that analyses read. What is shared does not depend on some filters, and is then that of the whole recording.
 pub struct Study {
     pub about: About,
     pub machine: Machine,
@@ -30,7 +31,7 @@ pub struct Study {
     pub threads: FxHashMap<ThreadId, Thread>,
     pub placements: Vec<Placement>,
     pub pinning: PinningLog,
-    pub code: Code,
+    pub code: Arc<Code>,
     pub objects: FxHashMap<ObjectId, Object>,
     /// Every period of every page, for questions about homes.
     pub pages: Vec<PlacedPages>,
@@ -38,12 +39,12 @@ pub struct Study {
     pub placed: Vec<PlacedPages>,
     pub sites: SiteFacts,
     pub by_object: ObjectFacts,
-    pub by_page: PageFacts,
+    pub by_page: Arc<PageFacts>,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
     pub phases: Vec<Phase>,
-    pub subjects: Subjects,
-    pub flows: Flows,
+    pub subjects: Arc<Subjects>,
+    pub flows: Arc<Flows>,
     /// None: the recording had no cache.
     pub misses: Option<Misses>,
     pub lines: LineFacts,

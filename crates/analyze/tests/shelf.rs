@@ -6,6 +6,7 @@ use numalens_profile::Profile;
 use numalens_profile::ids::ThreadId;
 use numalens_profile::testing::Synthetic;
 use numalens_simulate::{Policy, Threads};
+use numalens_topology::NodeId;
 
 fn profile(directory: &tempfile::TempDir) -> Profile {
     Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap()
@@ -15,18 +16,24 @@ fn profile(directory: &tempfile::TempDir) -> Profile {
 fn every_question_after_every_other() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
-    let part = Filter { threads: vec![ThreadId(1)], ..Filter::default() };
+    // One that counts of pages know, two that they do not: those take what the whole has; and one that asks what pages are.
+    let parts = [
+        Filter { threads: vec![ThreadId(1)], ..Filter::default() },
+        Filter { function: Some("work".to_string()), ..Filter::default() },
+        Filter { place: Some(("app.c".to_string(), 20)), ..Filter::default() },
+        Filter { homes: vec![Some(NodeId(0))], ..Filter::default() },
+    ];
     let all: Vec<_> = sections::ALL.iter().collect();
     let backwards: Vec<_> = all.iter().rev().copied().collect();
     let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: Policy::COMMON.to_vec() };
-    for order in [all, backwards] {
-        let mut shelf = Shelf::default();
-        for section in &order {
+    for (order, part) in [&all, &backwards].into_iter().flat_map(|order| parts.iter().map(move |part| (order, part))) {
+        let mut shelf = Shelf::new(Options::default());
+        for section in order {
             for filter in [Filter::default(), part.clone()] {
                 let options = Options { filter, ..Options::default() };
                 let study = shelf.study(&profile, &options, &sections::needs(&[section])).unwrap();
                 let fresh = sections::run(&profile, &options, &[section]).unwrap();
-                assert_eq!(sections::of(study, &[section]), fresh, "{}", section.name);
+                assert_eq!(sections::of(study, &[section]), fresh, "{} of {part:?}", section.name);
             }
         }
         let whole = Options::default();
@@ -38,10 +45,32 @@ fn every_question_after_every_other() {
 }
 
 #[test]
+fn what_several_sections_need_is_taken_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = profile(&scratch);
+    let named = |names: [&str; 2]| names.map(|name| sections::named(name).unwrap());
+    for wanted in
+        [["lines", "first-touch"], ["pages", "huge-pages"], ["objects", "call-tree"], ["timeline", "node-timeline"]]
+    {
+        let wanted = named(wanted);
+        let mut shelf = Shelf::new(Options::default());
+        let options = Options::default();
+        shelf.study(&profile, &options, &[]).unwrap();
+        let study = shelf.study(&profile, &options, &sections::needs(&wanted)).unwrap();
+        assert_eq!(
+            sections::of(study, &wanted),
+            sections::run(&profile, &options, &wanted).unwrap(),
+            "{}",
+            wanted[0].name
+        );
+    }
+}
+
+#[test]
 fn an_error_leaves_what_was_there() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
-    let mut shelf = Shelf::default();
+    let mut shelf = Shelf::new(Options::default());
     shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap();
     let lost = Options { pids: vec![77], ..Options::default() };
     assert!(shelf.study(&profile, &lost, &[Need::Sites]).is_err());

@@ -66,6 +66,7 @@ mod encode;
 mod error;
 mod file;
 pub mod ids;
+mod kept;
 mod machine;
 mod merge;
 mod meta;

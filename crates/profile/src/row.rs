@@ -20,7 +20,7 @@ use crate::merge::Renumbering;
 use numalens_topology::NodeId;
 
 /// A row of a table. Implemented for the structs of [`crate::tables`] by their macro.
-pub trait Row: Sized + Send + Clone + PartialEq + std::fmt::Debug + 'static {
+pub trait Row: Sized + Send + Sync + Clone + PartialEq + std::fmt::Debug + 'static {
     /// The table's file is `TABLE.parquet`.
     const TABLE: &'static str;
     /// Columns, in order.

@@ -17,7 +17,12 @@ fn round_trip<T: Row>(rows: &[T]) -> Vec<T> {
     writer.checkpoint(&Meta::default()).unwrap();
     writer.append(second.iter().cloned()).unwrap();
     let path = writer.finish(&Meta::default()).unwrap();
-    Profile::open(&path).unwrap().rows::<T>().unwrap()
+    let profile = Profile::open(&path).unwrap();
+    let read = profile.rows::<T>().unwrap();
+    // From memory they come as from the files, in the same order.
+    assert_eq!(profile.keep::<T>(usize::MAX).unwrap(), size_of_val(rows));
+    assert!(profile.rows::<T>().unwrap() == read);
+    read
 }
 
 fn word<W: Copy + std::fmt::Debug + 'static>(all: &'static [W]) -> impl Strategy<Value = W> {
@@ -170,4 +175,18 @@ fn facts_are_small() {
         let each = bytes(&path, table) as f64 / rows as f64;
         assert!(each <= 15.0, "{table}: {each} bytes a row");
     }
+}
+
+#[test]
+fn what_is_too_large_is_not_kept_and_what_is_replaced_is_forgotten() {
+    let scratch = tempfile::tempdir().unwrap();
+    let rows = |n: u32| (0..n).map(|n| Function { function: FunctionId(n), module: None, name: String::new() });
+    let mut writer = Writer::create(&scratch.path().join("a.numalens"), false).unwrap();
+    writer.append(rows(10)).unwrap();
+    let profile = Profile::open(&writer.finish(&Meta::default()).unwrap()).unwrap();
+    assert_eq!(profile.keep::<Function>(9 * size_of::<Function>()).unwrap(), 0);
+    assert_eq!(profile.keep::<Function>(10 * size_of::<Function>()).unwrap(), 10 * size_of::<Function>());
+    assert_eq!(profile.keep::<Function>(usize::MAX).unwrap(), 0, "it is there already");
+    profile.replace(rows(3)).unwrap();
+    assert_eq!(profile.rows::<Function>().unwrap().len(), 3);
 }

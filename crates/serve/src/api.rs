@@ -2,7 +2,7 @@
 
 use crate::cache::{Answer, Cache};
 use crate::guard::refuse;
-use crate::query::{self, Pairs};
+use crate::query::{self, Asked, Pairs};
 use crate::sources::Sources;
 use crate::{ServeError, View};
 use axum::Router;
@@ -11,23 +11,29 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use numalens_analyze::report::Shape;
 use numalens_analyze::sections::{self, Section};
 use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, disassembly, whatif};
+use numalens_profile::tables::Phase;
 use numalens_topology::Machine;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of answers that are kept.
-const MOST_KEPT: usize = 64 << 20;
+/// Bytes of answers that are kept: of the whole recording, whatever filters are asked for meanwhile, and of filters.
+const MOST_OF_WHOLE: usize = 64 << 20;
+const MOST_OF_PARTS: usize = 32 << 20;
 
-struct App {
-    view: View,
+/// What answers are made of, and those that were given.
+pub struct App {
+    pub view: View,
     machine: Machine,
     sources: Sources,
-    cache: Mutex<Cache>,
+    phases: Vec<Phase>,
+    whole: Mutex<Cache>,
+    parts: Mutex<Cache>,
     shelf: Mutex<Shelf>,
     /// One computation at a time: each uses all CPUs, and many at once would need as many times the memory.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
 }
 
 /// How tables are written: as docs/json.md says, or by columns, for pages.
@@ -40,98 +46,158 @@ enum Form {
 /// Why there is no answer.
 type Refusal = (StatusCode, String);
 
+/// Makes the reports of an answer.
+type Compute = Box<dyn FnOnce(&App) -> Result<Vec<Report>, Refusal> + Send>;
+
+/// What is asked, before anything is computed.
+pub struct Question {
+    /// What it is known by.
+    key: String,
+    form: Form,
+    /// Whether it is about all of the recording.
+    is_whole: bool,
+    /// Rows of tables to tell, and the key by which all of them are asked for next.
+    first: Option<(usize, String)>,
+    doubt: Option<String>,
+    compute: Compute,
+}
+
+impl App {
+    /// Of what is served.
+    ///
+    /// # Errors
+    /// The profile's dimensions cannot be read.
+    pub fn new(view: View) -> Result<App, ServeError> {
+        Ok(App {
+            machine: view.profile.machine()?,
+            sources: Sources::of(&view.profile)?,
+            phases: view.profile.rows()?,
+            shelf: Mutex::new(Shelf::new(view.options.clone())),
+            view,
+            whole: Mutex::new(Cache::new(MOST_OF_WHOLE)),
+            parts: Mutex::new(Cache::new(MOST_OF_PARTS)),
+            turn: Arc::new(Semaphore::new(1)),
+        })
+    }
+}
+
 /// The routes.
-pub fn router(view: View) -> Result<Router, ServeError> {
-    let app = App {
-        machine: view.profile.machine()?,
-        sources: Sources::of(&view.profile)?,
-        view,
-        cache: Mutex::new(Cache::new(MOST_KEPT)),
-        shelf: Mutex::default(),
-        turn: Semaphore::new(1),
-    };
-    Ok(Router::new()
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
         .route("/api/report/{sections}", get(report))
         .route("/api/advise", get(advise))
         .route("/api/simulate", get(simulate))
         .route("/api/source", get(source))
         .route("/api/disassembly", get(machine_code))
         .route("/api/{*other}", get(nothing))
-        .with_state(Arc::new(app)))
+        .with_state(app)
 }
 
 async fn nothing() -> Response {
     refuse((StatusCode::NOT_FOUND, "there is no such thing under /api".to_string()))
 }
 
-/// One section, or several with commas between.
-async fn report(State(app): State<Arc<App>>, Path(names): Path<String>, query: Query<Pairs>) -> Response {
-    let wanted: Result<Vec<&'static Section>, Refusal> = names.split(',').map(section).collect();
-    let wanted = match wanted {
-        Ok(wanted) if wanted.len() <= sections::ALL.len() => wanted,
-        Ok(_) => return refuse(bad("more sections than there are".to_string())),
-        Err(refusal) => return refuse(refusal),
-    };
-    let Query(pairs) = query;
-    let (forms, pairs): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| name == "form");
-    let form = match forms.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>()[..] {
-        [] => Form::Rows,
-        ["columns"] => Form::Columns,
-        _ => return refuse(bad("form: there is columns alone".to_string())),
-    };
-    answer(app, format!("report {names} {form:?} {pairs:?}"), form, move |app| {
-        let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
-        let mut reports =
-            app.studied(&asked.options, &sections::needs(&wanted), |study| sections::of(study, &wanted))?;
-        if let Some(metric) = &asked.sort
-            && !reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted)
-        {
-            return Err(bad(format!("there is no metric {metric} to sort by")));
+async fn report(State(app): State<Arc<App>>, Path(names): Path<String>, Query(pairs): Query<Pairs>) -> Response {
+    let question = Question::report(&app, &names, pairs);
+    answer(app, question).await
+}
+
+async fn advise(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
+    let question = Question::advise(&app, pairs);
+    answer(app, question).await
+}
+
+async fn simulate(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
+    let question = Question::simulate(&app, pairs);
+    answer(app, question).await
+}
+
+async fn machine_code(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
+    let question = Question::disassembly(&app, pairs);
+    answer(app, question).await
+}
+
+impl Question {
+    fn new(app: &App, what: &str, pairs: &Pairs, asked: &Asked, compute: Compute) -> Question {
+        let key = |pairs: &Pairs| format!("{what} {pairs:?}");
+        let all = || pairs.iter().filter(|(name, _)| name != "top" && name != "then").cloned().collect();
+        Question {
+            key: key(pairs),
+            form: Form::Rows,
+            is_whole: asked.options == app.view.options && pairs.iter().all(|(name, _)| query::is_of_form(name)),
+            first: asked.top.filter(|_| asked.then_all).map(|rows| (rows, key(&all()))),
+            doubt: asked.doubt.clone(),
+            compute,
         }
-        if let Some(rows) = asked.top {
-            reports.iter_mut().for_each(|report| report.limit(rows));
+    }
+
+    /// One section, or several with commas between.
+    pub fn report(app: &App, names: &str, pairs: Pairs) -> Result<Question, Refusal> {
+        let wanted: Vec<&'static Section> = names.split(',').map(section).collect::<Result<_, Refusal>>()?;
+        if wanted.len() > sections::ALL.len() {
+            return Err(bad("more sections than there are".to_string()));
         }
-        Ok(reports)
-    })
-    .await
+        let (forms, pairs): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| name == "form");
+        let form = match forms.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>()[..] {
+            [] => Form::Rows,
+            ["columns"] => Form::Columns,
+            _ => return Err(bad("form: there is columns alone".to_string())),
+        };
+        let asked = app.asked(&pairs)?;
+        let (options, sort, top) = (asked.options.clone(), asked.sort.clone(), asked.top.filter(|_| !asked.then_all));
+        let compute = move |app: &App| {
+            let mut reports = app.studied(&options, &sections::needs(&wanted), |study| sections::of(study, &wanted))?;
+            if let Some(metric) = &sort
+                && !reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted)
+            {
+                return Err(bad(format!("there is no metric {metric} to sort by")));
+            }
+            if let Some(rows) = top {
+                reports.iter_mut().for_each(|report| report.limit(rows));
+            }
+            Ok(reports)
+        };
+        let what = format!("report {names} {form:?}");
+        Ok(Question { form, ..Question::new(app, &what, &pairs, &asked, Box::new(compute)) })
+    }
+
+    /// What `numalens advise` says.
+    pub fn advise(app: &App, pairs: Pairs) -> Result<Question, Refusal> {
+        let asked = app.asked(&pairs)?;
+        let options = asked.options.clone();
+        let compute = move |app: &App| app.studied(&options, advice::NEEDS, advice::of);
+        Ok(Question::new(app, "advise", &pairs, &asked, Box::new(compute)))
+    }
+
+    /// What `numalens simulate` says.
+    pub fn simulate(app: &App, pairs: Pairs) -> Result<Question, Refusal> {
+        let (plan, filter): (Pairs, Pairs) = pairs.iter().cloned().partition(|(name, _)| query::is_of_plan(name));
+        let asked = app.asked(&filter)?;
+        let plan = query::plan(&plan, &app.machine).map_err(bad)?;
+        let options = asked.options.clone();
+        let compute = move |app: &App| app.studied(&options, whatif::NEEDS, |study| whatif::of(study, &plan));
+        Ok(Question::new(app, "simulate", &pairs, &asked, Box::new(compute)))
+    }
+
+    fn disassembly(app: &App, pairs: Pairs) -> Result<Question, Refusal> {
+        let (place, filter): (Pairs, Pairs) = pairs.iter().cloned().partition(|(name, _)| name == "of");
+        let [(_, place)] = &place[..] else { return Err(bad("name one line: ?of=FILE:LINE".to_string())) };
+        let (file, line) = query::place("of", place).map_err(bad)?;
+        let asked = app.asked(&filter)?;
+        let options = asked.options.clone();
+        let compute = move |app: &App| {
+            let wanted = app.studied(&options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
+            let found = (app.view.find_code)(&app.view.profile, &wanted).map_err(|error| failed(error.into()))?;
+            app.studied(&options, disassembly::NEEDS, |study| disassembly::reports(study, &found, &file))
+        };
+        Ok(Question::new(app, "disassembly", &pairs, &asked, Box::new(compute)))
+    }
 }
 
 fn section(name: &str) -> Result<&'static Section, Refusal> {
     let known = || sections::ALL.iter().map(|section| section.name).collect::<Vec<_>>().join(", ");
     sections::named(name)
         .ok_or_else(|| (StatusCode::NOT_FOUND, format!("there is no such section; there are {}", known())))
-}
-
-async fn advise(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
-    answer(app, format!("advise {pairs:?}"), Form::Rows, move |app| {
-        let asked = query::asked(&pairs, &app.view.options).map_err(bad)?;
-        app.studied(&asked.options, advice::NEEDS, advice::of)
-    })
-    .await
-}
-
-async fn simulate(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
-    answer(app, format!("simulate {pairs:?}"), Form::Rows, move |app| {
-        let (plan, filter): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| query::is_of_plan(name));
-        let asked = query::asked(&filter, &app.view.options).map_err(bad)?;
-        let plan = query::plan(&plan, &app.machine).map_err(bad)?;
-        app.studied(&asked.options, whatif::NEEDS, |study| whatif::of(study, &plan))
-    })
-    .await
-}
-
-async fn machine_code(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
-    answer(app, format!("disassembly {pairs:?}"), Form::Rows, move |app| {
-        let (place, filter): (Pairs, Pairs) = pairs.into_iter().partition(|(name, _)| name == "of");
-        let [(_, place)] = &place[..] else { return Err(bad("name one line: ?of=FILE:LINE".to_string())) };
-        let (file, line) = query::place("of", place).map_err(bad)?;
-        let asked = query::asked(&filter, &app.view.options).map_err(bad)?;
-        let wanted =
-            app.studied(&asked.options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
-        let found = (app.view.find_code)(&app.view.profile, &wanted).map_err(|error| failed(error.into()))?;
-        app.studied(&asked.options, disassembly::NEEDS, |study| disassembly::reports(study, &found, &file))
-    })
-    .await
 }
 
 async fn source(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Response {
@@ -153,52 +219,99 @@ async fn source(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -> Resp
     }
 }
 
-/// The answer to a question: as it was given before, or computed now.
-async fn answer(
-    app: Arc<App>,
-    asked: String,
-    form: Form,
-    compute: impl FnOnce(&App) -> Result<Vec<Report>, Refusal> + Send + 'static,
-) -> Response {
-    if let Some(known) = app.known(&asked) {
-        return json(bytes(known));
-    }
-    let Ok(_turn) = app.turn.acquire().await else { return refuse(lost()) };
-    // Whoever was before us may have asked the same.
-    if let Some(known) = app.known(&asked) {
-        return json(bytes(known));
-    }
-    let computed = tokio::task::spawn_blocking({
-        let app = app.clone();
-        move || {
-            let mut reports = compute(&app)?;
-            (app.view.amend)(&mut reports);
-            let document: Answer = Arc::new(match form {
-                Form::Rows => numalens_view::json::document(&reports).to_string().into_bytes(),
-                Form::Columns => numalens_view::columns::document(&reports),
-            });
-            app.cache.lock().unwrap_or_else(PoisonError::into_inner).put(asked, document.clone());
-            // Nobody need wait until the rows of a large table are gone.
-            tokio::task::spawn_blocking(move || drop(reports));
-            Ok(document)
-        }
-    });
-    match computed.await {
-        Ok(Ok(document)) => json(bytes(document)),
-        Ok(Err(refusal)) => refuse(refusal),
-        Err(_) => refuse(lost()),
-    }
+async fn answer(app: Arc<App>, question: Result<Question, Refusal>) -> Response {
+    let answer = match question {
+        Ok(question) => app.answer(question).await,
+        Err(refusal) => Err(refusal),
+    };
+    answer.map_or_else(refuse, |document| json(bytes(document)))
 }
 
 impl App {
-    /// Makes reports of a part of the profile, of which at least `needs` is read.
-    fn studied<T>(&self, options: &Options, needs: &[Need], analyze: impl FnOnce(&Study) -> T) -> Result<T, Refusal> {
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.study(&self.view.profile, options, needs).map(analyze).map_err(failed)
+    /// The answer to a question: as it was given before, or computed now.
+    ///
+    /// # Errors
+    /// What is asked for is not there; the profile cannot be read.
+    pub async fn answer(self: &Arc<App>, question: Question) -> Result<Answer, Refusal> {
+        if let Some(known) = self.known(&question) {
+            return Ok(known);
+        }
+        let turn = self.turn().await?;
+        // Whoever was before us may have asked the same.
+        if let Some(known) = self.known(&question) {
+            return Ok(known);
+        }
+        let app = self.clone();
+        tokio::task::spawn_blocking(move || app.made(question, turn)).await.map_err(|_| lost())?
     }
 
-    fn known(&self, asked: &str) -> Option<Answer> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(asked)
+    /// Waits until nobody computes.
+    pub async fn turn(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.turn.clone().acquire_owned().await.map_err(|_| lost())
+    }
+
+    /// Computes an answer, and keeps it.
+    fn made(self: &Arc<App>, question: Question, turn: OwnedSemaphorePermit) -> Result<Answer, Refusal> {
+        let Question { key, form, is_whole, first, doubt, compute } = question;
+        let mut reports = compute(self)?;
+        (self.view.amend)(&mut reports);
+        reports.iter_mut().for_each(|report| report.doubts.extend(doubt.clone()));
+        let left_out = |rows: usize| {
+            reports.iter().any(|report| matches!(&report.shape, Shape::Table(table) if table.rows.len() > rows))
+        };
+        let Some((rows, key_of_all)) = first.filter(|(rows, _)| left_out(*rows)) else {
+            let document = self.keep(is_whole, key, written(&reports, form));
+            // Nobody need wait until the rows of a large table are gone.
+            tokio::task::spawn_blocking(move || drop(reports));
+            return Ok(document);
+        };
+        let few: Vec<Report> = reports.iter().map(|report| report.first(rows)).collect();
+        let document = self.keep(is_whole, key, written(&few, form));
+        // The rest is written while the first rows are read; who asks for it waits for the turn, and then finds it.
+        let app = self.clone();
+        tokio::task::spawn_blocking(move || {
+            app.keep(is_whole, key_of_all, written(&reports, form));
+            drop(turn);
+        });
+        Ok(document)
+    }
+
+    /// Reads what is asked about a report.
+    fn asked(&self, pairs: &Pairs) -> Result<Asked, Refusal> {
+        query::asked(pairs, &self.view.options, &self.phases).map_err(bad)
+    }
+
+    /// Makes reports of a part of the profile, of which at least `needs` is read.
+    fn studied<T>(&self, options: &Options, needs: &[Need], analyze: impl FnOnce(&Study) -> T) -> Result<T, Refusal> {
+        let mut needs = needs.to_vec();
+        // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked over once.
+        if needs.contains(&Need::Pages) {
+            needs.push(Need::Flows);
+        }
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.study(&self.view.profile, options, &needs).map(analyze).map_err(failed)
+    }
+
+    fn cache(&self, is_whole: bool) -> &Mutex<Cache> {
+        if is_whole { &self.whole } else { &self.parts }
+    }
+
+    /// An answer that was given.
+    pub fn known(&self, question: &Question) -> Option<Answer> {
+        self.cache(question.is_whole).lock().unwrap_or_else(PoisonError::into_inner).get(&question.key)
+    }
+
+    fn keep(&self, is_whole: bool, key: String, document: Vec<u8>) -> Answer {
+        let document = Arc::new(document);
+        self.cache(is_whole).lock().unwrap_or_else(PoisonError::into_inner).put(key, document.clone());
+        document
+    }
+}
+
+fn written(reports: &[Report], form: Form) -> Vec<u8> {
+    match form {
+        Form::Rows => numalens_view::json::document(reports).to_string().into_bytes(),
+        Form::Columns => numalens_view::columns::document(reports),
     }
 }
 

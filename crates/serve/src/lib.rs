@@ -14,10 +14,12 @@
 //!
 //! ```text
 //! request -> guard (Host, Origin, size, token) -> assets           the built pages, inside the program
-//!                                             '-> api -> reports   one computation at a time, answers and folded facts kept, up to a limit
+//!                                             '-> api -> reports   one computation at a time, answers and folded facts kept, up to a limit;
+//!                                                    |               what pages ask first is computed ahead
 //!                                                    '-> sources, and the machine code of lines, by the names that the profile has
 //! ```
 
+mod ahead;
 mod api;
 mod assets;
 mod cache;
@@ -115,13 +117,17 @@ impl Server {
     pub fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         let Server { listener, address, token, view } = self;
         let guard = Arc::new(Guard::new(address.port(), token));
-        let app = guard::protect(api::router(view)?.fallback(assets::serve), guard);
+        let view = Arc::new(api::App::new(view)?);
+        let app = guard::protect(api::router(view.clone()).fallback(assets::serve), guard);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            // One computes, some read sources; each thread's heap keeps what it has once taken.
+            .max_blocking_threads(4)
             .enable_all()
             .build()
             .map_err(ServeError::system("start threads"))?;
-        runtime.block_on(async move {
+        let outcome = runtime.block_on(async move {
+            tokio::spawn(ahead::compute(view));
             let listener =
                 tokio::net::TcpListener::from_std(listener).map_err(ServeError::system("wait for requests"))?;
             // Requests that are being answered are dropped: whoever stops the server does not wait for them.
@@ -129,7 +135,10 @@ impl Server {
                 outcome = async { axum::serve(listener, app).await } => outcome.map_err(ServeError::system("serve requests")),
                 () = stop => Ok(()),
             }
-        })
+        });
+        // Nor for what is being computed.
+        runtime.shutdown_background();
+        outcome
     }
 }
 

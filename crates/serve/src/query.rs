@@ -1,8 +1,9 @@
 //! What a request asks for: a filter, an order, a number of rows, a plan to simulate.
 
 use numalens_analyze::whatif::Plan;
-use numalens_analyze::{Filter, Options};
+use numalens_analyze::{Filter, Options, phases};
 use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_profile::tables::Phase;
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::{Machine, NodeId, ThreadPlacement};
 
@@ -20,19 +21,43 @@ pub struct Asked {
     pub options: Options,
     pub sort: Option<String>,
     pub top: Option<usize>,
+    /// Whether all rows are asked for next.
+    pub then_all: bool,
+    /// What a reader must know of the phase that was named.
+    pub doubt: Option<String>,
 }
 
 /// Reads a query; what is not known is an error, so that a misspelt filter does not show everything.
-pub fn asked(pairs: &Pairs, base: &Options) -> Result<Asked, String> {
-    let mut asked = Asked { options: base.clone(), sort: None, top: None };
+pub fn asked(pairs: &Pairs, base: &Options, phases: &[Phase]) -> Result<Asked, String> {
+    let mut asked = Asked { options: base.clone(), sort: None, top: None, then_all: false, doubt: None };
+    let mut phase = None;
     for (name, value) in pairs {
         match name.as_str() {
             "sort" => asked.sort = Some(value.clone()),
             "top" => asked.top = Some(number(name, value)?),
+            "then" if value == "all" => asked.then_all = true,
+            "phase" if phase.is_some() => return Err("phase: one at a time".to_string()),
+            "phase" => phase = Some(value),
             _ => filter(&mut asked.options, name, value)?,
         }
     }
-    Ok(asked)
+    if let Some(name) = phase {
+        let ((start, end), doubt) = phases::span(phases, name)?;
+        // Of a phase and a span what they have in common.
+        let (from, to) = &mut asked.options.filter.time_ns;
+        *from = (*from).max(start);
+        *to = [*to, end].into_iter().flatten().min();
+        asked.doubt = doubt;
+    }
+    match asked.then_all && asked.top.is_none() {
+        true => Err("then: all rows come next of those that top leaves out".to_string()),
+        false => Ok(asked),
+    }
+}
+
+/// Whether a name says how an answer is given, and not of which part of the recording.
+pub fn is_of_form(name: &str) -> bool {
+    ["sort", "top", "then"].contains(&name) || is_of_plan(name)
 }
 
 /// Adds one part of a filter.
@@ -140,6 +165,7 @@ fn named_machine(spec: &str) -> Result<Machine, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numalens_profile::ids::ProcessId;
 
     fn pairs(text: &str) -> Pairs {
         let pair = |part: &str| part.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
@@ -151,6 +177,7 @@ mod tests {
         let asked = asked(
             &pairs("thread=3&thread=4&node=unpinned&home=1&from_s=0.5&object=7&top=9&sort=remote"),
             &Options::default(),
+            &[],
         )
         .unwrap();
         let filter = asked.options.filter;
@@ -173,11 +200,39 @@ mod tests {
             "thread=99999999999",
             "place=a.c",
             "place=a.c:x",
+            "phase=solve",
+            "then=all",
+            "top=3&then=some",
         ] {
-            assert!(asked(&pairs(wrong), &Options::default()).is_err(), "{wrong}");
+            assert!(asked(&pairs(wrong), &Options::default(), &[]).is_err(), "{wrong}");
         }
         let many = "thread=1&".repeat(MOST_VALUES + 1);
-        assert!(asked(&pairs(&many), &Options::default()).unwrap_err().contains("more than"));
+        assert!(asked(&pairs(&many), &Options::default(), &[]).unwrap_err().contains("more than"));
+    }
+
+    #[test]
+    fn a_phase_is_a_span() {
+        let phase = |name: &str, start_ns, end_ns| Phase {
+            process: ProcessId(0),
+            phase: 0,
+            name: name.to_string(),
+            thread: None,
+            start_ns,
+            end_ns,
+        };
+        let phases =
+            [phase("a", 10, Some(1_000_000_000)), phase("b", 5, None), phase("a", 2_000_000_000, Some(3_000_000_000))];
+        let span = |text: &str| {
+            let asked = asked(&pairs(text), &Options::default(), &phases).unwrap();
+            (asked.options.filter.time_ns, asked.doubt.is_some())
+        };
+        assert_eq!(span("phase=a"), ((Some(10), Some(3_000_000_000)), true));
+        assert_eq!(span("phase=b"), ((Some(5), None), false));
+        // With a span: what both have.
+        assert_eq!(span("from_s=0.5&phase=a&to_s=9"), ((Some(500_000_000), Some(3_000_000_000)), true));
+        assert_eq!(span("phase=b&to_s=1"), ((Some(5), Some(1_000_000_000)), false));
+        assert!(asked(&pairs("phase=c"), &Options::default(), &phases).unwrap_err().contains("a, b"));
+        assert!(asked(&pairs("phase=a&phase=b"), &Options::default(), &phases).is_err());
     }
 
     #[test]

@@ -223,7 +223,17 @@ export function show(parent: HTMLElement, source: Annotated): Shown {
         picked,
         listed,
         search({ top: true }),
-        keymap.of(searchKeymap),
+        // As a click on the figures beside the line that the cursor is on.
+        keymap.of([
+          {
+            key: "Enter",
+            run: (view) => {
+              source.onpick(view.state.doc.lineAt(view.state.selection.main.head).number);
+              return true;
+            },
+          },
+          ...searchKeymap,
+        ]),
         language(source.file),
         theme,
         colors,

@@ -8,3 +8,28 @@ export function sized(canvas: HTMLCanvasElement | undefined, width: number, heig
   context.scale(ratio, ratio);
   return context;
 }
+
+/** What drawings are made with: a canvas on the page, or an SVG that is kept. */
+export type Pen = Pick<
+  CanvasRenderingContext2D,
+  | "fillStyle"
+  | "strokeStyle"
+  | "lineWidth"
+  | "globalAlpha"
+  | "font"
+  | "textAlign"
+  | "textBaseline"
+  | "fillRect"
+  | "strokeRect"
+  | "fillText"
+  | "beginPath"
+  | "moveTo"
+  | "lineTo"
+  | "arc"
+  | "rect"
+  | "clip"
+  | "fill"
+  | "stroke"
+  | "save"
+  | "restore"
+>;

@@ -22,7 +22,10 @@ const NODES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00",
 export function nodeColor(node: number | null): string {
   if (node === null) return "#999999";
   const color = NODES[node % NODES.length] ?? "#999999";
-  return node < NODES.length ? color : `color-mix(in srgb, ${color} 55%, white)`;
+  if (node < NODES.length) return color;
+  // As numbers: programs that read a kept SVG know no mixtures.
+  const parts = [1, 3, 5].map((at) => Math.round(parseInt(color.slice(at, at + 2), 16) * 0.55 + 255 * 0.45));
+  return `rgb(${parts.join(", ")})`;
 }
 
 /** A quantity between 0 and 1: little of it is near the background, dark or light. */

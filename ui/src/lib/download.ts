@@ -1,5 +1,7 @@
 /** Files that the user keeps: tables as CSV, plots as PNG or SVG. They are made here and go through no server. */
 
+import type { Pen } from "./canvas";
+import { SvgPen } from "./svg";
 import { inks } from "./theme.svelte";
 
 function save(name: string, blob: Blob): void {
@@ -37,6 +39,13 @@ export function savePng(name: string, canvas: HTMLCanvasElement): void {
   context.fillRect(0, 0, copy.width, copy.height);
   context.drawImage(canvas, 0, 0);
   copy.toBlob((blob) => blob && save(`${name}.png`, blob));
+}
+
+/** The same drawing as SVG: drawn once more, with a pen that writes. */
+export function saveDrawing(name: string, canvas: HTMLElement, width: number, height: number, paint: (pen: Pen) => void): void {
+  const pen = new SvgPen();
+  paint(pen);
+  save(`${name}.svg`, new Blob([pen.document(width, height, inks(canvas, ["panel"]).panel)], { type: "image/svg+xml" }));
 }
 
 /** An SVG with the colours that the page's style gives it. */

@@ -5,7 +5,7 @@
 import { SvelteURLSearchParams } from "svelte/reactivity";
 
 /** The parts of a filter, as the server knows them. */
-export const FILTERS = ["process", "thread", "node", "home", "from_s", "to_s", "object", "function", "place"] as const;
+export const FILTERS = ["process", "thread", "node", "home", "from_s", "to_s", "phase", "object", "function", "place"] as const;
 export type FilterName = (typeof FILTERS)[number];
 
 /** The fragment as it is now. */
@@ -51,6 +51,23 @@ export function go(change: Change): void {
   window.location.hash = changed(change).toString();
   // At once: the next key may be pressed before the event comes.
   follow();
+}
+
+/** The same without a step in the browser's history: for what is typed. */
+export function put(change: Change): void {
+  window.history.replaceState(window.history.state, "", link(change));
+  follow();
+}
+
+/** How something is shown, one of several ways: it stands in the address too. The first is what everybody begins with. */
+export function choice<Word extends string>(name: string, words: readonly [Word, ...Word[]]): { readonly now: Word; pick: (word: Word) => void } {
+  return {
+    get now() {
+      const said = at(name);
+      return words.find((word) => word === said) ?? words[0];
+    },
+    pick: (word) => go({ [name]: word === words[0] ? null : word }),
+  };
 }
 
 /** A value of the place. */

@@ -13,5 +13,5 @@ export function toPlace(at: Place): Change {
 export function toObject(object: { kind: string; name: string | null; site?: Place | null }): Change {
   if (object.kind === "code") return { page: "code" };
   const site = object.site;
-  return { page: "objects", sought: object.name || (site?.file ? `${base(site.file)}:${site.line}` : object.kind) };
+  return { page: "objects", find_objects: object.name || (site?.file ? `${base(site.file)}:${site.line}` : object.kind) };
 }

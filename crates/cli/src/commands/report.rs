@@ -3,9 +3,9 @@
 use super::{input, output};
 use clap::ValueEnum;
 use miette::IntoDiagnostic;
-use numalens_analyze::advice;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
+use numalens_analyze::{advice, phases};
 use numalens_profile::tables::Phase;
 use numalens_view::text;
 use std::path::PathBuf;
@@ -66,31 +66,6 @@ fn section_names() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(names.chain([clap::builder::PossibleValue::new(ALL).help("all of them")]))
 }
 
-/// From when to when, in nanoseconds since the start; open where there is none.
-type Span = (Option<u64>, Option<u64>);
-
-/// The time of the phases of a name, and what a reader must know of it.
-///
-/// # Errors
-/// There is none: which there are.
-fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), String> {
-    let found: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
-    let Some(start) = found.iter().map(|phase| phase.start_ns).min() else {
-        let mut names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        return Err(match names.as_slice() {
-            [] => format!("no phase `{name}`: the program named none (docs/marks.md says how)"),
-            names => format!("no phase `{name}`; there are: {}", names.join(", ")),
-        });
-    };
-    // One that did not end lasted to the end; one that is a moment lies in a bin.
-    let end = found.iter().map(|phase| phase.end_ns).try_fold(start + 1, |last, end| Some(last.max(end?)));
-    let doubt = (found.len() > 1)
-        .then(|| format!("there are {} phases `{name}`: the time between them is shown too", found.len()));
-    Ok(((Some(start), end), doubt))
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let wanted = wanted(&args);
@@ -98,8 +73,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let mut options = args.input.options();
     let mut doubts = Vec::new();
     if let Some(name) = &args.phase {
-        let phases = loaded.profile.rows::<Phase>().into_diagnostic()?;
-        match span(&phases, name) {
+        let known = loaded.profile.rows::<Phase>().into_diagnostic()?;
+        match phases::span(&known, name) {
             Ok((span, doubt)) => (options.filter.time_ns, doubts) = (span, doubt.into_iter().collect()),
             Err(message) => {
                 eprintln!("numalens: {message}");
@@ -172,25 +147,4 @@ fn hints(profiles: &[PathBuf], reports: &[Report]) -> String {
     let more: Vec<&str> =
         sections::ALL.iter().map(|section| section.name).filter(|name| !shown.contains(name)).collect();
     format!("\nMore: numalens report {} --section NAME; other sections: {}\n", profiles.join(" "), more.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use numalens_profile::ids::ProcessId;
-
-    fn phase(name: &str, start_ns: u64, end_ns: Option<u64>) -> Phase {
-        Phase { process: ProcessId(0), phase: 0, name: name.to_owned(), thread: None, start_ns, end_ns }
-    }
-
-    #[test]
-    fn phases_of_a_name_are_one_span() {
-        let phases = [phase("a", 10, Some(20)), phase("b", 15, None), phase("a", 30, Some(35)), phase("c", 7, Some(7))];
-        let found = |name| span(&phases, name).map(|(span, doubt)| (span, doubt.is_some()));
-        assert_eq!(found("a"), Ok(((Some(10), Some(35)), true)));
-        assert_eq!(found("b"), Ok(((Some(15), None), false)));
-        assert_eq!(found("c"), Ok(((Some(7), Some(8)), false)));
-        assert_eq!(found("d"), Err("no phase `d`; there are: a, b, c".to_owned()));
-        assert!(span(&[], "d").is_err_and(|message| message.contains("named none")));
-    }
 }
