@@ -13,13 +13,14 @@
 
 #define TABLES 8
 #define WORDS 54 /* coordinates of a vector: with what else it has, 512 bytes, eight to a page */
+#define STATE 5
 #define CANDIDATES 4 /* looked at in a bucket */
 
 struct vector {
-    uint64_t reduced;
+    uint64_t number;
     uint32_t next[TABLES]; /* the bucket's next, by table; 0: none */
     uint64_t coordinate[WORDS];
-    uint64_t padding[5];
+    uint64_t state[STATE]; /* what reductions did to it */
 };
 
 static struct vector *vectors; /* number 0 is no vector */
@@ -42,7 +43,7 @@ static void sample(size_t v)
 {
     struct vector *vector = &vectors[v];
     for (size_t i = 0; i < sizeof *vector / 8; i++)
-        ((volatile uint64_t *)vector)[i] = i < 5 || i >= 5 + WORDS ? 0 : mix(v * 64 + i); // EXPECT first-touch
+        ((volatile uint64_t *)vector)[i] = !i ? v : i < 5 || i >= 5 + WORDS ? 0 : mix(v * 64 + i); // EXPECT first-touch
 }
 
 /* Hangs every vector into a bucket of each table. */
@@ -98,7 +99,8 @@ static void work(int slot)
                 struct vector *candidate = &vectors[at];
                 uint64_t far = distance(candidate, key | 1);
                 reduce(own + key % (pool / 64) * 64, far);
-                __atomic_fetch_add(&candidate->reduced, far & 3, __ATOMIC_RELAXED);
+                for (int i = 0; i < STATE; i++)
+                    __atomic_fetch_add(&candidate->state[i], far >> i & 3, __ATOMIC_RELAXED);
                 sum += far;
                 seen++;
                 at = candidate->next[t];
@@ -139,7 +141,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < tg.threads; i++)
         total += sums[i];
     for (size_t v = 0; v < count; v++)
-        total += vectors[v].reduced;
+        for (int i = 0; i < STATE; i++)
+            total += vectors[v].state[i];
     printf("hash_sieve: %lu\n", (unsigned long)total);
     tg_finish();
     for (int t = 0; t < TABLES; t++)
