@@ -4,12 +4,17 @@
  * would be right with small pages. With huge pages of 2 MiB the first thread's touch places four chunks at once. Threads
  * touch in turn, so it is always the first one that places. Expected with four threads: 3/4 of the accesses remote on 4
  * nodes (all pages on the first thread's node), pages of 2 MiB in `pages`; remedy: split at 2 MiB, or place by block.
+ * With FIXED it is split at 2 MiB.
  * Where the kernel gives no huge pages the target says so on stderr, and every access is local.
  */
 #include "target.h"
 
 #define HUGE (2ul << 20)
+#ifdef FIXED
+#define CHUNK HUGE
+#else
 #define CHUNK (512ul << 10)
+#endif
 
 static char *data;
 static size_t bytes;
@@ -46,7 +51,7 @@ static void work(int slot)
     for (size_t chunk = me * CHUNK; chunk < bytes; chunk += step) {
         uint64_t *words = (uint64_t *)(data + chunk);
         for (size_t i = 0; i < CHUNK / 8; i++)
-            words[i] = chunk + i; // EXPECT first-touch
+            words[i] = chunk / 8 + i; // EXPECT first-touch
     }
     turn++;
     pthread_cond_broadcast(&next);

@@ -3,6 +3,7 @@
  * The main thread writes functions, one to a page, into executable memory, as a JIT compiler would, so the code pages lie
  * on its node; then all threads run them. Expected: `matrix` of code has all fetches from every node to the main thread's
  * node, so (N-1)/N of the samples in this code are remote on N nodes; remedy: local or replicated text. x86-64 only.
+ * With FIXED every thread runs a copy that it made itself.
  * In the truth, `reads` of the array `code` are the instructions executed on its pages.
  */
 #include "target.h"
@@ -22,13 +23,30 @@ static size_t pages;
 static int array;
 static uint64_t *sums;
 
+#ifdef FIXED
+static unsigned char *copy_of(const unsigned char *original)
+{
+    unsigned char *copy = mmap(NULL, pages * TG_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        tg_die("mmap");
+    memcpy(copy, original, pages * TG_PAGE);
+    if (mprotect(copy, pages * TG_PAGE, PROT_READ | PROT_EXEC))
+        tg_die("mprotect");
+    return copy;
+}
+#endif
+
 static void work(int slot)
 {
     uint64_t sum = 0, each = 1000;
+    unsigned char *own = code;
+#ifdef FIXED
+    own = copy_of(code);
+#endif
     double start = tg_seconds();
     for (long round = 0; round < tg.rounds; round++)
         for (size_t p = 0; p < pages; p++)
-            sum += ((uint64_t (*)(uint64_t))(void *)(code + p * TG_PAGE))(each); // EXPECT remote-code
+            sum += ((uint64_t (*)(uint64_t))(void *)(own + p * TG_PAGE))(each); // EXPECT remote-code
     double instructions = (double)tg.rounds * (double)pages * (double)(LOOP * each + 2);
     tg_accessed(array, slot, 0, pages * TG_PAGE, instructions, 0, tg_seconds() - start, "remote-code");
     sums[slot - 1] = sum;

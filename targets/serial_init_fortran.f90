@@ -2,6 +2,7 @@
 !
 ! As serial_init_omp.c. Expected: first-touch names the line below with all of the array's pages; the line of the update is
 ! on top of `lines`, (N-1)/N of its accesses remote on N nodes; remedy: initialise in parallel.
+! With FIXED it does.
 module target
   use iso_c_binding
   implicit none
@@ -73,6 +74,9 @@ program serial_init_fortran
   allocate(a(n)) ! EXPECT object
   array = tgx_array("a" // c_null_char, c_loc(a), n * 8)
   start = tgx_seconds()
+#ifdef FIXED
+  !$omp parallel do schedule(static)
+#endif
   do i = 1, n
     a(i) = dble(mod(i, 1024_c_long)) ! EXPECT first-touch
   end do

@@ -2,7 +2,7 @@
  *
  * As serial_init_pthreads.c, with thread 0 of the team being the main thread. Expected: first-touch names the line below
  * with all of the array's pages; the line of the update is on top of `lines`, (N-1)/N of its accesses remote on N nodes;
- * pattern: serial initialisation; remedy: initialise in parallel.
+ * pattern: serial initialisation; remedy: initialise in parallel. With FIXED it does.
  */
 #include "target.h"
 #include <omp.h>
@@ -17,6 +17,9 @@ int main(int argc, char **argv)
     uint64_t *data = malloc(tg.bytes); // EXPECT object
     int array = tg_array("data", data, tg.bytes);
     double start = tg_seconds();
+#ifdef FIXED
+#pragma omp parallel for schedule(static)
+#endif
     for (size_t i = 0; i < count; i++)
         data[i] = i * i; // EXPECT first-touch
     tg_accessed(array, 0, 0, tg.bytes, 0, (double)count, tg_seconds() - start, "first-touch");

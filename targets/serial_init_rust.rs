@@ -1,9 +1,11 @@
 //! Fault: one thread initialises, all use their own block (Rust, scoped threads).
 //!
 //! As serial_init_pthreads.c. Expected: first-touch names the line below with all of the array's pages; the line of the
-//! update is on top of `lines`, (N-1)/N of its accesses remote on N nodes; remedy: initialise in parallel.
+//! update is on top of `lines`, (N-1)/N of its accesses remote on N nodes; remedy: initialise in parallel. With
+//! `--cfg fixed` every thread initialises its block.
 
 use std::ffi::{CStr, c_char, c_double, c_int, c_long, c_void};
+use std::mem::MaybeUninit;
 
 // SAFETY: the signatures are those of foreign.c.
 unsafe extern "C" {
@@ -33,10 +35,12 @@ fn accessed(array: c_int, slot: usize, bytes: std::ops::Range<usize>, reads: f64
     unsafe { tgx_accessed(array, slot as c_int, bytes.start as c_long, bytes.end as c_long, reads, writes, seconds, tag.as_ptr()) }
 }
 
+/// Fills a block whose first element is number `from`.
 #[inline(never)]
-fn initialise(data: &mut Vec<u64>, count: usize) {
-    for i in 0..count as u64 {
-        data.push(i.wrapping_mul(i)); // EXPECT first-touch
+fn initialise(block: &mut [MaybeUninit<u64>], from: usize) {
+    for (i, value) in block.iter_mut().enumerate() {
+        let i = (from + i) as u64;
+        value.write(i.wrapping_mul(i)); // EXPECT first-touch
     }
 }
 
@@ -57,7 +61,21 @@ fn main() {
     let count = bytes / 8;
     let mut data = Vec::<u64>::with_capacity(count); // EXPECT object
     let start = tgx_seconds();
-    initialise(&mut data, count);
+    let space = &mut data.spare_capacity_mut()[..count];
+    if cfg!(fixed) {
+        std::thread::scope(|scope| {
+            for (i, block) in space.chunks_mut(count / threads).enumerate() {
+                scope.spawn(move || {
+                    tgx_enter(i as c_int + 1, i as c_int + 1);
+                    initialise(block, i * (count / threads));
+                });
+            }
+        });
+    } else {
+        initialise(space, 0);
+    }
+    // SAFETY: all of it has been initialised.
+    unsafe { data.set_len(count) };
     // SAFETY: the vector lives, and does not grow, until after tgx_finish.
     let array = unsafe { tgx_array(c"data".as_ptr(), data.as_mut_ptr().cast(), bytes as c_long) };
     accessed(array, 0, 0..bytes, 0.0, count as f64, tgx_seconds() - start, c"first-touch");

@@ -3,7 +3,7 @@
  * Every thread touches its own block first and uses it alone, which would be right; but nothing binds the threads (--pin
  * is refused), so the kernel may move them away from their pages. Expected: every access is of class unpinned_both, every
  * first touch unpinned; `threads` shows none with a node; remedy: pin threads. On a virtual machine record it with
- * --placement none.
+ * --placement none. With FIXED it pins its threads.
  */
 #include "target.h"
 
@@ -38,6 +38,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "unpinned: --pin would mend the fault that this program is about\n");
         return 2;
     }
+#ifdef FIXED
+    tg.pin = 1;
+#endif
     tg_enter(0, 0);
     count = tg.bytes / 8;
     data = malloc(tg.bytes); // EXPECT object

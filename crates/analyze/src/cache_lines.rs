@@ -86,7 +86,7 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
 }
 
 /// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
-const OFTEN: u64 = 100;
+pub const OFTEN: u64 = 100;
 
 /// By what was counted of each line.
 fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {

@@ -2,6 +2,7 @@
 
 mod kernel_truth;
 mod recording;
+mod simulate;
 mod topology;
 
 use crate::Places;
@@ -32,6 +33,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("recording", recording::check),
     ("virtual", recording::check_virtual),
     ("short-processes", recording::check_short_processes),
+    ("simulate", simulate::check),
 ];
 
 /// Everything that is wrong with how the case ended.

@@ -46,6 +46,7 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
             wrong.extend(expectation.doubts(&report, &targets)?);
             if counted {
                 wrong.extend(expectation.counted_shares(&report));
+                wrong.extend(expectation.advice_doubts(&advice(context, &path)?, &targets)?);
             }
         }
         wrong.extend(same_output(context, name, &recording.arguments)?);
@@ -101,6 +102,16 @@ fn report(context: &Context, path: &Path) -> Result<(serde_json::Value, Vec<Stri
         bail!("{}", wrong.join("; "));
     }
     Ok((serde_json::from_str(&report).into_diagnostic().wrap_err("report --format json")?, wrong))
+}
+
+/// What `advise` says of the profile, as JSON.
+fn advice(context: &Context, path: &Path) -> Result<serde_json::Value> {
+    let (advice, complaint) =
+        numalens(context, &["advise".as_ref(), path.as_os_str(), "--format".as_ref(), "json".as_ref()])?;
+    if let Some(complaint) = complaint {
+        bail!(complaint);
+    }
+    serde_json::from_str(&advice).into_diagnostic().wrap_err("advise --format json")
 }
 
 /// The source that tags are looked up in: the target's, or the probe's.

@@ -5,7 +5,7 @@ use super::words as w;
 use super::{Candidate, Effect};
 use crate::cache_lines::{self, Contended};
 use crate::code::OwnPlace;
-use crate::counts::percent;
+use crate::counts::{Tally, percent};
 use crate::metrics;
 use crate::objects::{Group, group};
 use crate::report::{Field, Value, Word};
@@ -199,9 +199,18 @@ impl Case<'_> {
                 self.usages.study.cache_lines.is_empty()
                     && (exact || self.usages.study.lines.0.is_empty())
                     && self.usage.writers() > 1
+                    && self.writes_move_lines()
                     && self.subject.pages() < self.users.len() as u64
             }
         }
+    }
+
+    /// Whether lines could travel often enough to be felt: a write takes a line from every other node at most, so no more accesses
+    /// than that many find it gone.
+    fn writes_move_lines(&self) -> bool {
+        let writes: u64 = self.usage.nodes.values().map(|tally| tally.writes).sum();
+        let accesses: u64 = self.usage.nodes.values().map(Tally::accesses).sum();
+        writes * self.users.len() as u64 * cache_lines::OFTEN >= accesses
     }
 
     /// Accesses by users, those of the initialisation among them as the users have the memory.

@@ -49,6 +49,8 @@ const LEAST_GAIN: f64 = 2.0;
 const LEAST_SHARE: f64 = 1.0;
 /// Samples without which there is no advice at all.
 const LEAST_SAMPLES: u64 = 40;
+/// What is said of fewer.
+const FEW: &str = "samples of accesses are too few to judge: record for longer, or with a higher --frequency";
 /// Findings that are told.
 const MOST: usize = 20;
 
@@ -75,6 +77,7 @@ fn findings(study: &Study) -> Vec<Report> {
     let mut doubts = Vec::new();
     let usages = Usages::of(study);
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
+    let fetches: u64 = study.fetches.instructions.values().sum();
     let mut findings = Vec::new();
     if let Some(missing) = study.sums_only() {
         doubts.push(missing);
@@ -82,16 +85,20 @@ fn findings(study: &Study) -> Vec<Report> {
         doubts.push("no accesses were recorded".to_string());
     } else if !usage::matters(study) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
-    } else if !enough {
-        doubts.push(format!(
-            "{} samples are too few to judge: record for longer, or with a higher --frequency",
-            usages.all.samples
-        ));
+    } else if !enough && fetches < LEAST_SAMPLES {
+        doubts.push(format!("{} {FEW}", usages.all.samples));
     } else {
         let openmp = study.code.has_module(&["libgomp", "libomp", "libiomp5"]);
         let clusters = program::clusters(&usages);
-        let mut candidates = program::candidates(&usages, &clusters);
-        candidates.extend(classify::candidates(&usages, &clusters));
+        let candidates = if enough {
+            let mut candidates = program::candidates(&usages, &clusters);
+            candidates.extend(classify::candidates(&usages, &clusters));
+            candidates
+        } else {
+            // A program that computes has few samples at accesses, and many of its code.
+            doubts.push(format!("memory is not judged: {} {FEW}", usages.all.samples));
+            program::code(&usages)
+        };
         let mut ranked: Vec<(f64, Finding)> =
             candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp)).collect();
         ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -115,10 +122,15 @@ fn findings(study: &Study) -> Vec<Report> {
 
 /// With its gain when that is worth telling, and what that is of all the program's time.
 fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, Finding)> {
-    // Of the samples of code, those of accesses to memory are a part.
+    // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
+    // time they have their own weights; counted, an access is one instruction as a fetch is.
     let code: u64 = usages.study.fetches.instructions.values().sum();
-    let memory = match (&candidate.effect, usages.study.about.unit) {
-        (Effect::Traffic { .. }, Unit::Time { .. }) if code > 0 => (usages.all.samples as f64 / code as f64).min(1.0),
+    let accesses = match usages.study.about.unit {
+        Unit::Time { .. } => usages.all.samples,
+        Unit::Accesses | Unit::Estimated => usages.all.accesses(),
+    };
+    let memory = match &candidate.effect {
+        Effect::Traffic { .. } if code > 0 => (accesses as f64 / code as f64).min(1.0),
         _ => 1.0,
     };
     let finding = finding(usages, candidate, openmp)?;

@@ -135,12 +135,14 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
 /// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so the
 /// gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code that fits in
 /// the first-level cache is fetched once.
-fn code(usages: &Usages) -> Vec<Candidate> {
+pub fn code(usages: &Usages) -> Vec<Candidate> {
     let mut modules: BTreeMap<Option<ModuleId>, (BTreeMap<NodeId, u64>, Traffic)> = BTreeMap::new();
     let all: u64 = usages.study.fetches.instructions.values().sum();
+    let mut everything = Traffic::default();
     for (key, n) in &usages.study.fetches.instructions {
         let (nodes, traffic) = modules.entry(key.module).or_default();
         traffic.add(key.node, key.home, *n as f64);
+        everything.add(key.node, key.home, *n as f64);
         if let Some(node) = key.node {
             *nodes.entry(node).or_default() += n;
         }
@@ -155,7 +157,10 @@ fn code(usages: &Usages) -> Vec<Candidate> {
         }
         let mut local = Traffic::default();
         traffic.cells().for_each(|((from, to), n)| local.add(from, from.filter(|_| to.is_some()).or(to), n));
-        let most = usages.model.gain(&traffic, &local).low.max(0.0) * share / 100.0;
+        let mut changed = everything.clone();
+        changed.add_all(&traffic, -1.0);
+        changed.add_all(&local, 1.0);
+        let most = usages.model.gain(&everything, &changed).low.max(0.0);
         let path = module.and_then(|module| usages.study.code.module_path(module));
         let name = path.map_or("code made at run time", crate::code::file_name);
         let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();

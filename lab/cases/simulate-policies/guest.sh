@@ -1,0 +1,13 @@
+# Counted exactly, whichever engine the other cases use: counts repeat, so that recordings of several runs can be compared. The policy is
+# that of the whole command, so that no other program than the target is in the profile.
+set -e
+record() { # POLICY TARGET ROUNDS COMMAND...
+    policy=$1 target=$2 rounds=$3
+    shift 3
+    "$@" "$NUMALENS" record --engine exact -q -o "$target.$policy.numalens" -- "$TARGETS/$target" --pin --size 4 --rounds "$rounds"
+}
+for target in serial_init_pthreads:20 shared_read_write:400000 main_allocates_private:20; do
+    record first-touch ${target%:*} ${target#*:} env
+    record interleave ${target%:*} ${target#*:} numactl --interleave=all
+    record bind:2 ${target%:*} ${target#*:} numactl --membind=2
+done
