@@ -14,7 +14,7 @@
 
 static uint64_t *tile[TG_MAX_ARRAYS], *buffer[TG_MAX_ARRAYS];
 static int tile_array[TG_MAX_ARRAYS], buffer_array[TG_MAX_ARRAYS], order[TG_MAX_ARRAYS], tiles;
-static size_t count, row = 4096; /* elements of a tile, and of a buffer */
+static size_t count, row = 16384; /* elements of a tile, and of a buffer */
 static uint64_t *sums;
 static pthread_barrier_t ready;
 

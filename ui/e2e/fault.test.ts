@@ -309,6 +309,21 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     await page.close();
   });
 
+  test("what the slowest pages show is fetched while nobody does anything", async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
+    const last = page.waitForResponse((response) => response.url().includes("/api/report/call-tree"));
+    await page.goto(shown.url);
+    await settled(page);
+    await (await last).finished();
+    await page.evaluate(() => new Promise((idle) => requestIdleCallback(idle)));
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    for (const title of ["Matrices", "Threads", "Source", "Calls"]) await turn(page, title);
+    // All lines come behind the first of them.
+    expect(asked.filter((path) => path !== "/api/report/lines")).toEqual([]);
+    await page.close();
+  });
+
   test("a cell of the matrix becomes a filter of every page, and a link shows the same", async () => {
     const { page, wrong } = await open(browser, shown.url);
     const map = page.locator("[data-test=heat-access]");

@@ -316,6 +316,8 @@ impl Study {
         let mut allocations =
             if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
         let mut threads = only.rows(profile, |row: &Thread| row.process)?;
+        let mut order: Vec<ThreadId> = threads.iter().map(|row| row.thread).collect();
+        order.sort_unstable();
         if !sieve.is_open() {
             placed.retain(|row| sieve.placed(row));
             cache_lines.retain(|row| sieve.line(row));
@@ -332,6 +334,7 @@ impl Study {
             machine,
             processes,
             threads: threads.into_iter().map(|row| (row.thread, row)).collect(),
+            order,
             placements,
             pinning,
             code,

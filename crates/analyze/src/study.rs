@@ -29,6 +29,8 @@ pub struct Study {
     pub machine: Machine,
     pub processes: Vec<Process>,
     pub threads: FxHashMap<ThreadId, Thread>,
+    /// All threads of the processes, as they started, those too that the filter leaves out.
+    pub order: Vec<ThreadId>,
     pub placements: Vec<Placement>,
     pub pinning: PinningLog,
     pub code: Arc<Code>,

@@ -46,9 +46,7 @@ pub fn of(study: &Study, plan: &Plan) -> Vec<Report> {
 
 /// The recording's pages, in the order of first touches as far as time bins tell it.
 fn recording(study: &Study) -> Recording {
-    let mut order: Vec<ThreadId> = study.threads.keys().copied().collect();
-    order.sort();
-    let place: FxHashMap<ThreadId, u32> = order.into_iter().zip(0..).collect();
+    let place: FxHashMap<ThreadId, u32> = study.order.iter().copied().zip(0..).collect();
     let place_of = |thread: ThreadId| place.get(&thread).copied().unwrap_or(thread.0);
     let mut pages: BTreeMap<(Bin, ProcessId, Page), PageUse> = BTreeMap::new();
     for (key, tally) in &study.flows.sums {
@@ -56,6 +54,7 @@ fn recording(study: &Study) -> Recording {
         let page = pages.entry((bin, key.process, key.page)).or_insert_with(|| PageUse {
             number: key.page.0,
             toucher: toucher.map(place_of),
+            toucher_node: toucher.and_then(|thread| study.pinning.at_end_of(thread, bin)),
             home: key.run.and_then(|run| study.subjects.home_of(run)),
             users: Vec::new(),
         });

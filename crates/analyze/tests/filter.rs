@@ -1,6 +1,7 @@
 //! A filter shows a part: parts add up to the whole, by every dimension.
 
 use numalens_analyze::report::{Shape, Value};
+use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Filter, Options, sections};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
@@ -156,4 +157,37 @@ fn events_are_those_of_the_one_that_is_asked_for() {
     let objects = Synthetic::example().objects;
     assert!(objects.iter().map(of_object).sum::<u64>() <= all[0]);
     assert!(objects.iter().any(|object| of_object(object) > 0));
+}
+
+/// Where a page is predicted to lie does not depend on whose accesses are looked at.
+#[test]
+fn predictions_add_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(&directory);
+    for policy in ["recorded", "first-touch", "interleave", "bind:1"] {
+        for placement in ["recorded", "compact"] {
+            let plan = Plan {
+                machine: None,
+                placements: vec![placement.parse().unwrap()],
+                policies: vec![policy.parse().unwrap()],
+            };
+            let cells = |filter: Filter| -> Vec<u64> {
+                let options = Options { filter, ..Options::default() };
+                let reports = whatif::run(&profile, &options, &plan).unwrap();
+                let found = reports.iter().find_map(|report| match &report.shape {
+                    Shape::Matrix(matrix) => {
+                        Some(matrix.rows.iter().flatten().chain(&matrix.unpinned).copied().collect())
+                    }
+                    _ => None,
+                });
+                found.expect("one combination has its matrix")
+            };
+            let mut sum = vec![0; cells(Filter::default()).len()];
+            for thread in 0..4 {
+                let part = cells(Filter { threads: vec![ThreadId(thread)], ..Filter::default() });
+                sum.iter_mut().zip(part).for_each(|(sum, cell)| *sum += cell);
+            }
+            assert_eq!(sum, cells(Filter::default()), "{policy}, threads {placement}");
+        }
+    }
 }

@@ -21,6 +21,8 @@ pub struct PageUse {
     pub number: u64,
     /// Who touched it first, by place in the order of threads; none: nobody was seen to.
     pub toucher: Option<u32>,
+    /// Where that ran then; none: unpinned, or not known.
+    pub toucher_node: Option<NodeId>,
     /// Where it lay; none: nowhere.
     pub home: Option<NodeId>,
     pub users: Vec<User>,

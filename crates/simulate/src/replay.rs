@@ -34,9 +34,10 @@ pub fn replay(recording: &Recording, machine: &Machine, threads: Threads, policy
     let node_of = |user: &User| placed(user.thread, user.node);
     let toucher_of = |page: &PageUse| {
         let toucher = page.toucher?;
-        // A toucher without another access is on the page's recorded home: that is what first touch means.
+        // Of one without another access, or that a filter leaves out, nothing is known but its touch. Without that it is on the page's
+        // recorded home: that is what first touch means.
         let seen = page.users.iter().find(|user| user.thread == toucher);
-        placed(toucher, seen.map_or(page.home, |user| user.node))
+        placed(toucher, seen.map_or(page.toucher_node.or(page.home), |user| user.node))
     };
     let homes = policy::homes(policy, machine, recording, &node_of, &toucher_of);
     let mut outcome = Outcome::default();
@@ -115,6 +116,7 @@ mod tests {
         let page = |number: u64| PageUse {
             number,
             toucher: Some(0),
+            toucher_node: Some(NodeId(0)),
             home: Some(NodeId(0)),
             users: vec![user(0, 0.0, 1.0, 1.0), user(number as u32 / 2, 100.0, 0.0, 0.0)],
         };

@@ -2,9 +2,9 @@
 # that of the whole command, so that no other program than the target is in the profile.
 set -e
 record() { # POLICY TARGET ROUNDS COMMAND...
-    policy=$1 target=$2 rounds=$3
+    policy=$1 name=$2 rounds=$3
     shift 3
-    "$@" "$NUMALENS" record --engine exact -q -o "$target.$policy.numalens" -- "$TARGETS/$target" --pin --size 4 --rounds "$rounds"
+    "$@" "$NUMALENS" record --engine exact -q -o "$name.$policy.numalens" -- "$TARGETS/$name" --pin --size 4 --rounds "$rounds"
 }
 for target in serial_init_pthreads:20 shared_read_write:400000 main_allocates_private:20; do
     record first-touch ${target%:*} ${target#*:} env
