@@ -16,7 +16,7 @@ use crate::pinning::PinningLog;
 use crate::placed;
 use crate::study::Study;
 use crate::subjects::Subjects;
-use numalens_profile::ids::{ObjectId, ProcessId};
+use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, PageAccess,
     Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,

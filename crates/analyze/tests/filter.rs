@@ -6,7 +6,8 @@ use numalens_analyze::{Filter, Options, sections};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::testing::Synthetic;
-use numalens_topology::NodeId;
+use numalens_simulate::Threads;
+use numalens_topology::{NodeId, ThreadPlacement};
 
 fn profile(directory: &tempfile::TempDir) -> Profile {
     Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap()
@@ -165,12 +166,8 @@ fn predictions_add_up() {
     let directory = tempfile::tempdir().unwrap();
     let profile = profile(&directory);
     for policy in ["recorded", "first-touch", "interleave", "bind:1"] {
-        for placement in ["recorded", "compact"] {
-            let plan = Plan {
-                machine: None,
-                placements: vec![placement.parse().unwrap()],
-                policies: vec![policy.parse().unwrap()],
-            };
+        for placement in [Threads::Recorded, Threads::Placed(ThreadPlacement::Compact)] {
+            let plan = Plan { machine: None, placements: vec![placement], policies: vec![policy.parse().unwrap()] };
             let cells = |filter: Filter| -> Vec<u64> {
                 let options = Options { filter, ..Options::default() };
                 let reports = whatif::run(&profile, &options, &plan).unwrap();
@@ -187,7 +184,7 @@ fn predictions_add_up() {
                 let part = cells(Filter { threads: vec![ThreadId(thread)], ..Filter::default() });
                 sum.iter_mut().zip(part).for_each(|(sum, cell)| *sum += cell);
             }
-            assert_eq!(sum, cells(Filter::default()), "{policy}, threads {placement}");
+            assert_eq!(sum, cells(Filter::default()), "{policy}, threads {placement:?}");
         }
     }
 }
