@@ -42,6 +42,7 @@ pub fn makes(number: u32) -> bool {
             | raw::__NR_kill
             | raw::__NR_getrlimit
             | raw::__NR_getppid
+            | raw::__NR_geteuid
             | raw::__NR_gettid
             | raw::__NR_futex
             | raw::__NR_sched_getaffinity

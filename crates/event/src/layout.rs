@@ -62,7 +62,7 @@ pub struct Header {
     pub ticket: AtomicU32,
     /// Sampled allocations left out because the target's table of live ones was full.
     pub untracked: AtomicU64,
-    /// Children started without the library because their environment was too large to copy.
+    /// Children started without the library: another user's, or their environment was too large to copy.
     pub unpassed: AtomicU64,
     /// Threads whose start could not be wrapped: their stacks are copied to the end of a page only.
     pub unwrapped: AtomicU64,

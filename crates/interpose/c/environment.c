@@ -45,22 +45,28 @@ HIDDEN int numalens_take_environment(char **path) {
     return file_identity(library_path, &library_file);
 }
 
-/* Whether a child that is told about the library will find it: the loader complains loudly about one it cannot load. */
-static int library_still_there(void) {
-    struct file_identity now;
-    return file_identity(library_path, &now) && now.device == library_file.device && now.inode == library_file.inode;
-}
-
-static COLD size_t too_large(void) {
+/* A child that starts without the library, which the report says. */
+static COLD size_t unpassed(void) {
     __atomic_fetch_add(&numalens_channel->unpassed, 1, __ATOMIC_RELAXED);
     return 0;
+}
+
+/* Whether a child that is told about the library will find it: the loader complains loudly about one it cannot load. The path leads
+ * through the collector's /proc/PID/fd, which is for its own user and root alone; one who has just ceased to be root may open it still,
+ * and no more after the exec that takes the capabilities away. */
+static int library_still_there(void) {
+    struct file_identity now;
+    if (!file_identity(library_path, &now)) return (int)unpassed();
+    if (now.device != library_file.device || now.inode != library_file.inode) return 0;
+    uint32_t user = (uint32_t)sys3(SYS_GETEUID, 0, 0, 0);
+    return user == 0 || user == library_file.owner || unpassed();
 }
 
 HIDDEN size_t numalens_environment_entries(char *const *from) {
     if (!numalens_connect() || !library_still_there()) return 0;
     size_t entries = 0;
     while (from && from[entries]) entries++;
-    return entries + 3 <= ENVIRONMENT_ENTRIES ? entries + 3 : too_large();
+    return entries + 3 <= ENVIRONMENT_ENTRIES ? entries + 3 : unpassed();
 }
 
 HIDDEN char *const *numalens_environment(char *const *from, char **room, struct environment *text) {
@@ -80,7 +86,7 @@ HIDDEN char *const *numalens_environment(char *const *from, char **room, struct 
     for (int part = 0; part < 4; part++)
         for (const char *c = parts[part]; *c; c++) {
             if (at + 1 >= sizeof text->preload) {
-                too_large();
+                unpassed();
                 return NULL;
             }
             text->preload[at++] = *c;

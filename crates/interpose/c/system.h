@@ -12,7 +12,7 @@
 
 enum {
     SYS_READ = 0, SYS_OPEN = 2, SYS_CLOSE = 3, SYS_FSTAT = 5, SYS_MMAP = 9, SYS_MUNMAP = 11, SYS_MREMAP = 25, SYS_MADVISE = 28,
-    SYS_GETPID = 39, SYS_KILL = 62, SYS_GETRLIMIT = 97, SYS_GETPPID = 110, SYS_GETTID = 186, SYS_FUTEX = 202,
+    SYS_GETPID = 39, SYS_KILL = 62, SYS_GETRLIMIT = 97, SYS_GETEUID = 107, SYS_GETPPID = 110, SYS_GETTID = 186, SYS_FUTEX = 202,
     SYS_SCHED_SETAFFINITY = 203, SYS_SCHED_GETAFFINITY = 204, SYS_CLOCK_GETTIME = 228, SYS_EXIT_GROUP = 231,
     SYS_MBIND = 237, SYS_SET_MEMPOLICY = 238, SYS_MIGRATE_PAGES = 256, SYS_MOVE_PAGES = 279,
 };
@@ -30,8 +30,8 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f) 
 
 struct timespec64 { int64_t seconds, nanoseconds; };
 
-/* Bytes of struct stat, and what identifies a file in it. */
-struct file_identity { uint64_t device, inode; };
+/* What identifies a file, and its owner. */
+struct file_identity { uint64_t device, inode; uint32_t owner; };
 static inline int file_identity(const char *path, struct file_identity *found) {
     long fd = sys3(SYS_OPEN, path, 02000000 /* O_CLOEXEC, read only */, 0);
     if (fd < 0) return 0;
@@ -40,6 +40,7 @@ static inline int file_identity(const char *path, struct file_identity *found) {
     sys3(SYS_CLOSE, fd, 0, 0);
     found->device = status[0];
     found->inode = status[1];
+    found->owner = (uint32_t)(status[3] >> 32); /* struct stat: device, inode, links, mode and owner */
     return result == 0;
 }
 

@@ -87,11 +87,12 @@ impl Heap {
         told.take_in(fresh);
     }
 
-    /// Says in `meta` what was lost.
+    /// Says in `meta` what was lost, at the end.
     pub fn note(&self, meta: &mut Meta) {
         if self.lost > 0 {
             meta.losses.insert("heap records".to_owned(), self.lost);
         }
+        meta.notes.extend(self.channel.unobserved());
     }
 }
 

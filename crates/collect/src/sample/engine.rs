@@ -454,6 +454,7 @@ impl Recorder {
         if child.is_some() && left > 0 {
             self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
         }
+        self.meta.notes.extend(self.channel.as_ref().and_then(|channel| channel.unobserved()));
         // The channel closes with the recorder: nobody may wait for it any more.
         self.channel = None;
         match (child, status) {

@@ -39,7 +39,7 @@ pub struct HeapLosses {
     pub late: u64,
     /// Sampled allocations not told because the target's table of live ones was full.
     pub untracked: u64,
-    /// Children started without the library because their environment was too large.
+    /// Children started without the library: another user's, or their environment was too large.
     pub unpassed: u64,
     /// Threads whose stack bounds are not known: their allocations have shorter stacks.
     pub unwrapped: u64,
@@ -196,6 +196,17 @@ impl HeapChannel {
             unpassed: header.unpassed.load(Ordering::Relaxed),
             unwrapped: header.unwrapped.load(Ordering::Relaxed),
         }
+    }
+
+    /// What a reader of the recording must know of processes that were not observed.
+    pub fn unobserved(&self) -> Option<String> {
+        let started = self.losses().unpassed;
+        (started > 0).then(|| {
+            format!(
+                "{started} programs were started without the library that watches the heap, as another user or with a very large environment: \
+                 their allocations are not told apart"
+            )
+        })
     }
 
     /// Mean bytes between two recorded small allocations at this moment.

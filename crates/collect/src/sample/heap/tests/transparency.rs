@@ -36,6 +36,20 @@ fn the_environment_is_the_users() {
     }
 }
 
+/// The library is in the collector's /proc/PID/fd, which another user may not open.
+#[test]
+fn what_runs_as_another_user_hears_nothing_of_the_library() {
+    if !Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n") {
+        eprintln!("only root can become another user");
+        return;
+    }
+    let become_nobody = "setpriv --reuid=nobody --regid=nogroup --clear-groups";
+    same_as_native(
+        "sh",
+        &["-c", &format!("{become_nobody} sh -c 'id -u; env | grep -v ^_=; id -u | cat' 2>&1; echo $?")],
+    );
+}
+
 #[test]
 fn a_preload_of_the_users_stays() {
     let directory = tempfile::tempdir().expect("directory");
