@@ -18,8 +18,15 @@ struct Description {
     /// Run with the exact engine as well.
     #[serde(default)]
     exact: bool,
+    /// Run with the sample engine.
+    #[serde(default = "yes")]
+    sample: bool,
     #[serde(default)]
     recording: Option<Recording>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A program to record.
@@ -56,6 +63,7 @@ pub struct Case {
     /// Name of the comparison, in checks::CHECKS.
     pub check: String,
     pub exact: bool,
+    pub sample: bool,
     pub recording: Option<Recording>,
     pub directory: PathBuf,
     /// What the guest runs.
@@ -91,6 +99,7 @@ fn read(directory: PathBuf, engine: &str) -> Result<Case> {
         limit: description.limit,
         check: description.check,
         exact: description.exact,
+        sample: description.sample,
         recording: description.recording,
         directory,
         script,

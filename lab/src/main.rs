@@ -112,6 +112,7 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         let asked_for = *engine == "sample" || args.engine.is_some();
         cases.retain(|case| args.cases.is_empty() || args.cases.contains(&case.name));
         cases.retain(|case| asked_for || case.exact);
+        cases.retain(|case| *engine == "exact" || case.sample);
         by_engine.push((*engine, cases));
     }
     if let Some(name) = &args.machine

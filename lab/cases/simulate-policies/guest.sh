@@ -1,4 +1,4 @@
-# Counted exactly, whichever engine the other cases use: counts repeat, so that recordings of several runs can be compared. The policy is
+# Counted exactly: counts repeat, so that recordings of several runs can be compared. The policy is
 # that of the whole command, so that no other program than the target is in the profile.
 set -e
 record() { # POLICY TARGET ROUNDS COMMAND...
