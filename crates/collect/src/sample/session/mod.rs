@@ -118,6 +118,8 @@ struct PendingFault {
     /// The faulting instruction only read.
     read_only: bool,
     may_be_huge: bool,
+    /// Numbers of the pages that the kernel may have mapped along with it.
+    around: std::ops::Range<u64>,
 }
 
 /// An access waiting for the home of its page.

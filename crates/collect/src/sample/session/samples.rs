@@ -9,6 +9,12 @@ use numalens_profile::ids::*;
 use numalens_profile::words::{Access, Fault, Found};
 use numalens_topology::NodeId;
 
+/// Bytes; longer ones the processor refuses.
+const LONGEST_INSTRUCTION: u64 = 15;
+/// A fault that reads a page of a file maps all pages of its aligned 64 KiB that are in the page cache, so that one in 16 is seen.
+/// The kernel's `fault_around_bytes` is hardly ever set to something else; a page that it did not map has no home.
+const FAULT_AROUND: u64 = 16;
+
 impl Session {
     pub(super) fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
         let (pid, tid) = (record.pid as i32, record.tid as i32);
@@ -206,7 +212,9 @@ impl Session {
         let Some(live) = self.live.get_mut(&pid) else { return };
         let page = Page::of(address);
         let kind = live.fault_kind(&mut self.images, registers, address);
-        let read_only = kind == Some(isa::Kind::Read);
+        // Where no operand is at the address, it may be the instruction itself that was not there.
+        let fetched = kind.is_none() && (registers.ip..=registers.ip + LONGEST_INSTRUCTION).contains(&address);
+        let read_only = fetched || kind == Some(isa::Kind::Read);
         let Some(vma) = live.vma(&mut self.images, address) else { return };
         let process = live.id;
         let known = live.pages.get(page);
@@ -224,6 +232,12 @@ impl Session {
         let touch = pages::Touch::first(process, by.thread, by.site, by.stack, Bin(0), pinned, fault, object);
         let block = address & !(pages::CHUNK * 4096 - 1);
         let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
+        let around = if read_only && vma.is_file() {
+            let first = page.0 / FAULT_AROUND * FAULT_AROUND;
+            first.max(Page::of(vma.start).0)..(first + FAULT_AROUND).min(Page::of(vma.end - 1).0 + 1)
+        } else {
+            0..0
+        };
         self.pending_faults.push(PendingFault {
             pid,
             time_ns,
@@ -234,6 +248,7 @@ impl Session {
             policy: by.policy,
             read_only,
             may_be_huge,
+            around,
         });
     }
 }

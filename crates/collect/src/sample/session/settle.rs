@@ -32,6 +32,12 @@ impl Session {
         for fault in &faults {
             self.settle_fault(fault, answers.get(&fault.pid));
         }
+        // After them all: what has a fault of its own was not mapped along with another.
+        for fault in &faults {
+            if let Some(answers) = answers.get(&fault.pid).filter(|_| self.options.machine.is_virtual) {
+                self.settle_around(fault, answers);
+            }
+        }
         for access in &accesses {
             self.settle_access(access, answers.get(&access.pid));
         }
@@ -63,6 +69,11 @@ impl Session {
             // On a virtual machine only one thing is unknown: whether a read found the shared zero page.
             if !virtual_machine || fault.read_only {
                 questions.entry(fault.pid).or_default().push(fault.page);
+            }
+            // On a real one it is of no use to know who mapped them: the kernel says where they are when they are accessed.
+            if let Some(process) = self.live.get(&fault.pid).filter(|_| virtual_machine) {
+                let unknown = fault.around.clone().map(Page).filter(|&page| process.pages.get(page).is_none());
+                questions.entry(fault.pid).or_default().extend(unknown);
             }
         }
         // A sampled page may have moved since we last looked.
@@ -155,6 +166,18 @@ impl Session {
             return;
         }
         process.pages.place(fault.page, touch, home, inferred);
+    }
+
+    /// The pages that a fault mapped along with its own came by its thread. Else they would be taken for placed by whoever is
+    /// sampled there first, and most of a large library, where no page has many samples, would seem local to everybody.
+    fn settle_around(&mut self, fault: &PendingFault, answers: &Answers) {
+        for page in fault.around.clone().map(Page) {
+            let unknown = self.live.get(&fault.pid).is_some_and(|process| process.pages.get(page).is_none());
+            if unknown && matches!(answers.get(&page), Some(PageHome::Node(_))) {
+                let home = self.virtual_home(page, fault.node, fault.cpu);
+                self.place_unseen(fault.pid, page, 1, home, false, fault.time_ns);
+            }
+        }
     }
 
     /// Whether a fault on a page that is known, placed by a fault of kind `placed`, found that same page. A file's page is
