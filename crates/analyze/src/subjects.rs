@@ -57,6 +57,7 @@ struct Run {
     count: u64,
     bins: (Bin, Option<Bin>),
     home: Option<NodeId>,
+    small_pages: u32,
     thread: Option<ThreadId>,
     object: Option<ObjectId>,
     placed: Placed,
@@ -96,6 +97,7 @@ impl Subjects {
                 count: row.count,
                 bins: (row.bin_from, row.bin_to),
                 home: row.home,
+                small_pages: u32::try_from(row.page_size / 4096).unwrap_or(u32::MAX).max(1),
                 thread: row.thread,
                 object: row.object,
                 placed: row.placed,
@@ -160,6 +162,11 @@ impl Subjects {
     /// Where the pages of a row lie.
     pub fn home_of(&self, run: RunId) -> Option<NodeId> {
         self.run(run).home
+    }
+
+    /// Small pages that each page of a row has: one, or as many as are in a huge page.
+    pub fn small_pages_of(&self, run: RunId) -> u64 {
+        u64::from(self.run(run).small_pages)
     }
 
     /// The object of a row.

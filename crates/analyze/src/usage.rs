@@ -25,6 +25,8 @@ pub struct Usage {
     /// While nodes other than the initialiser's use it.
     pub shared: Tally,
     pages: Vec<Use>,
+    /// Of its huge pages.
+    huge_pages: Vec<Use>,
 }
 
 /// Accesses of the whole program, by subject.
@@ -60,7 +62,7 @@ impl<'a> Usages<'a> {
             usages.all += *tally;
             if let Some(run) = key.run {
                 let usage = &mut usages.subjects[study.subjects.subject_of(run).0 as usize];
-                usage.add(key, tally, study.subjects.object_of(run));
+                usage.add(key, tally, study.subjects.object_of(run), study.subjects.small_pages_of(run));
                 usage.traffic.add(key.node, home, accesses);
             }
         }
@@ -113,7 +115,8 @@ impl<'a> Usages<'a> {
 }
 
 impl Usage {
-    fn add(&mut self, key: &FlowKey, tally: &Tally, object: Option<ObjectId>) {
+    /// `small_pages`: of 4 KiB, that the page has.
+    fn add(&mut self, key: &FlowKey, tally: &Tally, object: Option<ObjectId>, small_pages: u64) {
         self.all += *tally;
         if key.initial {
             self.initial += *tally;
@@ -124,8 +127,12 @@ impl Usage {
         *self.objects.entry(object).or_default().entry(key.node).or_default() += *tally;
         if let Some(node) = key.node {
             // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
-            let part = key.page.0 | u64::from(key.process.0) << 52;
-            self.pages.push(Use { part, user: u32::from(node.0), n: basis(tally) });
+            let part = |page: u64| page | u64::from(key.process.0) << 52;
+            let one = Use { part: part(key.page.0), user: u32::from(node.0), n: basis(tally) };
+            self.pages.push(one);
+            if small_pages > 1 {
+                self.huge_pages.push(Use { part: part(key.page.0 / small_pages), ..one });
+            }
         }
     }
 
@@ -141,6 +148,13 @@ impl Usage {
         let n: f64 = self.pages.iter().map(|one| one.n as f64).sum();
         let parts = 4 * self.users().len() as u64;
         sharing::of_neighbours(&self.pages, (n / 2.0).min(ENOUGH), parts)
+    }
+
+    /// How nodes share its huge pages; nothing where most of it is used as small ones.
+    pub fn huge_page_sharing(&self) -> Option<Sharing> {
+        let n = |uses: &[Use]| uses.iter().map(|one| one.n).sum::<u64>();
+        let mostly = n(&self.huge_pages) * 2 > n(&self.pages);
+        mostly.then(|| sharing::of(&mut self.huge_pages.clone())).flatten()
     }
 
     /// How nodes share its objects; nothing where there is one only.

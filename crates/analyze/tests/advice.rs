@@ -209,6 +209,23 @@ fn serial_initialisation() {
     assert!(interval.0 < estimate && estimate < interval.1 && interval.1 < 100.0);
 }
 
+/// Parts of 512 KiB in turn, each page used by one thread; the same memory as huge pages has one home for four of them.
+#[test]
+fn huge_pages_that_nodes_divide() {
+    let mut content = array(|thread, page| if page / 128 % 4 == u64::from(thread) { (5120, 0) } else { (0, 0) });
+    first(&content, "serial-initialisation", "parallel-initialisation");
+    content.pages[0].page_size = 2 << 20;
+    let finding = first(&content, "huge-page-split", "align-to-huge-pages");
+    let evidence = |key: &str| finding.evidence.iter().find(|field| field.key == key).map(|field| field.value.clone());
+    let Some(Value::Percent(of_small, _)) = evidence("page_main_user") else { panic!("{:?}", finding.evidence) };
+    let Some(Value::Percent(of_huge, _)) = evidence("huge_page_main_user") else { panic!("{:?}", finding.evidence) };
+    assert!(of_small > 99.0 && of_huge < 40.0, "{of_small} {of_huge}");
+    // Divided as the huge pages are, who touched them first is what matters.
+    let mut halves = array(|thread, page| if page / 512 == u64::from(thread) / 2 { (2560, 0) } else { (0, 0) });
+    halves.pages[0].page_size = 2 << 20;
+    assert_ne!(advise(&halves).0[0].pattern.name, "huge-page-split");
+}
+
 #[test]
 fn written_once_and_read_by_all() {
     first(&array(|_, _| (2560, 0)), "read-by-all", "replicate");

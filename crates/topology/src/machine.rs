@@ -109,6 +109,18 @@ impl Machine {
         memory_only().filter(|&node| self.distance(from, node) == least).collect()
     }
 
+    /// Whether a node is memory without CPUs that is slower than that of a node with CPUs: the kernel ranks it so, or ranks both alike
+    /// (as it does where the firmware says nothing else), while the CPUs are nearer to their own and no bandwidth speaks for it.
+    pub fn is_slower_memory(&self, node: NodeId) -> bool {
+        let Some(slow) = self.node(node).filter(|_| self.is_memory_only(node)) else { return false };
+        let mut fast = self.nodes_with_memory().filter(|fast| !fast.cpus.is_empty());
+        fast.any(|fast| {
+            let farther = self.distance(fast.id, node) > self.distance(fast.id, fast.id);
+            let wider = slow.bandwidth.zip(fast.bandwidth).is_some_and(|(slow, fast)| slow > fast);
+            fast.tier < slow.tier || (fast.tier == slow.tier && farther && !wider)
+        })
+    }
+
     /// The node with memory that is nearest to `from`, itself if it has memory; the first in order when several are
     /// equally near. `None` only for a machine without memory, which [`Machine::validate`] refuses.
     pub fn nearest_with_memory(&self, from: NodeId) -> Option<NodeId> {
@@ -177,6 +189,22 @@ mod tests {
             node(7, "", 1 << 30, &[28, 28, 28, 10]),
         ];
         Machine { name: "test".to_owned(), is_virtual: true, nodes }
+    }
+
+    #[test]
+    fn memory_without_cpus_is_slower_by_rank_or_by_distance() {
+        let slower = |m: &Machine| m.nodes.iter().map(|node| m.is_slower_memory(node.id)).collect::<Vec<_>>();
+        let mut m = machine();
+        assert_eq!(slower(&m), [false, false, true, true], "ranked alike: by distance");
+        m.nodes[0].tier = 1;
+        m.nodes[3].tier = 2;
+        assert_eq!(slower(&m), [false, false, false, true], "ranked faster, ranked slower");
+        let mut m = machine();
+        (m.nodes[0].bandwidth, m.nodes[2].bandwidth, m.nodes[3].bandwidth) = (Some(1e11), Some(4e11), Some(5e10));
+        assert_eq!(slower(&m), [false, false, false, true], "ranked alike, farther, but wider");
+        let slower = |preset| slower(&Machine::preset(preset).unwrap());
+        assert_eq!(slower("cxl2"), [false, false, true]);
+        assert!(!slower("knl-snc4-flat").contains(&true));
     }
 
     #[test]

@@ -37,6 +37,7 @@ struct Case<'a> {
     usage: &'a Usage,
     users: BTreeMap<NodeId, f64>,
     pages: Option<Sharing>,
+    huge_pages: Option<Sharing>,
     objects: Option<Sharing>,
     contended: Option<&'a Contended>,
 }
@@ -83,7 +84,8 @@ pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate>
 impl<'a> Case<'a> {
     fn new(usages: &'a Usages<'a>, subject: &'a Subject, usage: &'a Usage, contended: Option<&'a Contended>) -> Self {
         let (users, pages, objects) = (usage.users(), usage.page_sharing(), usage.object_sharing());
-        Case { usages, subject, usage, users, pages, objects, contended }
+        let huge_pages = usage.huge_page_sharing();
+        Case { usages, subject, usage, users, pages, huge_pages, objects, contended }
     }
 }
 
@@ -121,12 +123,7 @@ impl Case<'_> {
 
     fn judge(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
         let machine = &self.usages.study.machine;
-        let slow = |node: NodeId| {
-            machine.node(node).is_some_and(|node| {
-                machine.is_memory_only(node.id) && machine.nodes_with_cpus().any(|fast| fast.tier < node.tier)
-            })
-        };
-        let on_slow = self.usage.traffic.sum(|_, to| to.is_some_and(slow));
+        let on_slow = self.usage.traffic.sum(|_, to| to.is_some_and(|to| machine.is_slower_memory(to)));
         if on_slow * 2.0 > self.usage.traffic.total() {
             return Some((&w::SLOW_TIER, &w::MOVE_TO_TIER, self.fast_tier()));
         }
@@ -150,6 +147,10 @@ impl Case<'_> {
         }
         // Placement by pages is about pages: fewer than users cannot be divided.
         if self.of_pages() >= OWN && self.subject.pages() >= n as u64 {
+            // Whoever touches a huge page first, most of it is others'.
+            if self.huge_pages.is_some_and(|sharing| sharing.main_share(n) < OWN) {
+                return Some((&w::HUGE_PAGE_SPLIT, &w::ALIGN_TO_HUGE_PAGES, self.mostly_local(self.of_pages())));
+            }
             return Some(self.blocks());
         }
         if self.usage.written_while_shared() < RARELY {
@@ -275,7 +276,7 @@ impl Case<'_> {
         };
         let mut after = Traffic::default();
         for ((from, to), accesses) in self.usage.traffic.cells() {
-            after.add(from, if to.is_some_and(|to| machine.is_memory_only(to)) { near(from) } else { to }, accesses);
+            after.add(from, if to.is_some_and(|to| machine.is_slower_memory(to)) { near(from) } else { to }, accesses);
         }
         after
     }
@@ -323,6 +324,10 @@ impl Case<'_> {
         let share = |sharing: Sharing| Value::Percent(sharing.main_share(self.users.len()) * 100.0, None);
         if self.users.len() > 1 {
             evidence.push(Field::new("page_main_user", "a page's main node", Value::maybe(self.pages, share)));
+            if self.huge_pages.is_some() {
+                let main_user = Value::maybe(self.huge_pages, share);
+                evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
+            }
             evidence.push(Field::new("object_main_user", "an object's main node", Value::maybe(self.objects, share)));
             evidence.push(Field::new(
                 "written_while_shared",

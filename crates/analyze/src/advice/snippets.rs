@@ -75,6 +75,15 @@ pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String 
         (name, _) if name == w::ALIGN_OR_PAD.name => {
             "own = aligned_alloc(4096, (size + 4095) / 4096 * 4096);   /* what one node uses, on pages of its own */"
         }
+        (name, Language::Rust) if name == w::ALIGN_TO_HUGE_PAGES.name => {
+            "// parts of whole huge pages; the memory itself begins at one (Layout::from_size_align(size, 2 << 20))\nlet part = (n / threads).next_multiple_of((2 << 20) / size_of::<T>());\nfor own in ARRAY.chunks_mut(part) { ... }"
+        }
+        (name, Language::Fortran) if name == w::ALIGN_TO_HUGE_PAGES.name => {
+            "per_page = 2097152 / (storage_size(ARRAY) / 8)             ! elements of a huge page\npart = ((n / threads + per_page - 1) / per_page) * per_page   ! each thread's elements: whole huge pages\n!$omp parallel do schedule(static, part)"
+        }
+        (name, _) if name == w::ALIGN_TO_HUGE_PAGES.name => {
+            "/* parts of whole huge pages, of memory that begins at one */\nenum { HUGE = 2 << 20 };\nARRAY = aligned_alloc(HUGE, (size + HUGE - 1) / HUGE * HUGE);\npart = (size / threads + HUGE - 1) / HUGE * HUGE;   /* bytes of each thread */\n/* where parts must be smaller: madvise(ARRAY, size, MADV_NOHUGEPAGE) before the first touch */"
+        }
         (name, Language::C { openmp: true } | Language::Fortran) if name == w::PIN_THREADS.name => {
             "nothing: OpenMP binds threads by its environment, below"
         }
@@ -131,6 +140,9 @@ pub fn without_code(remedy: &Word, openmp: bool) -> String {
         }
         name if name == w::REPLICATE_TEXT.name || name == w::LOCAL_TEXT.name => {
             "one process for each node, each with a copy of its own of the program and its libraries (numactl --cpunodebind=N --membind=N); a page cache page has one home however many nodes run it"
+        }
+        name if name == w::ALIGN_TO_HUGE_PAGES.name => {
+            "small pages for all of the program: prctl(PR_SET_THP_DISABLE), or transparent_hugepage=madvise for the machine; each part then lies where it is used, for more misses of the TLB"
         }
         name if name == w::MOVE_TO_TIER.name => {
             "numactl --preferred=FAST_NODE PROGRAM; sysctl kernel.numa_balancing=2 lets the kernel promote hot pages"

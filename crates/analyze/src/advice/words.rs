@@ -29,6 +29,8 @@ words! { PATTERNS:
         "Threads share heavily with each other and little with others, and run on different nodes.";
     OBJECTS_SHARE_PAGE = "objects-share-page", "objects of several nodes on one page",
         "A page is shared only because objects lie on it that threads of different nodes use.";
+    HUGE_PAGE_SPLIT = "huge-page-split", "huge pages that nodes divide",
+        "Each part of it is one node's, but parts of several nodes lie on one huge page, which has one home.";
     SHARED_LINE = "shared-line", "cache line written by several nodes",
         "Threads of several nodes write to the same few cache lines, which travel between their caches.";
     REMOTE_CODE = "remote-code", "code on another node",
@@ -54,6 +56,8 @@ words! { REMEDIES:
     PIN_THREADS = "pin-threads", "bind threads to nodes", "Threads stay where their pages are.";
     ALIGN_OR_PAD = "align-or-pad", "align or pad its objects to pages",
         "Objects of different nodes get pages of their own.";
+    ALIGN_TO_HUGE_PAGES = "align-to-huge-pages", "divide it at multiples of its huge pages",
+        "Each huge page is then touched first, and used, by the threads of one node.";
     SPLIT_LINE = "split-line", "give each thread a cache line of its own",
         "A line that one thread alone writes stays in its cache.";
     LOCAL_TEXT = "local-text", "load the code on the node that runs it", "Instructions are then fetched locally.";
