@@ -103,6 +103,7 @@ enum numalens_kind {
     NUMALENS_PROCESS_EXIT = 15,
     NUMALENS_REQUEST = 16,
     NUMALENS_NAME = 17,
+    NUMALENS_REGION = 18,
 };
 
 enum numalens_call {

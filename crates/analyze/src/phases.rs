@@ -85,7 +85,7 @@ mod tests {
     use numalens_profile::ids::ProcessId;
 
     fn phase(name: &str, start_ns: u64, end_ns: Option<u64>) -> Phase {
-        Phase { process: ProcessId(0), phase: 0, name: name.to_owned(), thread: None, start_ns, end_ns }
+        Phase { process: ProcessId(0), phase: 0, name: name.to_owned(), thread: None, start_ns, end_ns, site: None }
     }
 
     #[test]

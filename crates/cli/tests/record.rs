@@ -18,5 +18,7 @@ mod options;
 mod programs;
 #[path = "record/ranks.rs"]
 mod ranks;
+#[path = "record/regions.rs"]
+mod regions;
 #[path = "record/storage.rs"]
 mod storage;

@@ -71,6 +71,9 @@ numbered! {
         Request = 16,
         /// The program names the block at an address (address; payload: the name).
         Name = 17,
+        /// Parallel regions of OpenMP (return address of the call that begins one; CLOCK_MONOTONIC in ns of the first one's begin and of
+        /// the last one's end, those between following soon; their thread).
+        Region = 18,
     }
 }
 

@@ -25,6 +25,7 @@ static int absent(void) {
 static void announce(void) {
     if (!numalens_connect() || numalens_is_vfork_child()) return;
     numalens_pid();
+    numalens_tell_regions();
     numalens_tell_and_wait(NUMALENS_EXEC, 0, (int)numalens_process->lived);
 }
 

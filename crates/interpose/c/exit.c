@@ -12,6 +12,7 @@ static void tell_exit(uint32_t status) {
     if (!numalens_connect() || numalens_is_vfork_child()) return;
     numalens_pid();
     if (__atomic_exchange_n(&numalens_process->exiting, 1, __ATOMIC_ACQ_REL)) return;
+    numalens_tell_regions();
     numalens_tell_and_wait(NUMALENS_PROCESS_EXIT, status, 1);
 }
 

@@ -12,7 +12,15 @@
 extern __typeof__(dl_iterate_phdr) dl_iterate_phdr __attribute__((weak));
 extern HIDDEN const ElfW(Ehdr) __ehdr_start;
 
-struct search { const char *name; int after_this; void *found; size_t size; };
+struct search {
+    const char *name;
+    uint64_t caller;    /* look only in what this code's object needs; 0: everywhere */
+    const char *needed; /* the library that is looked for, by the name that the caller's object has for it */
+    int first;          /* look only in so many objects; 0: in all */
+    int objects, after_this;
+    void *found;
+    size_t size;
+};
 
 static int same(const char *a, const char *b) {
     while (*a && *a == *b) a++, b++;
@@ -53,10 +61,18 @@ static const ElfW(Sym) *look_up(const struct tables *t, const char *name) {
     return NULL;
 }
 
+/* The soname of an object; NULL where it has none. */
+static const char *own_name(const ElfW(Dyn) *dynamic, const char *strings) {
+    for (; dynamic->d_tag != DT_NULL; dynamic++)
+        if (dynamic->d_tag == DT_SONAME) return strings + dynamic->d_un.d_val;
+    return NULL;
+}
+
 static int visit(struct dl_phdr_info *object, size_t size, void *data) {
     (void)size;
     struct search *search = data;
-    const ElfW(Dyn) *dynamic = NULL;
+    if (search->first && search->objects++ >= search->first) return 1;
+    const ElfW(Dyn) *dynamic = NULL, *entry;
     int is_this = 0;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = object->dlpi_phdr + i;
@@ -70,17 +86,21 @@ static int visit(struct dl_phdr_info *object, size_t size, void *data) {
     }
     if (!search->after_this || !dynamic) return 0;
     struct tables t = {0};
-    for (; dynamic->d_tag != DT_NULL; dynamic++) {
+    for (entry = dynamic; entry->d_tag != DT_NULL; entry++) {
         /* glibc relocates these in place, musl and the vdso's do not. */
-        ElfW(Addr) at = dynamic->d_un.d_ptr;
+        ElfW(Addr) at = entry->d_un.d_ptr;
         const void *address = (const void *)(at < object->dlpi_addr ? at + object->dlpi_addr : at);
-        if (dynamic->d_tag == DT_SYMTAB) t.symbols = address;
-        if (dynamic->d_tag == DT_STRTAB) t.strings = address;
-        if (dynamic->d_tag == DT_VERSYM) t.versions = address;
-        if (dynamic->d_tag == DT_GNU_HASH) t.gnu = address;
-        if (dynamic->d_tag == DT_HASH) t.hash = address;
+        if (entry->d_tag == DT_SYMTAB) t.symbols = address;
+        if (entry->d_tag == DT_STRTAB) t.strings = address;
+        if (entry->d_tag == DT_VERSYM) t.versions = address;
+        if (entry->d_tag == DT_GNU_HASH) t.gnu = address;
+        if (entry->d_tag == DT_HASH) t.hash = address;
     }
     if (!t.symbols || !t.strings) return 0;
+    if (search->needed) {
+        const char *name = own_name(dynamic, t.strings);
+        if (!name || !same(name, search->needed)) return 0;
+    }
     const ElfW(Sym) *symbol = look_up(&t, search->name);
     if (!symbol) return 0;
     search->found = (void *)(object->dlpi_addr + symbol->st_value);
@@ -93,6 +113,55 @@ HIDDEN void *numalens_next(const char *name) {
     struct search search = {.name = name};
     if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
     return search.found;
+}
+
+/* Tries what the caller's object needs, one library after the other. */
+static int visit_caller(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)size;
+    struct search *search = data;
+    const ElfW(Dyn) *dynamic = NULL;
+    const char *strings = NULL;
+    int is_caller = 0;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = object->dlpi_phdr + i;
+        ElfW(Addr) start = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)start;
+        if (segment->p_type == PT_LOAD && search->caller - start < segment->p_memsz) is_caller = 1;
+    }
+    if (!is_caller || !dynamic) return 0;
+    for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
+        ElfW(Addr) at = entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRTAB) strings = (const char *)(at < object->dlpi_addr ? at + object->dlpi_addr : at);
+    }
+    for (const ElfW(Dyn) *entry = dynamic; strings && !search->found && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag != DT_NEEDED) continue;
+        struct search within = {.name = search->name, .needed = strings + entry->d_un.d_val};
+        dl_iterate_phdr(visit, &within);
+        search->found = within.found;
+    }
+    return 1;
+}
+
+/* Objects that are there from the beginning: everybody's names are looked for in them first. (So they are in what dlopen makes global, later
+ * and hardly ever; that is not followed.) */
+static int from_the_beginning;
+
+static int count(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)object, (void)size;
+    ++*(int *)data;
+    return 0;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    if (dl_iterate_phdr) dl_iterate_phdr(count, &from_the_beginning);
+}
+
+HIDDEN void *numalens_next_of(const char *name, const void *caller) {
+    struct search search = {.name = name, .caller = (uint64_t)caller, .first = from_the_beginning};
+    if (!dl_iterate_phdr) return NULL;
+    if (search.first) dl_iterate_phdr(visit, &search);
+    if (!search.found) dl_iterate_phdr(visit_caller, &search);
+    return search.found ? search.found : numalens_next(name);
 }
 
 /* Where operator new stands, to tell `new` from `malloc` by the caller's address. Not interposed: an operator new

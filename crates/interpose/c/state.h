@@ -67,12 +67,16 @@ HIDDEN char *const *numalens_environment(char *const *from, char **room, struct 
 
 /* resolve.c: the definition that the program would use if this library were not there. */
 HIDDEN void *numalens_next(const char *name);
+HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
 #define NEXT(name) ({ static __typeof__(&name) next_; \
     __typeof__(&name) found_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
     if (unlikely(!found_)) { found_ = (__typeof__(&name))numalens_next(#name); __atomic_store_n(&next_, found_, __ATOMIC_RELAXED); } \
     found_; })
 HIDDEN void numalens_find_operators(void);
 HIDDEN int numalens_is_operator_new(uint64_t address);
+
+/* openmp.c */
+HIDDEN void numalens_tell_regions(void);
 
 /* thread.c */
 HIDDEN void numalens_tell_placement(uint32_t tid);

@@ -358,6 +358,8 @@ table! {
         thread: Option<ThreadId>,
         start_ns: u64,
         end_ns: Option<u64>,
+        /// Where the phase is named by a place in the program: the call that begins an OpenMP parallel region.
+        site: Option<SiteId>,
     }
 
     /// How the profile was made: one key and its value as JSON.

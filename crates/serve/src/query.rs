@@ -219,6 +219,7 @@ mod tests {
             thread: None,
             start_ns,
             end_ns,
+            site: None,
         };
         let phases =
             [phase("a", 10, Some(1_000_000_000)), phase("b", 5, None), phase("a", 2_000_000_000, Some(3_000_000_000))];

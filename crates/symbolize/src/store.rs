@@ -2,13 +2,13 @@
 
 use crate::{Options, Outcome, demangle, symbolize_rows};
 use numalens_profile::ids::{ModuleId, SiteId};
-use numalens_profile::tables::{Frame, Function, Module, Object, PlacedPages, Site, SiteAccess};
+use numalens_profile::tables::{Frame, Function, Module, Object, Phase, PlacedPages, Site, SiteAccess};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it
-/// was a linker's. What an earlier run found is kept (see [`symbolize_rows`]).
+/// was a linker's, and `phases` when some are named by a place. What an earlier run found is kept (see [`symbolize_rows`]).
 ///
 /// # Errors
 /// When a table cannot be read or written; a packed profile cannot be written. Names that are not found are no error
@@ -27,6 +27,10 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
     let mut objects = profile.rows::<Object>()?;
     if name_objects(&mut objects) {
         profile.replace(objects)?;
+    }
+    let mut phases = profile.rows::<Phase>()?;
+    if name_phases(&mut phases, &sites, &modules, &outcome) {
+        profile.replace(phases)?;
     }
     Ok(outcome)
 }
@@ -58,6 +62,36 @@ pub fn minor_modules(profile: &Profile, share: f64) -> Result<FxHashSet<ModuleId
         own.iter().zip(totals).all(|(&own, total)| (own as f64) <= share * total as f64)
     };
     Ok(profile.rows::<Module>()?.iter().map(|module| module.module).filter(is_minor).collect())
+}
+
+/// Names the phases that are a place's: `omp parallel solve at cg.c:120`; whether there were any.
+fn name_phases(phases: &mut [Phase], sites: &[Site], modules: &[Module], outcome: &Outcome) -> bool {
+    let wanted: FxHashSet<SiteId> = phases.iter().filter_map(|phase| phase.site).collect();
+    let places = sites.iter().filter(|site| wanted.contains(&site.site));
+    let names: FxHashMap<SiteId, String> =
+        places.map(|site| (site.site, format!("omp parallel{}", place(site, modules, outcome)))).collect();
+    let mut changed = false;
+    for phase in phases {
+        let Some(name) = phase.site.and_then(|site| names.get(&site)) else { continue };
+        changed |= *name != phase.name;
+        phase.name.clone_from(name);
+    }
+    changed
+}
+
+/// A function, without what compilers append to that of a region's own code, and a line; else where in which file.
+fn place(site: &Site, modules: &[Module], outcome: &Outcome) -> String {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let frame = outcome.frames.iter().filter(|frame| frame.site == site.site).min_by_key(|frame| frame.depth);
+    let function =
+        frame.and_then(|frame| outcome.functions.iter().find(|function| function.function == frame.function));
+    let function = function.map(|function| format!(" {}", function.name.split("._omp_fn.").next().unwrap_or_default()));
+    let line = frame.and_then(|frame| Some(format!("{}:{}", base(frame.file.as_deref()?), frame.line?)));
+    let offset = || {
+        let module = modules.iter().find(|module| Some(module.module) == site.module);
+        format!("{}+{:#x}", module.map_or_else(String::new, |module| base(&module.path)), site.address)
+    };
+    format!("{} at {}", function.unwrap_or_default(), line.unwrap_or_else(offset))
 }
 
 /// Makes the linker's names of objects readable; whether there were any.

@@ -117,7 +117,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include");
 
 /// A C program of this folder, compiled once.
-fn built(source: &'static str, extra: &[&str]) -> PathBuf {
+pub fn built(source: &'static str, extra: &[&str]) -> PathBuf {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| tempfile::tempdir().unwrap());
     let program = folder.path().join(format!("{source}{}", extra.concat()));

@@ -195,7 +195,9 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, object], |row: &Allocation| {
             [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]
         })?,
-        refer(profile, [process, thread], |row: &Phase| [Some(row.process.0), row.thread.map(|id| id.0)])?,
+        refer(profile, [process, thread, site], |row: &Phase| {
+            [Some(row.process.0), row.thread.map(|id| id.0), row.site.map(|id| id.0)]
+        })?,
     ];
     Ok(found.into_iter().flatten().collect())
 }

@@ -154,6 +154,7 @@ impl Synthetic {
                     thread: Some(ThreadId(0)),
                     start_ns: 0,
                     end_ns: Some(10_000_000),
+                    site: None,
                 },
                 Phase {
                     process: ProcessId(0),
@@ -162,6 +163,7 @@ impl Synthetic {
                     thread: None,
                     start_ns: 10_000_000,
                     end_ns: None,
+                    site: None,
                 },
             ],
             ..Synthetic::default()

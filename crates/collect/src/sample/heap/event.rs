@@ -85,6 +85,8 @@ pub enum HeapEvent<'a> {
     Request { time_ns: u64, pid: u32, tid: u32, request: Request, name: &'a [u8] },
     /// The program names the block at `address`.
     Name { time_ns: u64, pid: u32, tid: u32, address: u64, name: &'a [u8] },
+    /// Parallel regions of OpenMP, of thread `of`, that the call before `call` began, from `begun_ns` to `ended_ns`.
+    Region { time_ns: u64, pid: u32, tid: u32, call: u64, begun_ns: u64, ended_ns: u64, of: u32 },
     /// `migrate_pages` moved pages of process `target`.
     MigratePages { time_ns: u64, pid: u32, tid: u32, target: u32 },
     /// `move_pages` moved up to `count` pages of process `target`.
@@ -184,6 +186,7 @@ impl Slot {
                 HeapEvent::Request { time_ns, pid, tid, request, name: &self.bytes[..length] }
             }
             Kind::Name => HeapEvent::Name { time_ns, pid, tid, address: a, name: &self.bytes[..length] },
+            Kind::Region => HeapEvent::Region { time_ns, pid, tid, call: a, begun_ns: b, ended_ns: c, of: d as u32 },
             Kind::MigratePages => HeapEvent::MigratePages { time_ns, pid, tid, target: a as u32 },
             Kind::MovePages => HeapEvent::MovePages { time_ns, pid, tid, target: a as u32, count: b },
             Kind::ProcessStart => HeapEvent::ProcessStart { time_ns, pid, tid, parent: a as u32 },

@@ -42,6 +42,7 @@ fn seen(event: HeapEvent<'_>) -> Seen {
             ("mremap", pid, tid, vec![old, old_size, new, new_size])
         }
         HeapEvent::Request { pid, tid, request, .. } => ("request", pid, tid, vec![request as u64]),
+        HeapEvent::Region { pid, tid, call, .. } => ("region", pid, tid, vec![call]),
         HeapEvent::Name { pid, tid, address, .. } => ("name", pid, tid, vec![address]),
         HeapEvent::ThreadStart { pid, tid, creator, routine, .. } => {
             ("thread", pid, tid, vec![u64::from(creator), routine])

@@ -123,6 +123,10 @@ impl Session {
                 self.block_named(note.pid, *address, name);
                 None
             }
+            &What::Parallel { call, begun, ended, of } => {
+                self.parallel(note.pid, of, call, begun, ended);
+                None
+            }
             What::Unmapped { address, size } => {
                 self.blocks_unmapped(note, time_ns, *address..address.saturating_add(*size));
                 None

@@ -67,6 +67,13 @@ pub(super) enum What {
         request: Request,
         name: String,
     },
+    /// OpenMP's regions, in the middle of a thread's time.
+    Parallel {
+        call: u64,
+        begun: u64,
+        ended: u64,
+        of: u32,
+    },
     Unmapped {
         address: u64,
         size: u64,
@@ -148,6 +155,9 @@ impl HeapNotes {
             }
             HeapEvent::Request { time_ns, pid, tid, request, name } => {
                 (time_ns, pid, tid, What::Asked { request, name: name_of(name) })
+            }
+            HeapEvent::Region { time_ns, pid, tid, call, begun_ns, ended_ns, of } => {
+                (time_ns, pid, tid, What::Parallel { call, begun: begun_ns, ended: ended_ns, of })
             }
             HeapEvent::Munmap { time_ns, pid, tid, address, size } => {
                 (time_ns, pid, tid, What::Unmapped { address, size })
@@ -286,6 +296,7 @@ impl Session {
             }
             What::Free { address, told } => self.freed(note, time_ns, *address, *told),
             What::Named { address, name } => self.block_named(pid, *address, name),
+            &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
             What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
             What::Moved { old, old_size, new, new_size } => {

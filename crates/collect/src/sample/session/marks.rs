@@ -1,4 +1,4 @@
-//! Phases: spans and moments that the program names (`include/numalens.h`), or the user (`numalens ctl mark`).
+//! Phases: spans and moments that the program names (`include/numalens.h`), or the user (`numalens ctl mark`), and OpenMP's parallel regions.
 
 use super::Session;
 use numalens_event::request::{MOST_NAME_BYTES, Request};
@@ -10,12 +10,17 @@ use rustc_hash::FxHashMap;
 /// Phases kept.
 const MOST_PHASES: usize = 100_000;
 
+/// What a parallel region is called until its place has a name.
+const REGION: &str = "omp parallel";
+
 /// What was named so far.
 #[derive(Default)]
 pub struct Marks {
     rows: Vec<tables::Phase>,
     /// Phases that have begun, by process, the latest last.
     open: FxHashMap<ProcessId, Vec<usize>>,
+    /// The latest row of each parallel region of a thread, by the call that begins it.
+    regions: FxHashMap<(ProcessId, Option<ThreadId>, SiteId), usize>,
     /// Left out: there were too many.
     dropped: u64,
     /// Ends without a beginning.
@@ -32,7 +37,26 @@ impl Marks {
             self.open.entry(process).or_default().push(self.rows.len());
         }
         let phase = self.rows.len() as u32;
-        self.rows.push(tables::Phase { process, phase, name: name.to_owned(), thread, start_ns, end_ns });
+        self.rows.push(tables::Phase { process, phase, name: name.to_owned(), thread, start_ns, end_ns, site: None });
+    }
+
+    /// A region has lasted from `start_ns` to `end_ns`. One that begins within `apart_ns` of the end of the one before goes on with that: regions
+    /// that a program begins all the time have a row for each time bin at most.
+    fn region(&mut self, key: (ProcessId, Option<ThreadId>, SiteId), start_ns: u64, end_ns: u64, apart_ns: u64) {
+        if let Some(row) = self.regions.get(&key).map(|&row| &mut self.rows[row])
+            && let Some(end) = &mut row.end_ns
+            && start_ns <= end.saturating_add(apart_ns)
+            && start_ns >= row.start_ns
+        {
+            *end = end_ns.max(*end);
+            return;
+        }
+        let (process, thread, site) = key;
+        self.add(process, thread, REGION, start_ns, Some(end_ns));
+        if let Some(row) = self.rows.last_mut().filter(|_| self.dropped == 0) {
+            row.site = Some(site);
+            self.regions.insert(key, self.rows.len() - 1);
+        }
     }
 
     /// The innermost open phase of a name, of this thread if it has one, ends.
@@ -102,6 +126,19 @@ impl Session {
         }
     }
 
+    /// OpenMP regions of thread `tid` that the call before `call` began have lasted from `begun` to `ended`, on the clock of the records. The
+    /// library says so, from memory that is the target's to write.
+    pub(super) fn parallel(&mut self, pid: i32, tid: u32, call: u64, begun: u64, ended: u64) {
+        let Some(live) = self.live.get(&pid) else { return };
+        let process = live.id;
+        let thread = self.threads.get(tid).filter(|thread| thread.process == process).map(|thread| thread.id);
+        let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.now_ns));
+        if start_ns <= end_ns && live.vmas.find(call).is_some() {
+            let site = self.images.code.site(live.place(call.saturating_sub(1)));
+            self.marks.region((process, thread, site), start_ns, end_ns, self.facts.bin_width_ns());
+        }
+    }
+
     /// The user names this moment, of a process of this id or of the first.
     pub fn marked_by_user(&mut self, pid: i32, time: u64, name: &str) {
         let time_ns = self.since_start(time);
@@ -162,6 +199,23 @@ mod tests {
         ];
         assert_eq!(spans, expected);
         assert_eq!(marks.unmatched, 1);
+    }
+
+    #[test]
+    fn regions_that_follow_soon_are_one() {
+        let mut marks = Marks::default();
+        let key = |site| (ProcessId(0), Some(ThreadId(0)), SiteId(site));
+        for (site, start, end) in
+            [(1, 100, 110), (2, 112, 114), (1, 115, 120), (1, 130, 140), (2, 200, 300), (1, 141, 150)]
+        {
+            marks.region(key(site), start, end, 10);
+        }
+        let rows: Vec<_> =
+            marks.rows().iter().map(|row| (row.site.unwrap().0, row.start_ns, row.end_ns.unwrap())).collect();
+        assert_eq!(rows, [(1, 100, 150), (2, 112, 114), (2, 200, 300)]);
+        // What the target forges is not believed.
+        marks.region(key(1), 90, 95, 10);
+        assert_eq!(marks.rows().len(), 4);
     }
 
     #[test]
