@@ -1,5 +1,6 @@
 # Counted exactly: counts repeat, so that recordings of several runs can be compared. The policy is
-# that of the whole command, so that no other program than the target is in the profile.
+# that of the whole command, so that no other program than the target is in the profile. All begin on the CPU of node 0: where
+# the kernel would have a program begin, before its threads bind themselves, is chance.
 set -e
 record() { # POLICY TARGET ROUNDS COMMAND...
     policy=$1 name=$2 rounds=$3
@@ -7,7 +8,7 @@ record() { # POLICY TARGET ROUNDS COMMAND...
     "$@" "$NUMALENS" record --engine exact -q -o "$name.$policy.numalens" -- "$TARGETS/$name" --pin --size 4 --rounds "$rounds"
 }
 for target in serial_init_pthreads:20 shared_read_write:400000 main_allocates_private:20; do
-    record first-touch ${target%:*} ${target#*:} env
-    record interleave ${target%:*} ${target#*:} numactl --interleave=all
-    record bind:2 ${target%:*} ${target#*:} numactl --membind=2
+    record first-touch ${target%:*} ${target#*:} numactl --physcpubind=0
+    record interleave ${target%:*} ${target#*:} numactl --physcpubind=0 --interleave=all
+    record bind:2 ${target%:*} ${target#*:} numactl --physcpubind=0 --membind=2
 done

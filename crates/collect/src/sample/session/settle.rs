@@ -187,7 +187,12 @@ impl Session {
     fn is_same_page(&self, fault: &PendingFault, placed: Fault, answer: Option<PageHome>) -> bool {
         let now = fault.touch.fault;
         let private = (now == Fault::Anonymous && placed != Fault::ZeroPage) || placed == Fault::CopyOnWrite;
-        let stays = matches!(answer, Some(PageHome::Node(_))) && (fault.read_only || self.balancing);
+        let stays = match answer {
+            Some(PageHome::Node(_)) => fault.read_only || self.balancing,
+            // On its way to another node.
+            Some(PageHome::NotPresent) => self.balancing,
+            _ => false,
+        };
         (now == Fault::File && placed == Fault::File) || (private && stays)
     }
 
