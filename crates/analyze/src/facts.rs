@@ -2,9 +2,13 @@
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
 use crate::counts::{self, Counts, Tally};
+use crate::filter::Sieve;
 use crate::flows::Flows;
 use crate::margins::Margins;
+use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::pinning::PinningLog;
+use crate::sorted::Times;
+use crate::subjects::Cursor;
 use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::words::Class;
@@ -30,8 +34,11 @@ impl Weight {
         };
         let weighed = |count: u64| count.saturating_mul(weight).min(counts::MOST);
         let (reads, writes) = (weighed(reads), weighed(writes));
-        let estimated = if samples == 0 { 0 } else { reads + writes };
-        let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples.max(1));
+        if samples == 0 {
+            return Tally { reads, writes, ..Tally::default() };
+        }
+        let estimated = reads + writes;
+        let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples);
         Tally { reads, writes, samples: u64::from(samples), estimated, squares }
     }
 }
@@ -110,29 +117,23 @@ impl SiteFacts {
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
-        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        self.add_tally((row.thread, row.node, row.home), row.site, row.class, row.bin, tally);
+    /// Adds accesses of one key.
+    pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site, times);
     }
 
-    /// Adds a row of `object_accesses`, for figures of one object.
-    pub fn add_of_object(&mut self, row: &ObjectAccess, weight: Weight) {
-        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        self.add_tally((row.thread, row.node, row.home), row.site.unwrap_or(NO_SITE), row.class, row.bin, tally);
+    /// Adds those of `object_accesses`, for figures of one object.
+    pub fn add_of_object(&mut self, row: &ObjectAccess, times: Times<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site.unwrap_or(NO_SITE), times);
     }
 
-    fn add_tally(
-        &mut self,
-        nodes: (ThreadId, Option<NodeId>, Option<NodeId>),
-        site: SiteId,
-        class: Class,
-        bin: Bin,
-        tally: Tally,
-    ) {
-        *self.who.entry((nodes.0, nodes.1, nodes.2, class)).or_default() += tally;
-        *self.sites.entry((site, class)).or_default() += tally;
-        self.bins.entry(bin).or_default().add(class, tally);
+    fn add_times(&mut self, who: (ThreadId, Option<NodeId>, Option<NodeId>, Class), site: SiteId, times: Times<'_>) {
+        let (sum, class) = (times.sum(), who.3);
+        *self.who.entry(who).or_default() += sum;
+        *self.sites.entry((site, class)).or_default() += sum;
+        for (bin, tally) in times.iter() {
+            self.bins.entry(bin).or_default().add(class, tally);
+        }
     }
 
     /// Both together.
@@ -170,10 +171,10 @@ impl ObjectFacts {
     pub const COLUMNS: &'static [&'static str] =
         &["process", "node", "object", "home", "class", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &ObjectAccess, weight: Weight) {
+    /// Adds accesses of one key.
+    pub fn add(&mut self, row: &ObjectAccess, times: Times<'_>) {
         let key = ObjectKey { object: row.object, node: row.node, home: row.home, class: row.class };
-        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
+        *self.sums.entry(key).or_default() += times.sum();
     }
 
     /// Both together.
@@ -183,44 +184,65 @@ impl ObjectFacts {
 }
 
 /// Which accesses of pages are told apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageKey {
-    pub process: ProcessId,
     pub page: Page,
+    pub process: ProcessId,
     /// The node that the thread was bound to, by its pinning log at the end of the time bin.
     pub node: Option<NodeId>,
+}
+
+impl OfPage for PageKey {
+    fn page(&self) -> (ProcessId, Page) {
+        (self.process, self.page)
+    }
 }
 
 /// `page_accesses` by page and node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PageFacts {
-    pub sums: Sums<PageKey>,
+    pub sums: PageSums<PageKey>,
+}
+
+/// The same in the making.
+#[derive(Default)]
+pub struct AddingPages {
+    sums: Adding<PageKey>,
+    cursor: Cursor,
 }
 
 impl PageFacts {
-    /// Columns that [`PageFacts::add`] reads.
+    /// Those that flows tell apart further.
+    pub fn of(flows: &Flows) -> Self {
+        PageFacts {
+            sums: flows.sums.by(|key| PageKey { page: key.page, process: key.process, node: key.node }),
+        }
+    }
+}
+
+impl AddingPages {
+    /// Columns that [`AddingPages::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &PageAccess, weight: Weight, pinning: &PinningLog) {
-        let key = PageKey { process: row.process, page: row.page, node: pinning.at_end_of(row.thread, row.bin) };
-        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
-    }
-
-    /// Those that flows tell apart further.
-    pub fn of(flows: &Flows) -> Self {
-        let mut facts = PageFacts::default();
-        for (key, tally) in &flows.sums {
-            let key = PageKey { process: key.process, page: key.page, node: key.node };
-            *facts.sums.entry(key).or_default() += *tally;
+    /// Adds accesses of one key, as far as they are of the part.
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, pinning: &PinningLog, sieve: &Sieve<'_>) {
+        for (bin, tally) in times.iter() {
+            let node = pinning.at_end_of(row.thread, bin);
+            if sieve.page_at(row, bin, node, &mut self.cursor) {
+                self.sums.add(PageKey { page: row.page, process: row.process, node }, tally);
+            }
         }
-        facts
     }
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        PageFacts { sums: merge(self.sums, other.sums) }
+        AddingPages { sums: self.sums.merge(other.sums), cursor: self.cursor }
+    }
+
+    /// What was added.
+    pub fn finish(self) -> PageFacts {
+        PageFacts { sums: self.sums.finish() }
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::code::Code;
 use crate::objects::{self, Group};
 use crate::pinning::PinningLog;
-use crate::subjects::Subjects;
+use crate::subjects::{Cursor, Subjects};
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
@@ -124,7 +124,13 @@ impl<'a> Sieve<'a> {
         filter.object.is_some() || !filter.homes.is_empty()
     }
 
-    fn bin(&self, bin: Bin) -> bool {
+    /// The time bins of the part: the first and the last.
+    pub fn span(&self) -> (Bin, Bin) {
+        (Bin(self.bins.0), Bin(self.bins.1))
+    }
+
+    /// Whether a time bin is of the part.
+    pub fn bin(&self, bin: Bin) -> bool {
         self.bins.0 <= bin.0 && bin.0 <= self.bins.1
     }
 
@@ -149,29 +155,32 @@ impl<'a> Sieve<'a> {
         self.sites.is_none() || self.is_of_site(self.code.own_on_stack(stack, site).map(|place| place.site))
     }
 
-    /// Whether a row is of the part. Rows of `site_accesses` know no object: where one is asked for, those of
+    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for, those of
     /// `object_accesses` take their place.
     pub fn site(&self, row: &SiteAccess) -> bool {
-        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
+        self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
 
-    /// Whether a row is of the part.
+    /// Whether a row is of the part, whenever that was.
     pub fn object(&self, row: &ObjectAccess) -> bool {
-        let who = self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home);
+        let who = self.who(row.thread, row.node) && self.home(row.home);
         who && self.on(Some(row.object)) && self.is_of_site(row.site)
     }
 
-    /// Whether a row is of the part, whatever its function.
+    /// Whether a row may be of the part: [`Sieve::page_at`] knows more.
     pub fn page(&self, row: &PageAccess) -> bool {
-        // Where the thread was is looked up when it is asked: there are millions of rows.
-        let Filter { threads, nodes, .. } = self.filter;
-        let who = (threads.is_empty() || threads.contains(&row.thread))
-            && (nodes.is_empty() || nodes.contains(&self.pinning.at_end_of(row.thread, row.bin)));
-        if !self.bin(row.bin) || !who {
+        self.has_thread(row.thread)
+    }
+
+    /// Whether accesses to a page in a time bin, by a thread that was on a node then, are of the part as far as thread and span are. The function is
+    /// not known.
+    #[inline]
+    pub fn page_at(&self, row: &PageAccess, bin: Bin, node: Option<NodeId>, cursor: &mut Cursor) -> bool {
+        if !self.filter.nodes.is_empty() && !self.filter.nodes.contains(&node) {
             return false;
         }
         self.pages.is_none_or(|pages| {
-            let run = pages.run_of(row.process, row.page, row.bin);
+            let run = cursor.run_of(pages, row.process, row.page, bin);
             self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
         })
     }

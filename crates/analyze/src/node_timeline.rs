@@ -1,10 +1,11 @@
 //! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
 
 use crate::counts::Tally;
-use crate::facts::{Sums, Weight, merge};
+use crate::facts::{Sums, merge};
 use crate::metrics;
 use crate::placed;
 use crate::report::{Column, Report, Shape, Table, Value};
+use crate::sorted::Times;
 use crate::study::Study;
 use numalens_profile::ids::Bin;
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
@@ -20,16 +21,20 @@ impl NodeTimes {
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "node", "home", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
-        *self.0.entry((row.bin, row.node, row.home)).or_default() +=
-            weight.tally(row.reads, row.writes, row.samples, row.period);
+    /// Adds accesses of one key.
+    pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
+        self.add_times(row.node, row.home, times);
     }
 
-    /// Adds a row of `object_accesses`, for figures of one object.
-    pub fn add_of_object(&mut self, row: &ObjectAccess, weight: Weight) {
-        *self.0.entry((row.bin, row.node, row.home)).or_default() +=
-            weight.tally(row.reads, row.writes, row.samples, row.period);
+    /// Adds those of `object_accesses`, for figures of one object.
+    pub fn add_of_object(&mut self, row: &ObjectAccess, times: Times<'_>) {
+        self.add_times(row.node, row.home, times);
+    }
+
+    fn add_times(&mut self, node: Option<NodeId>, home: Option<NodeId>, times: Times<'_>) {
+        for (bin, tally) in times.iter() {
+            *self.0.entry((bin, node, home)).or_default() += tally;
+        }
     }
 
     /// Both together.

@@ -63,6 +63,8 @@ struct Run {
     subject: SubjectId,
     /// The first page behind all runs of the process up to this one.
     reach: u64,
+    /// Whether no other run has any of its pages.
+    alone: bool,
 }
 
 /// All subjects, and which pages are theirs.
@@ -89,7 +91,13 @@ impl Subjects {
             let subject = subjects.subject(&mut ids, key(row, object));
             let at = subjects.runs.len() as u32;
             let (first, end) = subjects.processes.entry(row.process).or_insert((at, at));
-            let before = subjects.runs[*first as usize..].last().map_or(0, |run| run.reach);
+            let before = match subjects.runs[*first as usize..].last_mut() {
+                Some(last) => {
+                    last.alone &= last.reach <= row.page.0;
+                    last.reach
+                }
+                None => 0,
+            };
             *end = at + 1;
             subjects.runs.push(Run {
                 page: row.page,
@@ -101,6 +109,7 @@ impl Subjects {
                 placed: row.placed,
                 subject,
                 reach: row.page.0.saturating_add(row.count).max(before),
+                alone: before <= row.page.0,
             });
         }
         for row in placed {
@@ -175,6 +184,29 @@ impl Subjects {
     /// Whether the pages of a row were placed by a pinned thread.
     pub fn is_pinned(&self, run: RunId) -> bool {
         self.run(run).placed != Placed::Unpinned
+    }
+}
+
+/// Looks up rows of pages one after the other: neighbours are often of one row, which is then not looked for again.
+#[derive(Default)]
+pub struct Cursor(Option<(ProcessId, RunId)>);
+
+impl Cursor {
+    /// As [`Subjects::run_of`].
+    #[inline]
+    pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
+        if let Some((of, last)) = self.0
+            && of == process
+        {
+            let run = subjects.run(last);
+            // Where there is one row, it is the newest whatever the time.
+            if run.alone && run.page <= page && page.0 - run.page.0 < run.count {
+                return Some(last);
+            }
+        }
+        let found = subjects.run_of(process, page, bin)?;
+        self.0 = Some((process, found));
+        Some(found)
     }
 }
 

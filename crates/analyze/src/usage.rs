@@ -53,7 +53,7 @@ impl<'a> Usages<'a> {
             traffic: Traffic::default(),
             all: Tally::default(),
         };
-        for (key, tally) in &study.flows.sums {
+        for (key, tally) in study.flows.sums.iter() {
             let home = key.run.and_then(|run| study.subjects.home_of(run));
             let accesses = usages.accesses(key.node, home, tally);
             usages.traffic.add(key.node, home, accesses);

@@ -4,8 +4,8 @@
 
 use crate::api::{App, Question};
 use crate::query::Pairs;
-use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, Sample, SiteAccess};
-use numalens_profile::{Error, Profile};
+use numalens_profile::Error;
+use numalens_profile::tables::{CodeFetch, Sample};
 use std::sync::Arc;
 
 /// The most memory that decoded facts take; tables beyond it are read from their files each time.
@@ -40,7 +40,7 @@ pub async fn compute(app: Arc<App>) {
         let of = app.clone();
         let kept = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            keep(&of.view.profile)
+            keep(&of)
         });
         // Damage shows again where its table is asked for.
         let _ = kept.await;
@@ -53,11 +53,9 @@ pub async fn compute(app: Arc<App>) {
 }
 
 /// Keeps decoded facts, those first that most filters walk over.
-fn keep(profile: &Profile) -> Result<(), Error> {
-    let mut left = MOST_FACTS;
-    left -= profile.keep::<SiteAccess>(left)?;
-    left -= profile.keep::<PageAccess>(left)?;
-    left -= profile.keep::<ObjectAccess>(left)?;
+fn keep(app: &App) -> Result<(), Error> {
+    let (profile, mut left) = (&app.view.profile, MOST_FACTS);
+    left -= app.keep_facts(left)?;
     left -= profile.keep::<Sample>(left)?;
     profile.keep::<CodeFetch>(left)?;
     Ok(())
@@ -81,6 +79,7 @@ fn question(app: &App, path: &str) -> Option<Result<Question, (axum::http::Statu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numalens_profile::Profile;
     use crate::View;
     use numalens_analyze::Options;
     use numalens_analyze::disassembly::MachineCode;

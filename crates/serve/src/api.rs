@@ -276,6 +276,12 @@ impl App {
         Ok(document)
     }
 
+    /// Keeps facts, in as many bytes at most; the answer is what they take.
+    pub fn keep_facts(&self, most: usize) -> Result<usize, numalens_profile::Error> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.keep_facts(&self.view.profile, most)
+    }
+
     /// Reads what is asked about a report.
     fn asked(&self, pairs: &Pairs) -> Result<Asked, Refusal> {
         query::asked(pairs, &self.view.options, &self.phases).map_err(bad)

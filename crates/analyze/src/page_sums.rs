@@ -1,0 +1,240 @@
+//! Sums by keys that name a page. There are millions, and a hash table of them costs a miss of cache and TLB for every fact. So they are sorted: facts
+//! come in the order of pages, for a while; what of them lies near stays near here, and what is sorted already is not sorted again. And whoever reads
+//! the sums has those of one page side by side.
+
+use crate::counts::Tally;
+use numalens_profile::ids::{Page, ProcessId};
+use rayon::prelude::*;
+
+/// A key whose order begins with page and process.
+pub trait OfPage: Copy + Ord + Send + Sync {
+    /// The page, and whose address space it is of.
+    fn page(&self) -> (ProcessId, Page);
+}
+
+/// Keys with their sums.
+type Entries<K> = Vec<(K, Tally)>;
+
+/// The sums: each key once, those of one page side by side and in order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PageSums<K> {
+    parts: Vec<Entries<K>>,
+}
+
+/// Sums in the making.
+pub struct Adding<K> {
+    parts: Vec<Part<K>>,
+}
+
+/// Those of some neighbourhoods of pages.
+struct Part<K> {
+    /// In order, each key once.
+    sums: Entries<K>,
+    /// As they came.
+    recent: Entries<K>,
+}
+
+/// Neighbourhoods of 2^6 pages go to 2^8 parts: few enough that the ends of all parts stay in the cache, as many that one is sorted in it.
+const NEIGHBOURS: u32 = 6;
+const PARTS: u32 = 8;
+/// Facts that are sorted at a time, at least.
+const BATCH: usize = 1024;
+
+impl<K> Default for PageSums<K> {
+    fn default() -> Self {
+        PageSums { parts: Vec::new() }
+    }
+}
+
+impl<K: OfPage> PageSums<K> {
+    /// Every key and its sum.
+    pub fn iter(&self) -> impl Iterator<Item = &(K, Tally)> {
+        self.parts.iter().flatten()
+    }
+
+    /// The sums of one page after the other.
+    pub fn pages(&self) -> impl Iterator<Item = &[(K, Tally)]> {
+        self.parts.iter().flat_map(|part| part.chunk_by(|(a, _), (b, _)| a.page() == b.page()))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(Vec::is_empty)
+    }
+
+    /// With keys that tell less apart, but nothing of another page.
+    pub fn by<L: OfPage>(&self, key: impl Fn(&K) -> L + Sync) -> PageSums<L> {
+        let part = |entries: &Entries<K>| {
+            let mut sums = Vec::with_capacity(entries.len() / 2);
+            for page in entries.chunk_by(|(a, _), (b, _)| a.page() == b.page()) {
+                let mut of_page: Entries<L> = page.iter().map(|(of, tally)| (key(of), *tally)).collect();
+                of_page.sort_by_key(|(key, _)| *key);
+                add_equals(&mut of_page);
+                sums.append(&mut of_page);
+            }
+            sums
+        };
+        PageSums { parts: self.parts.par_iter().map(part).collect() }
+    }
+}
+
+impl<K> Default for Adding<K> {
+    fn default() -> Self {
+        let part = || Part { sums: Vec::new(), recent: Vec::new() };
+        Adding { parts: std::iter::repeat_with(part).take(1 << PARTS).collect() }
+    }
+}
+
+impl<K: OfPage> Adding<K> {
+    /// Adds to the sum of a key.
+    #[inline]
+    pub fn add(&mut self, key: K, tally: Tally) {
+        let (process, page) = key.page();
+        let neighbourhood = (page.0 >> NEIGHBOURS) ^ u64::from(process.0) << 46;
+        // Scattered, so that programs that use every n-th page have no part that is larger than the others.
+        let part = neighbourhood.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PARTS);
+        self.parts[part as usize].add(key, tally);
+    }
+
+    /// Both together.
+    pub fn merge(self, other: Self) -> Self {
+        let both = self.parts.into_par_iter().zip(other.parts);
+        let merge = |(one, other): (Part<K>, Part<K>)| {
+            Part { sums: merged(one.finish(), other.finish()), recent: Vec::new() }
+        };
+        Adding { parts: both.map(merge).collect() }
+    }
+
+    /// The sums.
+    pub fn finish(self) -> PageSums<K> {
+        PageSums { parts: self.parts.into_par_iter().map(Part::finish).collect() }
+    }
+}
+
+impl<K: OfPage> Part<K> {
+    #[inline]
+    fn add(&mut self, key: K, tally: Tally) {
+        match self.recent.last_mut() {
+            Some((last, sum)) if *last == key => *sum += tally,
+            _ => {
+                // As many as there are sums: so a sum is moved twice for each fact at most.
+                if self.recent.len() >= BATCH.max(self.sums.len()) {
+                    self.settle();
+                }
+                self.recent.push((key, tally));
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        // The stable sort takes what is in order as it is.
+        self.recent.sort_by(|(a, _), (b, _)| a.cmp(b));
+        add_equals(&mut self.recent);
+        self.sums = merged(std::mem::take(&mut self.sums), std::mem::take(&mut self.recent));
+    }
+
+    fn finish(mut self) -> Entries<K> {
+        self.settle();
+        self.sums
+    }
+}
+
+/// Makes one of neighbours with the same key.
+fn add_equals<K: Eq>(entries: &mut Entries<K>) {
+    entries.dedup_by(|(key, tally), (kept, sum)| {
+        let same = key == kept;
+        if same {
+            *sum += *tally;
+        }
+        same
+    });
+}
+
+/// Both together, in order.
+fn merged<K: Ord>(mut one: Entries<K>, other: Entries<K>) -> Entries<K> {
+    if other.is_empty() {
+        return one;
+    }
+    if one.is_empty() {
+        return other;
+    }
+    if one.last().zip(other.first()).is_some_and(|((a, _), (b, _))| a < b) {
+        one.extend(other);
+        return one;
+    }
+    let mut both = Vec::with_capacity(one.len() + other.len());
+    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+    while let (Some((a, _)), Some((b, _))) = (one.peek(), other.peek()) {
+        match a.cmp(b) {
+            std::cmp::Ordering::Less => both.extend(one.next()),
+            std::cmp::Ordering::Greater => both.extend(other.next()),
+            std::cmp::Ordering::Equal => {
+                if let (Some((key, mut sum)), Some((_, tally))) = (one.next(), other.next()) {
+                    sum += tally;
+                    both.push((key, sum));
+                }
+            }
+        }
+    }
+    both.extend(one);
+    both.extend(other);
+    both.shrink_to_fit();
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustc_hash::FxHashMap;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    struct Key(Page, ProcessId, u32);
+
+    impl OfPage for Key {
+        fn page(&self) -> (ProcessId, Page) {
+            (self.1, self.0)
+        }
+    }
+
+    fn scattered(n: u64) -> impl Iterator<Item = (Key, Tally)> {
+        (0..n).map(|i| {
+            let noise = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+            let key = Key(Page(noise % 3000 / (1 + i % 2)), ProcessId((noise >> 30) as u32 % 2), (i % 3) as u32);
+            (key, Tally { reads: noise % 100, writes: i % 7, ..Tally::default() })
+        })
+    }
+
+    #[test]
+    fn sums_are_those_of_a_map() {
+        let mut plain: FxHashMap<Key, Tally> = FxHashMap::default();
+        let mut sums = [Adding::default(), Adding::default()];
+        for (i, (key, tally)) in scattered(60_000).enumerate() {
+            *plain.entry(key).or_default() += tally;
+            sums[usize::from(i > 9_000)].add(key, tally);
+        }
+        let [one, other] = sums;
+        let sums = one.merge(other).finish();
+        assert_eq!(sums.iter().count(), plain.len());
+        assert!(sums.iter().all(|(key, tally)| plain[key] == *tally));
+        let mut pages: Vec<_> = sums.pages().map(|page| page[0].0.page()).collect();
+        assert!(sums.pages().all(|page| page.is_sorted_by(|(a, _), (b, _)| a < b)));
+        let number = pages.len();
+        pages.sort_unstable();
+        pages.dedup();
+        assert_eq!(pages.len(), number, "each page once");
+    }
+
+    #[test]
+    fn what_is_told_apart_less_is_summed() {
+        let mut sums = Adding::default();
+        let mut plain: BTreeMap<Key, Tally> = BTreeMap::new();
+        for (key, tally) in scattered(5_000) {
+            sums.add(key, tally);
+            *plain.entry(Key(key.0, key.1, 0)).or_default() += tally;
+        }
+        let mut coarse: Vec<_> = sums.finish().by(|key| Key(key.0, key.1, 0)).iter().copied().collect();
+        coarse.sort_unstable_by_key(|(key, _)| *key);
+        assert_eq!(coarse, plain.into_iter().collect::<Vec<_>>());
+    }
+}
