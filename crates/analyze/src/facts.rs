@@ -1,15 +1,15 @@
 //! Facts, folded: time bins and whatever no analysis asks for are summed away while the tables are read, so that
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
-use crate::counts::{self, Counts, Tally};
+use crate::counts::{self, Tally};
 use crate::filter::Sieve;
 use crate::flows::Flows;
 use crate::margins::Margins;
 use crate::page_sums::{Adding, OfPage, PageSums};
-use crate::pinning::PinningLog;
 use crate::sorted::Times;
+use crate::sorted_sums::{Entries, SortedSums};
 use crate::subjects::Cursor;
-use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
@@ -60,23 +60,25 @@ pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
     into
 }
 
-/// `site_accesses`, summed in three ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
+/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
 /// profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
     /// By who, its node and the page's home: few, and asked for by thread and by nodes.
     who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
-    sites: Sums<(SiteId, Class)>,
-    pub bins: FxHashMap<Bin, Counts>,
+    sites: Entries<(SiteId, Class)>,
     pub margins: Option<Margins>,
+}
+
+/// The same in the making.
+#[derive(Default)]
+pub struct AddingSites {
+    who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
+    sites: SortedSums<(SiteId, Class)>,
 }
 
 /// One row of a projection after the other.
 pub type Rows<'a, K> = Box<dyn Iterator<Item = (K, Tally)> + 'a>;
-
-fn rows<K: Copy>(sums: &Sums<K>) -> Rows<'_, K> {
-    Box::new(sums.iter().map(|(key, tally)| (*key, *tally)))
-}
 
 impl SiteFacts {
     /// By thread and class; several rows may have the same.
@@ -87,11 +89,11 @@ impl SiteFacts {
         }
     }
 
-    /// By site and class.
+    /// By site and class, in the order of sites unless the profile has but sums.
     pub fn by_site(&self) -> Rows<'_, (SiteId, Class)> {
         match &self.margins {
             Some(margins) => Margins::rows(&margins.sites),
-            None => rows(&self.sites),
+            None => Box::new(self.sites.iter().copied()),
         }
     }
 
@@ -113,9 +115,12 @@ impl SiteFacts {
         self.who.is_empty() && self.margins.is_none()
     }
 
-    /// Columns that [`SiteFacts::add`] reads.
+}
+
+impl AddingSites {
+    /// Columns that [`AddingSites::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
+        &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key.
     pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
@@ -128,26 +133,19 @@ impl SiteFacts {
     }
 
     fn add_times(&mut self, who: (ThreadId, Option<NodeId>, Option<NodeId>, Class), site: SiteId, times: Times<'_>) {
-        let (sum, class) = (times.sum(), who.3);
+        let sum = times.sum();
         *self.who.entry(who).or_default() += sum;
-        *self.sites.entry((site, class)).or_default() += sum;
-        for (bin, tally) in times.iter() {
-            self.bins.entry(bin).or_default().add(class, tally);
-        }
+        self.sites.add((site, who.3), sum);
     }
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        let mut bins = self.bins;
-        for (bin, counts) in other.bins {
-            *bins.entry(bin).or_default() += counts;
-        }
-        SiteFacts {
-            who: merge(self.who, other.who),
-            sites: merge(self.sites, other.sites),
-            bins,
-            margins: self.margins.or(other.margins),
-        }
+        AddingSites { who: merge(self.who, other.who), sites: self.sites.merge(other.sites) }
+    }
+
+    /// What was added.
+    pub fn finish(self) -> SiteFacts {
+        SiteFacts { who: self.who, sites: self.sites.finish(), margins: None }
     }
 }
 
@@ -226,13 +224,11 @@ impl AddingPages {
         &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, pinning: &PinningLog, sieve: &Sieve<'_>) {
-        for (bin, tally) in times.iter() {
-            let node = pinning.at_end_of(row.thread, bin);
-            if sieve.page_at(row, bin, node, &mut self.cursor) {
-                self.sums.add(PageKey { page: row.page, process: row.process, node }, tally);
-            }
-        }
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, sieve: &Sieve<'_>) {
+        let AddingPages { sums, cursor } = self;
+        sieve.uses(row, times, None, cursor, |node, _, times| {
+            sums.add(PageKey { page: row.page, process: row.process, node }, times.sum());
+        });
     }
 
     /// Both together.

@@ -8,7 +8,8 @@
 use crate::code::Code;
 use crate::objects::{self, Group};
 use crate::pinning::PinningLog;
-use crate::subjects::{Cursor, Subjects};
+use crate::sorted::Times;
+use crate::subjects::{Cursor, RunId, Subjects};
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
@@ -167,22 +168,56 @@ impl<'a> Sieve<'a> {
         who && self.on(Some(row.object)) && self.is_of_site(row.site)
     }
 
-    /// Whether a row may be of the part: [`Sieve::page_at`] knows more.
+    /// Whether a row may be of the part: [`Sieve::uses`] knows more.
     pub fn page(&self, row: &PageAccess) -> bool {
         self.has_thread(row.thread)
     }
 
-    /// Whether accesses to a page in a time bin, by a thread that was on a node then, are of the part as far as thread and span are. The function is
-    /// not known.
+    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then and the
+    /// page's row, where `subjects` are given: together as long as these are the same.
     #[inline]
-    pub fn page_at(&self, row: &PageAccess, bin: Bin, node: Option<NodeId>, cursor: &mut Cursor) -> bool {
-        if !self.filter.nodes.is_empty() && !self.filter.nodes.contains(&node) {
-            return false;
+    pub fn uses<'t>(
+        &self,
+        row: &PageAccess,
+        times: Times<'t>,
+        subjects: Option<&Subjects>,
+        cursor: &mut Cursor,
+        mut each: impl FnMut(Option<NodeId>, Option<RunId>, Times<'t>),
+    ) {
+        let Some(subjects) = subjects.or(self.pages) else {
+            match self.pinning.always(row.thread) {
+                Some(node) if self.holds(node, None) => each(node, None, times),
+                Some(_) => {}
+                None => {
+                    let at = |bin| self.pinning.at_end_of(row.thread, bin);
+                    let held = times.single().map(|(bin, one)| (at(bin), one)).filter(|(node, _)| self.holds(*node, None));
+                    held.for_each(|(node, one)| each(node, None, one));
+                }
+            }
+            return;
+        };
+        if let (Some(node), Some(run)) =
+            (self.pinning.always(row.thread), cursor.always(subjects, row.process, row.page))
+        {
+            if self.holds(node, Some(run)) {
+                each(node, Some(run), times);
+            }
+            return;
         }
-        self.pages.is_none_or(|pages| {
-            let run = cursor.run_of(pages, row.process, row.page, bin);
-            self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
-        })
+        for (bin, one) in times.single() {
+            let node = self.pinning.at_end_of(row.thread, bin);
+            let run = cursor.run_of(subjects, row.process, row.page, bin);
+            if self.holds(node, run) {
+                each(node, run, one);
+            }
+        }
+    }
+
+    fn holds(&self, node: Option<NodeId>, run: Option<RunId>) -> bool {
+        (self.filter.nodes.is_empty() || self.filter.nodes.contains(&node))
+            && self.pages.is_none_or(|pages| {
+                self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
+            })
     }
 
     /// Whether a row is of the part, whatever its function and object.

@@ -6,7 +6,6 @@
 use crate::facts::{Sums, merge};
 use crate::filter::Sieve;
 use crate::page_sums::{Adding, OfPage, PageSums};
-use crate::pinning::PinningLog;
 use crate::sorted::Times;
 use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
@@ -61,30 +60,27 @@ impl AddingFlows {
         &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(
-        &mut self,
-        row: &PageAccess,
-        times: Times<'_>,
-        pinning: &PinningLog,
-        subjects: &Subjects,
-        sieve: &Sieve<'_>,
-    ) {
-        for (bin, tally) in times.iter() {
-            let node = pinning.at_end_of(row.thread, bin);
-            if !sieve.page_at(row, bin, node, &mut self.cursor) {
-                continue;
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
+        let AddingFlows { sums, times: over_time, cursor } = self;
+        sieve.uses(row, times, Some(subjects), cursor, |node, run, times| {
+            let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial: false };
+            let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
+            let [initial, later] = match touched {
+                Some((_, bin)) => times.split(Bin(bin.0.saturating_add(1))),
+                None => [Times::default(), times],
+            };
+            if !initial.is_empty() {
+                sums.add(FlowKey { initial: true, ..key }, initial.sum());
             }
-            let run = self.cursor.run_of(subjects, row.process, row.page, bin);
-            let initial = run.is_some_and(|run| {
-                let (toucher, touched) = subjects.toucher_of(run);
-                toucher == Some(row.thread) && bin.0 <= touched.0.saturating_add(1)
-            });
-            let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial };
-            self.sums.add(key, tally);
-            if let Some(run) = run.filter(|_| !initial) {
-                *self.times.entry(TimeKey { subject: subjects.subject_of(run), bin, node }).or_default() += tally;
+            if !later.is_empty() {
+                sums.add(key, later.sum());
             }
-        }
+            if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
+                for (bin, tally) in later.iter() {
+                    *over_time.entry(TimeKey { subject, bin, node }).or_default() += tally;
+                }
+            }
+        });
     }
 
     /// Both together.

@@ -53,6 +53,7 @@ pub mod sections;
 mod sharing;
 mod shelf;
 mod sorted;
+mod sorted_sums;
 mod study;
 mod subjects;
 mod summary;

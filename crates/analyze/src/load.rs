@@ -5,7 +5,7 @@ use crate::cache_lines::LineFacts;
 use crate::call_tree::StackFacts;
 use crate::code::Code;
 use crate::event_flow::Events;
-use crate::facts::{AddingPages, CodeFacts, ObjectFacts, PageFacts, SiteFacts, Weight};
+use crate::facts::{AddingPages, AddingSites, CodeFacts, ObjectFacts, PageFacts, SiteFacts, Weight};
 use crate::filter::{Filter, Sieve};
 use crate::flows::AddingFlows;
 use crate::line_objects::UseFacts;
@@ -56,7 +56,7 @@ pub enum Need {
     Stacks,
     /// Single accesses by instruction and object.
     Uses,
-    /// Accesses by time, thread's node and home.
+    /// Accesses by time, thread's node, home and class.
     NodeTimes,
     /// The first accesses to objects, and of threads, one by one.
     ObjectEvents,
@@ -161,18 +161,22 @@ impl Study {
             |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };
         let source = Source { profile, kept: known.kept, only: &only, sieve: &sieve, weight };
         let mut sites = match (needs(Need::Sites), filter.object) {
-            (true, None) => source.fold::<SiteAccess, SiteFacts>(
-                columns(SiteFacts::COLUMNS, SiteAccess::COLUMNS),
-                |row| sieve.site(row),
-                SiteFacts::add,
-                SiteFacts::merge,
-            )?,
-            (true, Some(_)) => source.fold::<ObjectAccess, SiteFacts>(
-                ObjectAccess::COLUMNS,
-                |row| sieve.object(row),
-                SiteFacts::add_of_object,
-                SiteFacts::merge,
-            )?,
+            (true, None) => source
+                .fold::<SiteAccess, AddingSites>(
+                    columns(AddingSites::COLUMNS, SiteAccess::COLUMNS),
+                    |row| sieve.site(row),
+                    AddingSites::add,
+                    AddingSites::merge,
+                )?
+                .finish(),
+            (true, Some(_)) => source
+                .fold::<ObjectAccess, AddingSites>(
+                    ObjectAccess::COLUMNS,
+                    |row| sieve.object(row),
+                    AddingSites::add_of_object,
+                    AddingSites::merge,
+                )?
+                .finish(),
             (false, _) => SiteFacts::default(),
         };
         if needs(Need::Sites) || needs(Need::Objects) {
@@ -212,13 +216,14 @@ impl Study {
                     .fold::<PageAccess, AddingFlows>(
                         AddingFlows::COLUMNS,
                         |row| sieve.page(row),
-                        |flows, row, times| flows.add(row, times, &pinning, &subjects, &sieve),
+                        |flows, row, times| flows.add(row, times, &subjects, &sieve),
                         AddingFlows::merge,
                     )?
                     .finish(),
             ),
             (false, _) => Arc::default(),
         };
+        let usage = of_pages(Need::Flows).map(|whole| whole.usage.clone()).unwrap_or_default();
         let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
             (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
@@ -228,7 +233,7 @@ impl Study {
                     .fold::<PageAccess, AddingPages>(
                         AddingPages::COLUMNS,
                         |row| sieve.page(row),
-                        |facts, row, times| facts.add(row, times, &pinning, &sieve),
+                        |facts, row, times| facts.add(row, times, &sieve),
                         AddingPages::merge,
                     )?
                     .finish(),
@@ -362,6 +367,7 @@ impl Study {
             flows,
             misses,
             lines,
+            usage,
             cache_lines,
             line_pairs,
             stacks,
@@ -386,7 +392,7 @@ impl Study {
             self.sites.margins = more.sites.margins;
         }
         if has(Need::Flows) {
-            (self.subjects, self.flows) = (more.subjects, more.flows);
+            (self.subjects, self.flows, self.usage) = (more.subjects, more.flows, more.usage);
         }
         for need in needs {
             match need {

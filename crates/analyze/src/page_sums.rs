@@ -1,8 +1,8 @@
-//! Sums by keys that name a page. There are millions, and a hash table of them costs a miss of cache and TLB for every fact. So they are sorted: facts
-//! come in the order of pages, for a while; what of them lies near stays near here, and what is sorted already is not sorted again. And whoever reads
-//! the sums has those of one page side by side.
+//! Sums by keys that name a page. There are millions: neighbourhoods of pages are sorted apart from each other, so that what is sorted fits in a cache. Whoever reads the
+//! sums has those of one page side by side.
 
 use crate::counts::Tally;
+use crate::sorted_sums::{Entries, SortedSums, add_equals};
 use numalens_profile::ids::{Page, ProcessId};
 use rayon::prelude::*;
 
@@ -12,9 +12,6 @@ pub trait OfPage: Copy + Ord + Send + Sync {
     fn page(&self) -> (ProcessId, Page);
 }
 
-/// Keys with their sums.
-type Entries<K> = Vec<(K, Tally)>;
-
 /// The sums: each key once, those of one page side by side and in order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PageSums<K> {
@@ -23,22 +20,12 @@ pub struct PageSums<K> {
 
 /// Sums in the making.
 pub struct Adding<K> {
-    parts: Vec<Part<K>>,
-}
-
-/// Those of some neighbourhoods of pages.
-struct Part<K> {
-    /// In order, each key once.
-    sums: Entries<K>,
-    /// As they came.
-    recent: Entries<K>,
+    parts: Vec<SortedSums<K>>,
 }
 
 /// Neighbourhoods of 2^6 pages go to 2^8 parts: few enough that the ends of all parts stay in the cache, as many that one is sorted in it.
 const NEIGHBOURS: u32 = 6;
 const PARTS: u32 = 8;
-/// Facts that are sorted at a time, at least.
-const BATCH: usize = 1024;
 
 impl<K> Default for PageSums<K> {
     fn default() -> Self {
@@ -80,8 +67,7 @@ impl<K: OfPage> PageSums<K> {
 
 impl<K> Default for Adding<K> {
     fn default() -> Self {
-        let part = || Part { sums: Vec::new(), recent: Vec::new() };
-        Adding { parts: std::iter::repeat_with(part).take(1 << PARTS).collect() }
+        Adding { parts: std::iter::repeat_with(SortedSums::default).take(1 << PARTS).collect() }
     }
 }
 
@@ -99,87 +85,13 @@ impl<K: OfPage> Adding<K> {
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
         let both = self.parts.into_par_iter().zip(other.parts);
-        let merge = |(one, other): (Part<K>, Part<K>)| {
-            Part { sums: merged(one.finish(), other.finish()), recent: Vec::new() }
-        };
-        Adding { parts: both.map(merge).collect() }
+        Adding { parts: both.map(|(one, other)| one.merge(other)).collect() }
     }
 
     /// The sums.
     pub fn finish(self) -> PageSums<K> {
-        PageSums { parts: self.parts.into_par_iter().map(Part::finish).collect() }
+        PageSums { parts: self.parts.into_par_iter().map(SortedSums::finish).collect() }
     }
-}
-
-impl<K: OfPage> Part<K> {
-    #[inline]
-    fn add(&mut self, key: K, tally: Tally) {
-        match self.recent.last_mut() {
-            Some((last, sum)) if *last == key => *sum += tally,
-            _ => {
-                // As many as there are sums: so a sum is moved twice for each fact at most.
-                if self.recent.len() >= BATCH.max(self.sums.len()) {
-                    self.settle();
-                }
-                self.recent.push((key, tally));
-            }
-        }
-    }
-
-    fn settle(&mut self) {
-        // The stable sort takes what is in order as it is.
-        self.recent.sort_by(|(a, _), (b, _)| a.cmp(b));
-        add_equals(&mut self.recent);
-        self.sums = merged(std::mem::take(&mut self.sums), std::mem::take(&mut self.recent));
-    }
-
-    fn finish(mut self) -> Entries<K> {
-        self.settle();
-        self.sums
-    }
-}
-
-/// Makes one of neighbours with the same key.
-fn add_equals<K: Eq>(entries: &mut Entries<K>) {
-    entries.dedup_by(|(key, tally), (kept, sum)| {
-        let same = key == kept;
-        if same {
-            *sum += *tally;
-        }
-        same
-    });
-}
-
-/// Both together, in order.
-fn merged<K: Ord>(mut one: Entries<K>, other: Entries<K>) -> Entries<K> {
-    if other.is_empty() {
-        return one;
-    }
-    if one.is_empty() {
-        return other;
-    }
-    if one.last().zip(other.first()).is_some_and(|((a, _), (b, _))| a < b) {
-        one.extend(other);
-        return one;
-    }
-    let mut both = Vec::with_capacity(one.len() + other.len());
-    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
-    while let (Some((a, _)), Some((b, _))) = (one.peek(), other.peek()) {
-        match a.cmp(b) {
-            std::cmp::Ordering::Less => both.extend(one.next()),
-            std::cmp::Ordering::Greater => both.extend(other.next()),
-            std::cmp::Ordering::Equal => {
-                if let (Some((key, mut sum)), Some((_, tally))) = (one.next(), other.next()) {
-                    sum += tally;
-                    both.push((key, sum));
-                }
-            }
-        }
-    }
-    both.extend(one);
-    both.extend(other);
-    both.shrink_to_fit();
-    both
 }
 
 #[cfg(test)]

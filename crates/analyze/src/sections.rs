@@ -187,7 +187,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "phases",
         help: "named spans of the program, and what it accessed meanwhile",
-        needs: &[Need::Sites],
+        needs: &[Need::NodeTimes, Need::Sites],
         run: phases::run,
         first_screen: false,
     },
@@ -201,7 +201,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "timeline",
         help: "classes of accesses and placed pages over time",
-        needs: &[Need::Sites, Need::Placed],
+        needs: &[Need::NodeTimes, Need::Sites, Need::Placed],
         run: timeline::run,
         first_screen: false,
     },

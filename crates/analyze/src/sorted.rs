@@ -54,7 +54,7 @@ facts! {
 }
 
 /// Accesses of one key over time, in order.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Times<'a> {
     bins: &'a [Bin],
     tallies: &'a [Tally],
@@ -77,6 +77,24 @@ impl<'a> Times<'a> {
                 sum
             }),
         }
+    }
+
+    /// Each alone, with its time.
+    pub fn single(self) -> impl Iterator<Item = (Bin, Self)> {
+        self.bins.iter().zip(self.tallies).map(|(bin, tally)| (*bin, Times::once(bin, tally)))
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bins.is_empty()
+    }
+
+    /// Those up to a bin, it included, and those behind it.
+    pub fn split(self, last: Bin) -> [Self; 2] {
+        let end = self.bins.partition_point(|bin| *bin <= last);
+        let ((bins, later), (tallies, more)) = (self.bins.split_at(end), self.tallies.split_at(end));
+        [Times { bins, tallies }, Times { bins: later, tallies: more }]
     }
 
     /// One after the other.
@@ -151,7 +169,7 @@ impl<T: Fact> Sorted<T> {
                 if wanted(key) {
                     let range = ends[0]..ends[1];
                     let times = Times { bins: &self.bins[range.clone()], tallies: &self.tallies[range] }.within(span);
-                    if !times.bins.is_empty() {
+                    if !times.is_empty() {
                         step(&mut accumulator, key, times);
                     }
                 }

@@ -192,21 +192,25 @@ impl Subjects {
 pub struct Cursor(Option<(ProcessId, RunId)>);
 
 impl Cursor {
-    /// As [`Subjects::run_of`].
+    /// The row of a page, where there is but one of it at any time.
     #[inline]
-    pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
-        if let Some((of, last)) = self.0
-            && of == process
-        {
-            let run = subjects.run(last);
-            // Where there is one row, it is the newest whatever the time.
-            if run.alone && run.page <= page && page.0 - run.page.0 < run.count {
-                return Some(last);
-            }
+    pub fn always(&mut self, subjects: &Subjects, process: ProcessId, page: Page) -> Option<RunId> {
+        let covers = |id: RunId| {
+            let run = subjects.run(id);
+            run.alone && run.page <= page && page.0 - run.page.0 < run.count
+        };
+        if let Some((_, last)) = self.0.filter(|(of, last)| *of == process && covers(*last)) {
+            return Some(last);
         }
-        let found = subjects.run_of(process, page, bin)?;
+        // Where there is one row, it is the newest whatever the time.
+        let found = subjects.run_of(process, page, Bin(0))?;
         self.0 = Some((process, found));
-        Some(found)
+        covers(found).then_some(found)
+    }
+
+    /// As [`Subjects::run_of`].
+    pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
+        self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin))
     }
 }
 
