@@ -10,6 +10,8 @@ use std::path::Path;
 use std::time::Instant;
 
 const ROUNDS: u32 = 5;
+/// Lines that the page asks for before it asks for all.
+const FIRST_LINES: usize = 500;
 /// What the pages of the web view ask, the overview first.
 const PAGES: [(&str, &[&str]); 6] = [
     ("overview", &["summary", "matrix", "machine"]),
@@ -34,10 +36,7 @@ fn filters(round: u32) -> Vec<(&'static str, Filter)> {
         ("a span of 1 %", Filter { time_ns: (ms(tenth), ms(tenth + 20)), ..Filter::default() }),
         ("a span of 10 %", Filter { time_ns: (ms(ten), ms(ten + 200)), ..Filter::default() }),
         ("an object", Filter { object: Some(ObjectId(200 + round)), ..Filter::default() }),
-        (
-            "a function",
-            Filter { function: Some(format!("work::of::function_{}", 300 + round)), ..Filter::default() },
-        ),
+        ("a function", Filter { function: Some(format!("work::of::function_{}", 300 + round)), ..Filter::default() }),
         (
             "half of all",
             Filter {
@@ -70,7 +69,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let read = Instant::now();
         let study = shelf.study(&profile, options, &needs)?;
         let read = read.elapsed().as_secs_f64() * 1e3;
-        let reports = sections::of(study, &wanted);
+        let reports = match names {
+            ["lines"] => sections::first_of(study, &wanted, FIRST_LINES),
+            _ => sections::of(study, &wanted),
+        };
         Ok::<_, Box<dyn std::error::Error>>((read, reports.len()))
     };
     let whole = timed(&mut || {

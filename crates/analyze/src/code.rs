@@ -25,6 +25,7 @@ pub struct Code {
     functions: FxHashMap<FunctionId, String>,
     stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
     own: OnceLock<OwnPlaces>,
+    by_function: OnceLock<FxHashMap<String, Vec<SiteId>>>,
 }
 
 /// The own places of all sites, by number: names take time to compare.
@@ -95,6 +96,7 @@ impl Code {
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
             frames: FxHashMap::default(),
             own: OnceLock::new(),
+            by_function: OnceLock::new(),
         };
         frames.sort_by_key(|frame| (frame.site, frame.depth));
         for frame in frames {
@@ -210,7 +212,14 @@ impl Code {
 
     /// The sites that lie in functions of a name.
     pub fn sites_of(&self, function: &str) -> impl Iterator<Item = SiteId> {
-        self.sites.keys().copied().filter(move |site| self.function(*site).name == function)
+        let by_function = self.by_function.get_or_init(|| {
+            let mut functions: FxHashMap<String, Vec<SiteId>> = FxHashMap::default();
+            for site in self.sites.keys() {
+                functions.entry(self.function(*site).name).or_default().push(*site);
+            }
+            functions
+        });
+        by_function.get(function).into_iter().flatten().copied()
     }
 
     /// The sites of which a line of source is the own place.

@@ -114,7 +114,6 @@ impl SiteFacts {
     pub fn is_empty(&self) -> bool {
         self.who.is_empty() && self.margins.is_none()
     }
-
 }
 
 impl AddingSites {
@@ -212,9 +211,7 @@ pub struct AddingPages {
 impl PageFacts {
     /// Those that flows tell apart further.
     pub fn of(flows: &Flows) -> Self {
-        PageFacts {
-            sums: flows.sums.by(|key| PageKey { page: key.page, process: key.process, node: key.node }),
-        }
+        PageFacts { sums: flows.sums.by(|key| PageKey { page: key.page, process: key.process, node: key.node }) }
     }
 }
 

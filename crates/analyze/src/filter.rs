@@ -190,7 +190,8 @@ impl<'a> Sieve<'a> {
                 Some(_) => {}
                 None => {
                     let at = |bin| self.pinning.at_end_of(row.thread, bin);
-                    let held = times.single().map(|(bin, one)| (at(bin), one)).filter(|(node, _)| self.holds(*node, None));
+                    let held =
+                        times.single().map(|(bin, one)| (at(bin), one)).filter(|(node, _)| self.holds(*node, None));
                     held.for_each(|(node, one)| each(node, None, one));
                 }
             }

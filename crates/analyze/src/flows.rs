@@ -85,11 +85,7 @@ impl AddingFlows {
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        AddingFlows {
-            sums: self.sums.merge(other.sums),
-            times: merge(self.times, other.times),
-            cursor: self.cursor,
-        }
+        AddingFlows { sums: self.sums.merge(other.sums), times: merge(self.times, other.times), cursor: self.cursor }
     }
 
     /// What was added.

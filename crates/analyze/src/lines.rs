@@ -84,6 +84,11 @@ impl<'a> Lines<'a> {
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
+    first(study, usize::MAX)
+}
+
+/// The same with the first `most` rows: there may be a hundred thousand, and making them takes longer than finding out which are the first.
+pub fn first(study: &Study, most: usize) -> Vec<Report> {
     let total = study.total();
     let mut lines = Lines::new(study);
     for ((site, class), tally) in study.sites.by_site() {
@@ -100,7 +105,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut sorted = lines.all;
     let order = total.order();
     let key = |line: &Line| (order(&line.counts), std::cmp::Reverse(line.touches.touched()));
-    sorted.par_sort_unstable_by(|(a, x), (b, y)| key(x).cmp(&key(y)).then_with(|| a.cmp(b)));
+    let compare =
+        |(a, x): &(Cow<Location>, Line), (b, y): &(Cow<Location>, Line)| key(x).cmp(&key(y)).then_with(|| a.cmp(b));
+    let omitted = sorted.len().saturating_sub(most);
+    if omitted > 0 {
+        sorted.select_nth_unstable_by(most, compare);
+        sorted.truncate(most);
+    }
+    sorted.par_sort_unstable_by(compare);
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend(misses::columns(study));
     columns.extend([
@@ -120,7 +132,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         ]);
         row
     });
-    let table = Table { rows: rows.collect(), columns, omitted: 0 };
+    let table = Table { rows: rows.collect(), columns, omitted };
     vec![Report::new("lines", "lines", "source lines", Shape::Table(table)).doubting(name_doubts(study))]
 }
 

@@ -41,7 +41,12 @@ impl<K: OfPage> PageSums<K> {
 
     /// The sums of one page after the other.
     pub fn pages(&self) -> impl Iterator<Item = &[(K, Tally)]> {
-        self.parts.iter().flat_map(|part| part.chunk_by(|(a, _), (b, _)| a.page() == b.page()))
+        self.chunks_by(|a, b| a.page() == b.page())
+    }
+
+    /// Neighbours that have something in common. What is not of one page may come again.
+    pub fn chunks_by(&self, alike: impl Fn(&K, &K) -> bool + Copy) -> impl Iterator<Item = &[(K, Tally)]> {
+        self.parts.iter().flat_map(move |part| part.chunk_by(move |(a, _), (b, _)| alike(a, b)))
     }
 
     /// Whether there are none.
@@ -52,13 +57,16 @@ impl<K: OfPage> PageSums<K> {
     /// With keys that tell less apart, but nothing of another page.
     pub fn by<L: OfPage>(&self, key: impl Fn(&K) -> L + Sync) -> PageSums<L> {
         let part = |entries: &Entries<K>| {
-            let mut sums = Vec::with_capacity(entries.len() / 2);
+            let mut sums = Vec::with_capacity(entries.len());
+            let mut of_page: Entries<L> = Vec::new();
             for page in entries.chunk_by(|(a, _), (b, _)| a.page() == b.page()) {
-                let mut of_page: Entries<L> = page.iter().map(|(of, tally)| (key(of), *tally)).collect();
+                of_page.clear();
+                of_page.extend(page.iter().map(|(of, tally)| (key(of), *tally)));
                 of_page.sort_by_key(|(key, _)| *key);
                 add_equals(&mut of_page);
-                sums.append(&mut of_page);
+                sums.extend_from_slice(&of_page);
             }
+            sums.shrink_to_fit();
             sums
         };
         PageSums { parts: self.parts.par_iter().map(part).collect() }

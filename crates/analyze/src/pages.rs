@@ -16,17 +16,28 @@ use std::cmp::Reverse;
 const MOST: usize = 1000;
 
 /// The last known period of every page.
-pub struct Homes<'a>(FxHashMap<ProcessId, Vec<&'a PlacedPages>>);
+pub struct Homes<'a>(FxHashMap<ProcessId, Vec<Placed<'a>>>);
+
+/// A row, and the first page behind all rows of the process up to it.
+struct Placed<'a> {
+    row: &'a PlacedPages,
+    reach: u64,
+}
 
 impl<'a> Homes<'a> {
     /// Sorts the rows of a study.
     pub fn new(rows: &'a [PlacedPages]) -> Self {
-        let mut processes: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+        let mut processes: FxHashMap<ProcessId, Vec<Placed>> = FxHashMap::default();
         for row in rows {
-            processes.entry(row.process).or_default().push(row);
+            processes.entry(row.process).or_default().push(Placed { row, reach: row.page.0.saturating_add(row.count) });
         }
         for rows in processes.values_mut() {
-            rows.sort_by_key(|row| (row.page, row.bin_from));
+            rows.sort_by_key(|placed| (placed.row.page, placed.row.bin_from));
+            let mut reach = 0;
+            for placed in rows {
+                reach = placed.reach.max(reach);
+                placed.reach = reach;
+            }
         }
         Homes(processes)
     }
@@ -34,15 +45,16 @@ impl<'a> Homes<'a> {
     /// The newest run that covers a page.
     pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
         let rows = self.0.get(&process)?;
-        let end = rows.partition_point(|row| row.page <= page);
+        let end = rows.partition_point(|placed| placed.row.page <= page);
         // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.
         rows[..end]
             .iter()
             .rev()
             .take(LOOK_BACK)
+            .take_while(|placed| page.0 < placed.reach)
+            .map(|placed| placed.row)
             .filter(|row| page.0 - row.page.0 < row.count)
             .max_by_key(|row| row.bin_from)
-            .copied()
     }
 }
 

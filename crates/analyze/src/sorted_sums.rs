@@ -54,7 +54,7 @@ impl<K: Copy + Ord> SortedSums<K> {
 
     fn settle(&mut self) {
         // The stable sort takes what is in order as it is.
-        self.recent.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.recent.sort_by_key(|(key, _)| *key);
         add_equals(&mut self.recent);
         self.sums = merged(std::mem::take(&mut self.sums), std::mem::take(&mut self.recent));
     }

@@ -47,7 +47,8 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
     }
     let homes = Homes::new(&study.pages);
-    let (all, used) = study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
+    let (all, used) =
+        study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
     let mean = all as f64 / used.max(1) as f64;
     for users in study.by_page.sums.pages() {
         let ((process, page), n) = (users[0].0.page(), accesses(users));

@@ -9,6 +9,7 @@ use crate::subjects::{Subject, SubjectId};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// One subject's accesses.
@@ -86,15 +87,28 @@ impl Totals {
             Some(home) if paid => tally.accesses() as f64 / model.latency(from, home),
             _ => tally.accesses() as f64,
         };
-        for (key, tally) in study.flows.sums.iter() {
-            let home = key.run.and_then(|run| study.subjects.home_of(run));
-            let accesses = weighed(key.node, home, tally);
-            totals.traffic.add(key.node, home, accesses);
-            totals.all += *tally;
-            if let Some(run) = key.run {
-                let usage = &mut totals.subjects[study.subjects.subject_of(run).0 as usize];
-                usage.add(key, tally, study.subjects.object_of(run));
-                usage.traffic.add(key.node, home, accesses);
+        // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
+        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, bool), Tally> = FxHashMap::default();
+        for of_row in study.flows.sums.chunks_by(|a, b| a.run == b.run) {
+            let run = of_row[0].0.run;
+            let home = run.and_then(|run| study.subjects.home_of(run));
+            by_thread.clear();
+            for (key, tally) in of_row {
+                *by_thread.entry((key.thread, key.node, key.initial)).or_default() += *tally;
+            }
+            let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
+            let object = run.and_then(|run| study.subjects.object_of(run));
+            if let Some(usage) = &mut usage {
+                of_row.iter().for_each(|(key, tally)| usage.add_page(key, tally));
+            }
+            for ((thread, node, initial), tally) in &by_thread {
+                let accesses = weighed(*node, home, tally);
+                totals.traffic.add(*node, home, accesses);
+                totals.all += *tally;
+                if let Some(usage) = &mut usage {
+                    usage.add((*thread, *node, *initial), tally, object);
+                    usage.traffic.add(*node, home, accesses);
+                }
             }
         }
         totals.add_times(study);
@@ -124,16 +138,24 @@ impl Totals {
 }
 
 impl Usage {
-    fn add(&mut self, key: &FlowKey, tally: &Tally, object: Option<ObjectId>) {
+    fn add(
+        &mut self,
+        (thread, node, initial): (ThreadId, Option<NodeId>, bool),
+        tally: &Tally,
+        object: Option<ObjectId>,
+    ) {
         self.all += *tally;
-        if key.initial {
+        if initial {
             self.initial += *tally;
             return;
         }
-        *self.nodes.entry(key.node).or_default() += *tally;
-        *self.threads.entry(key.thread).or_default() += *tally;
-        *self.objects.entry(object).or_default().entry(key.node).or_default() += *tally;
-        if let Some(node) = key.node {
+        *self.nodes.entry(node).or_default() += *tally;
+        *self.threads.entry(thread).or_default() += *tally;
+        *self.objects.entry(object).or_default().entry(node).or_default() += *tally;
+    }
+
+    fn add_page(&mut self, key: &FlowKey, tally: &Tally) {
+        if let Some(node) = key.node.filter(|_| !key.initial) {
             // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
             let part = key.page.0 | u64::from(key.process.0) << 52;
             self.pages.push(Use { part, user: u32::from(node.0), n: basis(tally) });

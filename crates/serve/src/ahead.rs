@@ -12,14 +12,15 @@ use std::sync::Arc;
 const MOST_FACTS: usize = 1 << 30;
 
 /// What pages ask first, without a filter. `ui/e2e/fault.test.ts` compares it with what they ask.
-const FIRST: [&str; 19] = [
+const FIRST: [&str; 20] = [
     "/api/report/machine",
     "/api/report/summary,matrix,machine",
     "/api/advise",
     "/api/report/matrix,allocation-matrix,code-matrix,machine",
     "/api/report/communication",
     "/api/report/threads,placements",
-    "/api/report/lines?top=500&then=all",
+    "/api/report/lines?top=500",
+    "/api/report/lines",
     "/api/report/call-tree",
     "/api/report/objects",
     "/api/report/pages,summary,machine",
@@ -79,10 +80,10 @@ fn question(app: &App, path: &str) -> Option<Result<Question, (axum::http::Statu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::Profile;
     use crate::View;
     use numalens_analyze::Options;
     use numalens_analyze::disassembly::MachineCode;
+    use numalens_profile::Profile;
     use numalens_profile::testing::Synthetic;
 
     #[test]
