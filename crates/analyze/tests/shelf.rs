@@ -88,6 +88,9 @@ fn kept_and_read_agree(profile: &Profile, parts: &[Filter]) {
         for (kept, read) in sections::of(study, &all).iter().zip(sections::run(profile, &options, &all).unwrap()) {
             assert_eq!(*kept, read, "{} of {filter:?}", read.section);
         }
+        let mut few = sections::of(study, &all);
+        few.iter_mut().for_each(|report| report.limit(3));
+        assert_eq!(sections::first_of(study, &all, 3), few, "the first rows of {filter:?}");
         let study = shelf.study(profile, &options, advice::NEEDS).unwrap();
         assert_eq!(advice::of(study), advice::run(profile, &options).unwrap(), "{filter:?}");
     }
