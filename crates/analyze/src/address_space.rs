@@ -108,7 +108,7 @@ fn use_of(study: &Study, runs: &mut [Run]) {
     for (index, run) in runs.iter().enumerate() {
         first.entry(run.process).or_insert((index, index)).1 = index + 1;
     }
-    for (key, tally) in &study.by_page.sums {
+    for (key, tally) in study.by_page.sums.iter() {
         let Some((from, to)) = first.get(&key.process) else { continue };
         let of_process = &mut runs[*from..*to];
         let after = of_process.partition_point(|run| run.pages.start <= key.page.0);

@@ -11,7 +11,9 @@ use crate::report::Location;
 use crate::runtime;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
 use numalens_profile::tables::{Frame, Function, Module, Site, Stack};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::sync::OnceLock;
 
 /// The names of everything in a profile's code.
 #[derive(Default)]
@@ -22,6 +24,31 @@ pub struct Code {
     frames: FxHashMap<SiteId, Vec<Frame>>,
     functions: FxHashMap<FunctionId, String>,
     stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
+    own: OnceLock<OwnPlaces>,
+    by_function: OnceLock<FxHashMap<String, Vec<SiteId>>>,
+}
+
+/// The own places of all sites, by number: names take time to compare.
+pub struct OwnPlaces {
+    sites: FxHashMap<SiteId, (usize, Option<String>)>,
+    locations: Vec<Location>,
+}
+
+impl OwnPlaces {
+    /// The number of a site's place, and the function that it called there.
+    pub fn of_site(&self, site: SiteId) -> Option<(usize, Option<&str>)> {
+        self.sites.get(&site).map(|(number, via)| (*number, via.as_deref()))
+    }
+
+    /// The number of a place.
+    pub fn number(&self, location: &Location) -> Option<usize> {
+        self.locations.binary_search(location).ok()
+    }
+
+    /// Places in the order of their numbers, which is that of places.
+    pub fn locations(&self) -> &[Location] {
+        &self.locations
+    }
 }
 
 /// A place of the program's own, found by looking outwards.
@@ -68,6 +95,8 @@ impl Code {
             functions: functions.into_iter().map(|f| (f.function, f.name)).collect(),
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
             frames: FxHashMap::default(),
+            own: OnceLock::new(),
+            by_function: OnceLock::new(),
         };
         frames.sort_by_key(|frame| (frame.site, frame.depth));
         for frame in frames {
@@ -94,6 +123,24 @@ impl Code {
     /// The nearest place of the program's own along the inlined frames of a site; else the innermost.
     pub fn own(&self, site: SiteId) -> OwnPlace {
         self.own_frame(site).unwrap_or_else(|| self.innermost(site))
+    }
+
+    /// Those places of all sites.
+    pub fn own_places(&self) -> &OwnPlaces {
+        self.own.get_or_init(|| {
+            let sites: Vec<SiteId> = self.sites.keys().copied().collect();
+            let found: Vec<OwnPlace> = sites.into_par_iter().map(|site| self.own(site)).collect();
+            let mut locations: Vec<&Location> = found.iter().map(|place| &place.location).collect();
+            locations.par_sort_unstable();
+            locations.dedup();
+            let locations: Vec<Location> = locations.into_iter().cloned().collect();
+            let number = |place: OwnPlace| {
+                let number = locations.binary_search(&place.location);
+                (place.site, (number.unwrap_or_else(|at| at), place.via))
+            };
+            let sites: Vec<_> = found.into_par_iter().map(number).collect();
+            OwnPlaces { sites: sites.into_iter().collect(), locations }
+        })
     }
 
     /// The same along a call stack, whose leaf is the site; `site` where the stack is not known.
@@ -165,7 +212,14 @@ impl Code {
 
     /// The sites that lie in functions of a name.
     pub fn sites_of(&self, function: &str) -> impl Iterator<Item = SiteId> {
-        self.sites.keys().copied().filter(move |site| self.function(*site).name == function)
+        let by_function = self.by_function.get_or_init(|| {
+            let mut functions: FxHashMap<String, Vec<SiteId>> = FxHashMap::default();
+            for site in self.sites.keys() {
+                functions.entry(self.function(*site).name).or_default().push(*site);
+            }
+            functions
+        });
+        by_function.get(function).into_iter().flatten().copied()
     }
 
     /// The sites of which a line of source is the own place.

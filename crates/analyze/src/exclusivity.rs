@@ -1,49 +1,31 @@
 //! How far each page belongs to one node alone (page exclusivity).
 
 use crate::counts::Tally;
+use crate::facts::PageKey;
 use crate::report::Value;
 use crate::study::Study;
-use numalens_profile::ids::{Page, ProcessId};
-use numalens_topology::NodeId;
-use rustc_hash::FxHashMap;
 
-/// Accesses to a page by the node of the thread; none: unpinned.
-pub type Users = FxHashMap<Option<NodeId>, Tally>;
-
-/// The users of every page.
-pub fn users(study: &Study) -> FxHashMap<(ProcessId, Page), Users> {
-    let mut pages: FxHashMap<(ProcessId, Page), Users> = FxHashMap::default();
-    for (key, tally) in &study.by_page.sums {
-        *pages.entry((key.process, key.page)).or_default().entry(key.node).or_default() += *tally;
-    }
-    pages
-}
-
-/// Accesses of the node that uses a page most, and of all nodes with CPUs. Unpinned threads belong to no node.
-pub fn of_page(study: &Study, users: &Users) -> (u64, u64) {
-    let nodes = users.iter().filter(|(node, _)| node.is_some_and(|node| study.machine.has_cpus(node)));
+/// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads belong to no node.
+pub fn of_page(study: &Study, users: &[(PageKey, Tally)]) -> (u64, u64) {
+    let nodes = users.iter().filter(|(key, _)| key.node.is_some_and(|node| study.machine.has_cpus(node)));
     nodes.fold((0, 0), |(max, sum), (_, tally)| (max.max(tally.accesses()), sum + tally.accesses()))
 }
 
 /// The application's: sum of the pages' maxima over the sum of all.
 pub fn of_application(study: &Study, doubts: &mut Vec<String>) -> Value {
-    // Straight from the sums: a map of maps would be large where programs touch millions of pages.
-    let mut pages: FxHashMap<(ProcessId, Page), (u64, u64, u64)> = FxHashMap::default();
-    for (key, tally) in &study.by_page.sums {
-        if key.node.is_some_and(|node| study.machine.has_cpus(node)) {
-            let (max, sum, samples) = pages.entry((key.process, key.page)).or_default();
-            *max = (*max).max(tally.accesses());
-            *sum += tally.accesses();
-            *samples += tally.samples;
-        }
+    let (mut max, mut sum, mut samples, mut pages) = (0, 0, 0, 0u64);
+    for users in study.by_page.sums.pages() {
+        let (of_main, of_all) = of_page(study, users);
+        let by_nodes = |(key, _): &&(PageKey, Tally)| key.node.is_some_and(|node| study.machine.has_cpus(node));
+        (max, sum) = (max + of_main, sum + of_all);
+        samples += users.iter().filter(by_nodes).map(|(_, tally)| tally.samples).sum::<u64>();
+        pages += u64::from(users.iter().any(|one| by_nodes(&one)));
     }
-    let (max, sum, samples) =
-        pages.values().fold((0, 0, 0), |(max, sum, samples), page| (max + page.0, sum + page.1, samples + page.2));
     if sum == 0 {
         doubts.extend(study.sums_only().map(|missing| format!("exclusivity: {missing}")));
         return Value::Absent;
     }
-    let per_page = samples as f64 / pages.len() as f64;
+    let per_page = samples as f64 / pages as f64;
     if samples > 0 && per_page < ENOUGH_SAMPLES {
         doubts.push(format!("exclusivity is too high: with {per_page:.1} samples a page, pages that several nodes use look like one node's"));
     }

@@ -1,11 +1,15 @@
 //! Facts, folded: time bins and whatever no analysis asks for are summed away while the tables are read, so that
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
-use crate::counts::{self, Counts, Tally};
+use crate::counts::{self, Tally};
+use crate::filter::Sieve;
 use crate::flows::Flows;
 use crate::margins::Margins;
-use crate::pinning::PinningLog;
-use numalens_profile::ids::{Bin, ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
+use crate::page_sums::{Adding, OfPage, PageSums};
+use crate::sorted::Times;
+use crate::sorted_sums::{Entries, SortedSums};
+use crate::subjects::Cursor;
+use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
@@ -30,8 +34,11 @@ impl Weight {
         };
         let weighed = |count: u64| count.saturating_mul(weight).min(counts::MOST);
         let (reads, writes) = (weighed(reads), weighed(writes));
-        let estimated = if samples == 0 { 0 } else { reads + writes };
-        let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples.max(1));
+        if samples == 0 {
+            return Tally { reads, writes, ..Tally::default() };
+        }
+        let estimated = reads + writes;
+        let squares = u128::from(estimated) * u128::from(estimated) / u128::from(samples);
         Tally { reads, writes, samples: u64::from(samples), estimated, squares }
     }
 }
@@ -53,23 +60,25 @@ pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
     into
 }
 
-/// `site_accesses`, summed in three ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
+/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
 /// profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
     /// By who, its node and the page's home: few, and asked for by thread and by nodes.
     who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
-    sites: Sums<(SiteId, Class)>,
-    pub bins: FxHashMap<Bin, Counts>,
+    sites: Entries<(SiteId, Class)>,
     pub margins: Option<Margins>,
+}
+
+/// The same in the making.
+#[derive(Default)]
+pub struct AddingSites {
+    who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
+    sites: SortedSums<(SiteId, Class)>,
 }
 
 /// One row of a projection after the other.
 pub type Rows<'a, K> = Box<dyn Iterator<Item = (K, Tally)> + 'a>;
-
-fn rows<K: Copy>(sums: &Sums<K>) -> Rows<'_, K> {
-    Box::new(sums.iter().map(|(key, tally)| (*key, *tally)))
-}
 
 impl SiteFacts {
     /// By thread and class; several rows may have the same.
@@ -80,11 +89,11 @@ impl SiteFacts {
         }
     }
 
-    /// By site and class.
+    /// By site and class, in the order of sites unless the profile has but sums.
     pub fn by_site(&self) -> Rows<'_, (SiteId, Class)> {
         match &self.margins {
             Some(margins) => Margins::rows(&margins.sites),
-            None => rows(&self.sites),
+            None => Box::new(self.sites.iter().copied()),
         }
     }
 
@@ -105,48 +114,37 @@ impl SiteFacts {
     pub fn is_empty(&self) -> bool {
         self.who.is_empty() && self.margins.is_none()
     }
+}
 
-    /// Columns that [`SiteFacts::add`] reads.
+impl AddingSites {
+    /// Columns that [`AddingSites::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
+        &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &SiteAccess, weight: Weight) {
-        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        self.add_tally((row.thread, row.node, row.home), row.site, row.class, row.bin, tally);
+    /// Adds accesses of one key.
+    pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site, times);
     }
 
-    /// Adds a row of `object_accesses`, for figures of one object.
-    pub fn add_of_object(&mut self, row: &ObjectAccess, weight: Weight) {
-        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        self.add_tally((row.thread, row.node, row.home), row.site.unwrap_or(NO_SITE), row.class, row.bin, tally);
+    /// Adds those of `object_accesses`, for figures of one object.
+    pub fn add_of_object(&mut self, row: &ObjectAccess, times: Times<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site.unwrap_or(NO_SITE), times);
     }
 
-    fn add_tally(
-        &mut self,
-        nodes: (ThreadId, Option<NodeId>, Option<NodeId>),
-        site: SiteId,
-        class: Class,
-        bin: Bin,
-        tally: Tally,
-    ) {
-        *self.who.entry((nodes.0, nodes.1, nodes.2, class)).or_default() += tally;
-        *self.sites.entry((site, class)).or_default() += tally;
-        self.bins.entry(bin).or_default().add(class, tally);
+    fn add_times(&mut self, who: (ThreadId, Option<NodeId>, Option<NodeId>, Class), site: SiteId, times: Times<'_>) {
+        let sum = times.sum();
+        *self.who.entry(who).or_default() += sum;
+        self.sites.add((site, who.3), sum);
     }
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        let mut bins = self.bins;
-        for (bin, counts) in other.bins {
-            *bins.entry(bin).or_default() += counts;
-        }
-        SiteFacts {
-            who: merge(self.who, other.who),
-            sites: merge(self.sites, other.sites),
-            bins,
-            margins: self.margins.or(other.margins),
-        }
+        AddingSites { who: merge(self.who, other.who), sites: self.sites.merge(other.sites) }
+    }
+
+    /// What was added.
+    pub fn finish(self) -> SiteFacts {
+        SiteFacts { who: self.who, sites: self.sites.finish(), margins: None }
     }
 }
 
@@ -170,10 +168,10 @@ impl ObjectFacts {
     pub const COLUMNS: &'static [&'static str] =
         &["process", "node", "object", "home", "class", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &ObjectAccess, weight: Weight) {
+    /// Adds accesses of one key.
+    pub fn add(&mut self, row: &ObjectAccess, times: Times<'_>) {
         let key = ObjectKey { object: row.object, node: row.node, home: row.home, class: row.class };
-        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
+        *self.sums.entry(key).or_default() += times.sum();
     }
 
     /// Both together.
@@ -183,44 +181,61 @@ impl ObjectFacts {
 }
 
 /// Which accesses of pages are told apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageKey {
-    pub process: ProcessId,
     pub page: Page,
+    pub process: ProcessId,
     /// The node that the thread was bound to, by its pinning log at the end of the time bin.
     pub node: Option<NodeId>,
+}
+
+impl OfPage for PageKey {
+    fn page(&self) -> (ProcessId, Page) {
+        (self.process, self.page)
+    }
 }
 
 /// `page_accesses` by page and node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PageFacts {
-    pub sums: Sums<PageKey>,
+    pub sums: PageSums<PageKey>,
+}
+
+/// The same in the making.
+#[derive(Default)]
+pub struct AddingPages {
+    sums: Adding<PageKey>,
+    cursor: Cursor,
 }
 
 impl PageFacts {
-    /// Columns that [`PageFacts::add`] reads.
+    /// Those that flows tell apart further.
+    pub fn of(flows: &Flows) -> Self {
+        PageFacts { sums: flows.sums.by(|key| PageKey { page: key.page, process: key.process, node: key.node }) }
+    }
+}
+
+impl AddingPages {
+    /// Columns that [`AddingPages::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &PageAccess, weight: Weight, pinning: &PinningLog) {
-        let key = PageKey { process: row.process, page: row.page, node: pinning.at_end_of(row.thread, row.bin) };
-        *self.sums.entry(key).or_default() += weight.tally(row.reads, row.writes, row.samples, row.period);
-    }
-
-    /// Those that flows tell apart further.
-    pub fn of(flows: &Flows) -> Self {
-        let mut facts = PageFacts::default();
-        for (key, tally) in &flows.sums {
-            let key = PageKey { process: key.process, page: key.page, node: key.node };
-            *facts.sums.entry(key).or_default() += *tally;
-        }
-        facts
+    /// Adds accesses of one key, as far as they are of the part.
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, sieve: &Sieve<'_>) {
+        let AddingPages { sums, cursor } = self;
+        sieve.uses(row, times, None, cursor, |node, _, times| {
+            sums.add(PageKey { page: row.page, process: row.process, node }, times.sum());
+        });
     }
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        PageFacts { sums: merge(self.sums, other.sums) }
+        AddingPages { sums: self.sums.merge(other.sums), cursor: self.cursor }
+    }
+
+    /// What was added.
+    pub fn finish(self) -> PageFacts {
+        PageFacts { sums: self.sums.finish() }
     }
 }
 

@@ -8,7 +8,8 @@
 use crate::code::Code;
 use crate::objects::{self, Group};
 use crate::pinning::PinningLog;
-use crate::subjects::Subjects;
+use crate::sorted::Times;
+use crate::subjects::{Cursor, RunId, Subjects};
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
@@ -124,7 +125,13 @@ impl<'a> Sieve<'a> {
         filter.object.is_some() || !filter.homes.is_empty()
     }
 
-    fn bin(&self, bin: Bin) -> bool {
+    /// The time bins of the part: the first and the last.
+    pub fn span(&self) -> (Bin, Bin) {
+        (Bin(self.bins.0), Bin(self.bins.1))
+    }
+
+    /// Whether a time bin is of the part.
+    pub fn bin(&self, bin: Bin) -> bool {
         self.bins.0 <= bin.0 && bin.0 <= self.bins.1
     }
 
@@ -149,31 +156,69 @@ impl<'a> Sieve<'a> {
         self.sites.is_none() || self.is_of_site(self.code.own_on_stack(stack, site).map(|place| place.site))
     }
 
-    /// Whether a row is of the part. Rows of `site_accesses` know no object: where one is asked for, those of
+    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for, those of
     /// `object_accesses` take their place.
     pub fn site(&self, row: &SiteAccess) -> bool {
-        self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
+        self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
 
-    /// Whether a row is of the part.
+    /// Whether a row is of the part, whenever that was.
     pub fn object(&self, row: &ObjectAccess) -> bool {
-        let who = self.bin(row.bin) && self.who(row.thread, row.node) && self.home(row.home);
+        let who = self.who(row.thread, row.node) && self.home(row.home);
         who && self.on(Some(row.object)) && self.is_of_site(row.site)
     }
 
-    /// Whether a row is of the part, whatever its function.
+    /// Whether a row may be of the part: [`Sieve::uses`] knows more.
     pub fn page(&self, row: &PageAccess) -> bool {
-        // Where the thread was is looked up when it is asked: there are millions of rows.
-        let Filter { threads, nodes, .. } = self.filter;
-        let who = (threads.is_empty() || threads.contains(&row.thread))
-            && (nodes.is_empty() || nodes.contains(&self.pinning.at_end_of(row.thread, row.bin)));
-        if !self.bin(row.bin) || !who {
-            return false;
+        self.has_thread(row.thread)
+    }
+
+    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then and the
+    /// page's row, where `subjects` are given: together as long as these are the same.
+    #[inline]
+    pub fn uses<'t>(
+        &self,
+        row: &PageAccess,
+        times: Times<'t>,
+        subjects: Option<&Subjects>,
+        cursor: &mut Cursor,
+        mut each: impl FnMut(Option<NodeId>, Option<RunId>, Times<'t>),
+    ) {
+        let Some(subjects) = subjects.or(self.pages) else {
+            match self.pinning.always(row.thread) {
+                Some(node) if self.holds(node, None) => each(node, None, times),
+                Some(_) => {}
+                None => {
+                    let at = |bin| self.pinning.at_end_of(row.thread, bin);
+                    let held =
+                        times.single().map(|(bin, one)| (at(bin), one)).filter(|(node, _)| self.holds(*node, None));
+                    held.for_each(|(node, one)| each(node, None, one));
+                }
+            }
+            return;
+        };
+        if let (Some(node), Some(run)) =
+            (self.pinning.always(row.thread), cursor.always(subjects, row.process, row.page))
+        {
+            if self.holds(node, Some(run)) {
+                each(node, Some(run), times);
+            }
+            return;
         }
-        self.pages.is_none_or(|pages| {
-            let run = pages.run_of(row.process, row.page, row.bin);
-            self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
-        })
+        for (bin, one) in times.single() {
+            let node = self.pinning.at_end_of(row.thread, bin);
+            let run = cursor.run_of(subjects, row.process, row.page, bin);
+            if self.holds(node, run) {
+                each(node, run, one);
+            }
+        }
+    }
+
+    fn holds(&self, node: Option<NodeId>, run: Option<RunId>) -> bool {
+        (self.filter.nodes.is_empty() || self.filter.nodes.contains(&node))
+            && self.pages.is_none_or(|pages| {
+                self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
+            })
     }
 
     /// Whether a row is of the part, whatever its function and object.

@@ -3,15 +3,17 @@
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
 
-use crate::facts::{Sums, Weight, merge};
-use crate::pinning::PinningLog;
-use crate::subjects::{RunId, SubjectId, Subjects};
+use crate::facts::{Sums, merge};
+use crate::filter::Sieve;
+use crate::page_sums::{Adding, OfPage, PageSums};
+use crate::sorted::Times;
+use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
 use numalens_topology::NodeId;
 
 /// Which accesses are told apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FlowKey {
     pub page: Page,
     pub process: ProcessId,
@@ -21,6 +23,12 @@ pub struct FlowKey {
     pub run: Option<RunId>,
     /// By its first toucher, at the time of the touch.
     pub initial: bool,
+}
+
+impl OfPage for FlowKey {
+    fn page(&self) -> (ProcessId, Page) {
+        (self.process, self.page)
+    }
 }
 
 /// A subject's accesses that are not initial, over time.
@@ -34,33 +42,54 @@ pub struct TimeKey {
 /// The folded facts.
 #[derive(Default)]
 pub struct Flows {
-    pub sums: Sums<FlowKey>,
+    pub sums: PageSums<FlowKey>,
     pub times: Sums<TimeKey>,
 }
 
-impl Flows {
-    /// Columns that [`Flows::add`] reads.
+/// The same in the making.
+#[derive(Default)]
+pub struct AddingFlows {
+    sums: Adding<FlowKey>,
+    times: Sums<TimeKey>,
+    cursor: Cursor,
+}
+
+impl AddingFlows {
+    /// Columns that [`AddingFlows::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
         &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
 
-    /// Adds a row.
-    pub fn add(&mut self, row: &PageAccess, weight: Weight, pinning: &PinningLog, subjects: &Subjects) {
-        let tally = weight.tally(row.reads, row.writes, row.samples, row.period);
-        let node = pinning.at_end_of(row.thread, row.bin);
-        let run = subjects.run_of(row.process, row.page, row.bin);
-        let initial = run.is_some_and(|run| {
-            let (toucher, bin) = subjects.toucher_of(run);
-            toucher == Some(row.thread) && row.bin.0 <= bin.0.saturating_add(1)
+    /// Adds accesses of one key, as far as they are of the part.
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
+        let AddingFlows { sums, times: over_time, cursor } = self;
+        sieve.uses(row, times, Some(subjects), cursor, |node, run, times| {
+            let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial: false };
+            let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
+            let [initial, later] = match touched {
+                Some((_, bin)) => times.split(Bin(bin.0.saturating_add(1))),
+                None => [Times::default(), times],
+            };
+            if !initial.is_empty() {
+                sums.add(FlowKey { initial: true, ..key }, initial.sum());
+            }
+            if !later.is_empty() {
+                sums.add(key, later.sum());
+            }
+            if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
+                for (bin, tally) in later.iter() {
+                    *over_time.entry(TimeKey { subject, bin, node }).or_default() += tally;
+                }
+            }
         });
-        let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial };
-        *self.sums.entry(key).or_default() += tally;
-        if let Some(run) = run.filter(|_| !initial) {
-            *self.times.entry(TimeKey { subject: subjects.subject_of(run), bin: row.bin, node }).or_default() += tally;
-        }
     }
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        Flows { sums: merge(self.sums, other.sums), times: merge(self.times, other.times) }
+        AddingFlows { sums: self.sums.merge(other.sums), times: merge(self.times, other.times), cursor: self.cursor }
+    }
+
+    /// What was added.
+    pub fn finish(self) -> Flows {
+        Flows { sums: self.sums.finish(), times: self.times }
     }
 }

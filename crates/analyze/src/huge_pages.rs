@@ -3,6 +3,7 @@
 use crate::counts::percent;
 use crate::exclusivity;
 use crate::metrics;
+use crate::page_sums::OfPage;
 use crate::pages::Homes;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
@@ -32,17 +33,18 @@ pub fn run(study: &Study) -> Vec<Report> {
     let homes = Homes::new(&study.pages);
     let mut found: FxHashMap<(ProcessId, Page), Huge> = FxHashMap::default();
     let mut huge_pages = false;
-    for ((process, page), users) in exclusivity::users(study) {
+    for users in study.by_page.sums.pages() {
+        let (process, page) = users[0].0.page();
         let Some(row) = homes.of(process, page).filter(|row| row.page_size > 4096) else { continue };
         huge_pages = true;
-        let (main, all) = exclusivity::of_page(study, &users);
+        let (main, all) = exclusivity::of_page(study, users);
         let size = row.page_size / 4096;
         let huge = found.entry((process, Page(page.0 / size * size))).or_default();
         huge.row = Some(row);
         (huge.main, huge.all) = (huge.main + main, huge.all + all);
-        for (node, tally) in users {
+        for (key, tally) in users {
             huge.samples += tally.samples;
-            if let Some(node) = node {
+            if let Some(node) = key.node {
                 *huge.users.entry(node).or_default() += tally.accesses();
             }
         }

@@ -3,7 +3,7 @@
 //! Accesses belong to the nearest line of the program's own along the inlined frames of the instruction; first touches,
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
-use crate::code::OwnPlace;
+use crate::code::{OwnPlace, OwnPlaces};
 use crate::counts::{self, Counts};
 use crate::metrics;
 use crate::misses::{self, Missed};
@@ -13,6 +13,7 @@ use crate::study::Study;
 use numalens_profile::ids::SiteId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
@@ -23,54 +24,95 @@ struct Line {
     missed: Missed,
 }
 
-/// Lines by number.
-#[derive(Default)]
-struct Lines {
-    numbers: FxHashMap<Location, usize>,
-    all: Vec<(Location, Line)>,
+/// The lines that have a figure, each by its number, and those whose place no site of the profile has.
+struct Lines<'a> {
+    study: &'a Study,
+    places: &'a OwnPlaces,
+    /// Where in `all` the line of a number is.
+    known: Vec<Option<u32>>,
+    others: FxHashMap<Location, u32>,
+    all: Vec<(Cow<'a, Location>, Line)>,
 }
 
-impl Lines {
-    /// The line of a place, which may be new; whoever acted for it is noted.
-    fn number(&mut self, place: OwnPlace) -> usize {
-        let Lines { numbers, all } = self;
-        let number = *numbers.entry(place.location).or_insert_with_key(|location| {
-            all.push((location.clone(), Line::default()));
-            all.len() - 1
+impl<'a> Lines<'a> {
+    fn new(study: &'a Study) -> Self {
+        let places = study.code.own_places();
+        let known = vec![None; places.locations().len()];
+        Lines { study, places, known, others: FxHashMap::default(), all: Vec::new() }
+    }
+
+    /// The line of a site; whoever acted for it is noted.
+    fn of_site(&mut self, site: SiteId) -> &mut Line {
+        match self.places.of_site(site) {
+            Some((number, via)) => {
+                let line = self.numbered(number);
+                if let Some(via) = via.filter(|via| !line.via.contains(*via)) {
+                    line.via.insert(via.to_string());
+                }
+                line
+            }
+            None => self.at(self.study.code.own(site)),
+        }
+    }
+
+    /// The line of a place, which may be new.
+    fn at(&mut self, place: OwnPlace) -> &mut Line {
+        let line = match self.places.number(&place.location) {
+            Some(number) => self.numbered(number),
+            None => {
+                let Lines { others, all, .. } = self;
+                let at = *others.entry(place.location).or_insert_with_key(|location| {
+                    all.push((Cow::Owned(location.clone()), Line::default()));
+                    all.len() as u32 - 1
+                });
+                &mut all[at as usize].1
+            }
+        };
+        line.via.extend(place.via);
+        line
+    }
+
+    fn numbered(&mut self, number: usize) -> &mut Line {
+        let Lines { places, known, all, .. } = self;
+        let at = *known[number].get_or_insert_with(|| {
+            all.push((Cow::Borrowed(&places.locations()[number]), Line::default()));
+            all.len() as u32 - 1
         });
-        all[number].1.via.extend(place.via);
-        number
+        &mut all[at as usize].1
     }
 }
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
+    first(study, usize::MAX)
+}
+
+/// The same with the first `most` rows: there may be a hundred thousand, and making them takes longer than finding out which are the first.
+pub fn first(study: &Study, most: usize) -> Vec<Report> {
     let total = study.total();
-    let mut lines = Lines::default();
-    // Looked up once for each instruction, side by side: there may be a hundred thousand, and names take time to compare.
-    let mut sites: Vec<SiteId> = study.sites.by_site().map(|((site, _), _)| site).collect();
-    sites.par_sort_unstable();
-    sites.dedup();
-    let found: Vec<OwnPlace> = sites.par_iter().map(|site| study.code.own(*site)).collect();
-    let mut places: FxHashMap<SiteId, usize> =
-        sites.into_iter().zip(found).map(|(site, place)| (site, lines.number(place))).collect();
+    let mut lines = Lines::new(study);
     for ((site, class), tally) in study.sites.by_site() {
-        lines.all[places[&site]].1.counts.add(class, tally);
+        lines.of_site(site).counts.add(class, tally);
     }
     for (site, &missed) in study.misses.iter().flat_map(|misses| &misses.sites) {
-        let line = *places.entry(*site).or_insert_with(|| lines.number(study.code.own(*site)));
-        lines.all[line].1.missed += missed;
+        lines.of_site(*site).missed += missed;
     }
     for row in &study.placed {
         if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
-            let line = lines.number(place);
-            lines.all[line].1.touches.add(row);
+            lines.at(place).touches.add(row);
         }
     }
     let mut sorted = lines.all;
     let order = total.order();
     let key = |line: &Line| (order(&line.counts), std::cmp::Reverse(line.touches.touched()));
-    sorted.par_sort_unstable_by(|(a, x), (b, y)| key(x).cmp(&key(y)).then_with(|| a.cmp(b)));
+    let compare =
+        |(a, x): &(Cow<Location>, Line), (b, y): &(Cow<Location>, Line)| key(x).cmp(&key(y)).then_with(|| a.cmp(b));
+    let omitted = sorted.len().saturating_sub(most);
+    if omitted > 0 {
+        sorted.select_nth_unstable_by(most, compare);
+        sorted.truncate(most);
+    }
+    sorted.par_sort_unstable_by(compare);
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend(misses::columns(study));
     columns.extend([
@@ -85,12 +127,12 @@ pub fn run(study: &Study) -> Vec<Report> {
         row.extend([
             Value::Count(line.touches.pinned),
             Value::Count(line.touches.unpinned),
-            Value::Location(location),
+            Value::Location(location.into_owned()),
             via(&line.via),
         ]);
         row
     });
-    let table = Table { rows: rows.collect(), columns, omitted: 0 };
+    let table = Table { rows: rows.collect(), columns, omitted };
     vec![Report::new("lines", "lines", "source lines", Shape::Table(table)).doubting(name_doubts(study))]
 }
 

@@ -5,15 +5,16 @@ use crate::cache_lines::LineFacts;
 use crate::call_tree::StackFacts;
 use crate::code::Code;
 use crate::event_flow::Events;
-use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::facts::{AddingPages, AddingSites, CodeFacts, ObjectFacts, PageFacts, SiteFacts, Weight};
 use crate::filter::{Filter, Sieve};
-use crate::flows::Flows;
+use crate::flows::AddingFlows;
 use crate::line_objects::UseFacts;
 use crate::margins::Margins;
 use crate::misses::Misses;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed;
+use crate::sorted::{Keep, Kept, Times};
 use crate::study::Study;
 use crate::subjects::Subjects;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
@@ -55,18 +56,20 @@ pub enum Need {
     Stacks,
     /// Single accesses by instruction and object.
     Uses,
-    /// Accesses by time, thread's node and home.
+    /// Accesses by time, thread's node, home and class.
     NodeTimes,
     /// The first accesses to objects, and of threads, one by one.
     ObjectEvents,
     ThreadEvents,
 }
 
-/// A study without a filter, and what was read into it.
+/// What is known of the same processes already.
 #[derive(Clone, Copy)]
-pub struct Whole<'a> {
-    pub study: &'a Study,
-    pub has: &'a [Need],
+pub struct Known<'a> {
+    /// A study without a filter, and what was read into it.
+    pub whole: Option<(&'a Study, &'a [Need])>,
+    /// Tables that need not be read again.
+    pub kept: &'a Kept,
 }
 
 /// Whoever needs one of these asks where pages are and whose.
@@ -94,10 +97,10 @@ impl Study {
     /// # Errors
     /// The profile is damaged; a process is not in it.
     pub fn load(profile: &Profile, options: &Options, needs: &[Need]) -> Result<Study, LoadError> {
-        Study::load_beside(profile, options, needs, None)
+        Study::load_beside(profile, options, needs, Known { whole: None, kept: &Kept::default() })
     }
 
-    /// The same beside a study of the same processes without a filter: what the filter leaves as it is need not be read again.
+    /// The same beside what is known already: what the filter leaves as it is need not be read again.
     ///
     /// # Errors
     /// As [`Study::load`].
@@ -105,9 +108,9 @@ impl Study {
         profile: &Profile,
         options: &Options,
         needs: &[Need],
-        whole: Option<Whole<'_>>,
+        known: Known<'_>,
     ) -> Result<Study, LoadError> {
-        let of_whole = |need| whole.as_ref().filter(|whole| whole.has.contains(&need)).map(|whole| whole.study);
+        let of_whole = |need| known.whole.filter(|(_, has)| has.contains(&need)).map(|(study, _)| study);
         let of_pages = |need| of_whole(need).filter(|_| options.filter.leaves_pages_alone());
         let about = About {
             only_pids: options.pids.clone(),
@@ -156,19 +159,24 @@ impl Study {
         // Columns that only a filter reads need not be decoded without one.
         let columns =
             |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };
+        let source = Source { profile, kept: known.kept, only: &only, sieve: &sieve, weight };
         let mut sites = match (needs(Need::Sites), filter.object) {
-            (true, None) => fold::<SiteAccess, SiteFacts>(
-                profile,
-                columns(SiteFacts::COLUMNS, SiteAccess::COLUMNS),
-                |facts, row| only.then(row.process, || sieve.site(&row).then(|| facts.add(&row, weight))),
-                SiteFacts::merge,
-            )?,
-            (true, Some(_)) => fold::<ObjectAccess, SiteFacts>(
-                profile,
-                ObjectAccess::COLUMNS,
-                |facts, row| only.then(row.process, || sieve.object(&row).then(|| facts.add_of_object(&row, weight))),
-                SiteFacts::merge,
-            )?,
+            (true, None) => source
+                .fold::<SiteAccess, AddingSites>(
+                    columns(AddingSites::COLUMNS, SiteAccess::COLUMNS),
+                    |row| sieve.site(row),
+                    AddingSites::add,
+                    AddingSites::merge,
+                )?
+                .finish(),
+            (true, Some(_)) => source
+                .fold::<ObjectAccess, AddingSites>(
+                    ObjectAccess::COLUMNS,
+                    |row| sieve.object(row),
+                    AddingSites::add_of_object,
+                    AddingSites::merge,
+                )?
+                .finish(),
             (false, _) => SiteFacts::default(),
         };
         if needs(Need::Sites) || needs(Need::Objects) {
@@ -184,10 +192,10 @@ impl Study {
             false => None,
         };
         let by_object = match needs(Need::Objects) {
-            true => fold::<ObjectAccess, ObjectFacts>(
-                profile,
+            true => source.fold::<ObjectAccess, ObjectFacts>(
                 columns(ObjectFacts::COLUMNS, ObjectAccess::COLUMNS),
-                |facts, row| only.then(row.process, || sieve.object(&row).then(|| facts.add(&row, weight))),
+                |row| sieve.object(row),
+                ObjectFacts::add,
                 ObjectFacts::merge,
             )?,
             false => ObjectFacts::default(),
@@ -203,26 +211,33 @@ impl Study {
         };
         let flows = match (needs(Need::Flows), of_pages(Need::Flows)) {
             (true, Some(whole)) => whole.flows.clone(),
-            (true, None) => Arc::new(fold::<PageAccess, Flows>(
-                profile,
-                Flows::COLUMNS,
-                |flows, row| {
-                    only.then(row.process, || sieve.page(&row).then(|| flows.add(&row, weight, &pinning, &subjects)))
-                },
-                Flows::merge,
-            )?),
+            (true, None) => Arc::new(
+                source
+                    .fold::<PageAccess, AddingFlows>(
+                        AddingFlows::COLUMNS,
+                        |row| sieve.page(row),
+                        |flows, row, times| flows.add(row, times, &subjects, &sieve),
+                        AddingFlows::merge,
+                    )?
+                    .finish(),
+            ),
             (false, _) => Arc::default(),
         };
+        let usage = of_pages(Need::Flows).map(|whole| whole.usage.clone()).unwrap_or_default();
         let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
             (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
             (true, true, None) => Arc::new(PageFacts::of(&flows)),
-            (true, false, None) => Arc::new(fold::<PageAccess, PageFacts>(
-                profile,
-                PageFacts::COLUMNS,
-                |facts, row| only.then(row.process, || sieve.page(&row).then(|| facts.add(&row, weight, &pinning))),
-                PageFacts::merge,
-            )?),
+            (true, false, None) => Arc::new(
+                source
+                    .fold::<PageAccess, AddingPages>(
+                        AddingPages::COLUMNS,
+                        |row| sieve.page(row),
+                        |facts, row, times| facts.add(row, times, &sieve),
+                        AddingPages::merge,
+                    )?
+                    .finish(),
+            ),
             (false, ..) => Arc::default(),
         };
         let lines = match needs(Need::CacheLines) {
@@ -261,16 +276,16 @@ impl Study {
             false => UseFacts::default(),
         };
         let node_times = match (needs(Need::NodeTimes), filter.object) {
-            (true, None) => fold::<SiteAccess, NodeTimes>(
-                profile,
+            (true, None) => source.fold::<SiteAccess, NodeTimes>(
                 columns(NodeTimes::COLUMNS, SiteAccess::COLUMNS),
-                |times, row| only.then(row.process, || sieve.site(&row).then(|| times.add(&row, weight))),
+                |row| sieve.site(row),
+                NodeTimes::add,
                 NodeTimes::merge,
             )?,
-            (true, Some(_)) => fold::<ObjectAccess, NodeTimes>(
-                profile,
+            (true, Some(_)) => source.fold::<ObjectAccess, NodeTimes>(
                 ObjectAccess::COLUMNS,
-                |times, row| only.then(row.process, || sieve.object(&row).then(|| times.add_of_object(&row, weight))),
+                |row| sieve.object(row),
+                NodeTimes::add_of_object,
                 NodeTimes::merge,
             )?,
             (false, _) => NodeTimes::default(),
@@ -291,7 +306,8 @@ impl Study {
                     ObjectAccess::COLUMNS,
                     || Events::new(filter),
                     |events, row| {
-                        only.then(row.process, || sieve.object(&row).then(|| events.add_object(&row, bin_ns)))
+                        let wanted = sieve.bin(row.bin) && sieve.object(&row);
+                        only.then(row.process, || wanted.then(|| events.add_object(&row, bin_ns)))
                     },
                     Events::merge,
                 )
@@ -306,7 +322,8 @@ impl Study {
                         SiteAccess::COLUMNS,
                         || Events::new(filter),
                         |events, row| {
-                            only.then(row.process, || sieve.site(&row).then(|| events.add_site(&row, bin_ns)))
+                            let wanted = sieve.bin(row.bin) && sieve.site(&row);
+                            only.then(row.process, || wanted.then(|| events.add_site(&row, bin_ns)))
                         },
                         Events::merge,
                     )?,
@@ -350,6 +367,7 @@ impl Study {
             flows,
             misses,
             lines,
+            usage,
             cache_lines,
             line_pairs,
             stacks,
@@ -374,7 +392,7 @@ impl Study {
             self.sites.margins = more.sites.margins;
         }
         if has(Need::Flows) {
-            (self.subjects, self.flows) = (more.subjects, more.flows);
+            (self.subjects, self.flows, self.usage) = (more.subjects, more.flows, more.usage);
         }
         for need in needs {
             match need {
@@ -395,6 +413,42 @@ impl Study {
                 Need::ThreadEvents => swap(&mut self.thread_events, &mut more.thread_events),
                 Need::Sites | Need::Placed | Need::Flows => {}
             }
+        }
+    }
+}
+
+/// Where accesses come from: tables that are kept, or the profile.
+struct Source<'a> {
+    profile: &'a Profile,
+    kept: &'a Kept,
+    only: &'a Only,
+    sieve: &'a Sieve<'a>,
+    weight: Weight,
+}
+
+impl Source<'_> {
+    /// Folds accesses in the span of the filter into facts that merge by addition: of rows that are `wanted`, whenever they were.
+    fn fold<T: Keep, F: Default + Send>(
+        &self,
+        columns: &[&str],
+        wanted: impl Fn(&T) -> bool + Sync + Send,
+        add: impl Fn(&mut F, &T, Times<'_>) + Sync + Send,
+        merge: impl Fn(F, F) -> F + Sync + Send,
+    ) -> Result<F, Error> {
+        let Source { profile, kept, only, sieve, weight } = *self;
+        let wanted = |row: &T| only.has(row.process()) && wanted(row);
+        match T::kept(kept) {
+            Some(kept) => Ok(kept.fold(sieve.span(), wanted, F::default, add, merge)),
+            None => profile.fold::<T, F>(
+                columns,
+                F::default,
+                |facts, row| {
+                    if sieve.bin(row.bin()) && wanted(&row) {
+                        add(facts, &row, Times::once(&row.bin(), &row.tally(weight)));
+                    }
+                },
+                merge,
+            ),
         }
     }
 }

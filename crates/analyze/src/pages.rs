@@ -1,8 +1,10 @@
 //! Section `pages`: the pages with most accesses from other nodes, and who uses them.
 
 use crate::counts::{self, Tally, percent};
-use crate::exclusivity::{self, Users};
+use crate::exclusivity;
+use crate::facts::PageKey;
 use crate::metrics;
+use crate::page_sums::OfPage;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId};
@@ -14,17 +16,28 @@ use std::cmp::Reverse;
 const MOST: usize = 1000;
 
 /// The last known period of every page.
-pub struct Homes<'a>(FxHashMap<ProcessId, Vec<&'a PlacedPages>>);
+pub struct Homes<'a>(FxHashMap<ProcessId, Vec<Placed<'a>>>);
+
+/// A row, and the first page behind all rows of the process up to it.
+struct Placed<'a> {
+    row: &'a PlacedPages,
+    reach: u64,
+}
 
 impl<'a> Homes<'a> {
     /// Sorts the rows of a study.
     pub fn new(rows: &'a [PlacedPages]) -> Self {
-        let mut processes: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+        let mut processes: FxHashMap<ProcessId, Vec<Placed>> = FxHashMap::default();
         for row in rows {
-            processes.entry(row.process).or_default().push(row);
+            processes.entry(row.process).or_default().push(Placed { row, reach: row.page.0.saturating_add(row.count) });
         }
         for rows in processes.values_mut() {
-            rows.sort_by_key(|row| (row.page, row.bin_from));
+            rows.sort_by_key(|placed| (placed.row.page, placed.row.bin_from));
+            let mut reach = 0;
+            for placed in rows {
+                reach = placed.reach.max(reach);
+                placed.reach = reach;
+            }
         }
         Homes(processes)
     }
@@ -32,60 +45,57 @@ impl<'a> Homes<'a> {
     /// The newest run that covers a page.
     pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
         let rows = self.0.get(&process)?;
-        let end = rows.partition_point(|row| row.page <= page);
+        let end = rows.partition_point(|placed| placed.row.page <= page);
         // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.
         rows[..end]
             .iter()
             .rev()
             .take(LOOK_BACK)
+            .take_while(|placed| page.0 < placed.reach)
+            .map(|placed| placed.row)
             .filter(|row| page.0 - row.page.0 < row.count)
             .max_by_key(|row| row.bin_from)
-            .copied()
     }
 }
 
 /// Runs that begin between a page and the beginning of its own run are few.
 const LOOK_BACK: usize = 64;
 
+/// A page, its accesses from other nodes and all of them, and whose they are.
+struct Used<'a> {
+    page: (ProcessId, Page),
+    away: u64,
+    all: u64,
+    users: &'a [(PageKey, Tally)],
+}
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let homes = Homes::new(&study.pages);
-    // There may be millions: who uses a page is looked at in full for those that are shown.
-    let mut sums: FxHashMap<(ProcessId, Page), (u64, u64)> = FxHashMap::default();
-    for (key, tally) in &study.by_page.sums {
-        let page = (key.process, key.page);
-        let home = homes.of(key.process, key.page).and_then(|row| row.home);
-        let (away, all) = sums.entry(page).or_default();
-        *all += tally.accesses();
-        if key.node.is_some() && home.is_some() && key.node != home {
-            *away += tally.accesses();
+    let mut total = Tally::default();
+    // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
+    let mut pages: Vec<Used> = Vec::new();
+    for users in study.by_page.sums.pages() {
+        let page = users[0].0.page();
+        let home = homes.of(page.0, page.1).and_then(|row| row.home);
+        let (mut away, mut all) = (0, 0);
+        for (key, tally) in users {
+            total += *tally;
+            all += tally.accesses();
+            if key.node.is_some() && home.is_some() && key.node != home {
+                away += tally.accesses();
+            }
         }
+        pages.push(Used { page, away, all, users });
     }
-    let order = |((process, page), (away, all)): &((ProcessId, Page), (u64, u64))| {
-        (Reverse(*away), Reverse(*all), *process, *page)
-    };
-    let mut pages: Vec<_> = sums.into_iter().collect();
+    let order = |used: &Used| (Reverse(used.away), Reverse(used.all), used.page);
     let omitted = pages.len().saturating_sub(MOST);
     if omitted > 0 {
         pages.select_nth_unstable_by_key(MOST, order);
         pages.truncate(MOST);
     }
     pages.sort_unstable_by_key(order);
-    let mut users: FxHashMap<(ProcessId, Page), Users> =
-        pages.iter().map(|(page, _)| (*page, Users::default())).collect();
-    for (key, tally) in &study.by_page.sums {
-        if let Some(users) = users.get_mut(&(key.process, key.page)) {
-            *users.entry(key.node).or_default() += *tally;
-        }
-    }
-    let total = study.by_page.sums.values().fold(Tally::default(), |mut total, tally| {
-        total += *tally;
-        total
-    });
-    let rows = pages
-        .into_iter()
-        .map(|(page, (away, _))| row(study, page, &users[&page], homes.of(page.0, page.1), away, &total))
-        .collect();
+    let rows = pages.iter().map(|used| row(study, used, homes.of(used.page.0, used.page.1), &total)).collect();
     let table = Table { columns: columns(study), rows, omitted };
     let doubts = match study.sums_only() {
         Some(missing) => vec![missing],
@@ -115,18 +125,12 @@ fn columns(study: &Study) -> Vec<Column> {
     ]
 }
 
-fn row(
-    study: &Study,
-    (process, page): (ProcessId, Page),
-    users: &Users,
-    placed: Option<&PlacedPages>,
-    away: u64,
-    total: &Tally,
-) -> Vec<Value> {
+fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: &Tally) -> Vec<Value> {
+    let Used { page: (process, page), away, users, .. } = *used;
     let mut all = Tally::default();
-    users.values().for_each(|tally| all += *tally);
-    let mut by_node: Vec<_> = users.iter().map(|(node, tally)| (*node, tally.accesses())).collect();
-    by_node.sort();
+    users.iter().for_each(|(_, tally)| all += *tally);
+    // In the order of nodes, as keys are.
+    let by_node = users.iter().map(|(key, tally)| (key.node, tally.accesses()));
     let (max, sum) = exclusivity::of_page(study, users);
     let object = placed.and_then(|row| study.objects.get(&row.object?));
     let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));

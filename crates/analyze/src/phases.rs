@@ -6,7 +6,9 @@
 use crate::counts::{self, Counts};
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
+use numalens_profile::ids::Bin;
 use numalens_profile::tables::Phase;
+use std::collections::BTreeMap;
 
 /// From when to when, in nanoseconds since the start; open where there is none.
 pub type Span = (Option<u64>, Option<u64>);
@@ -35,7 +37,7 @@ pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), Stri
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let total = study.total();
+    let (total, classes) = (study.total(), study.node_times.classes());
     let mut phases: Vec<&Phase> = study.phases.iter().collect();
     phases.sort_by_key(|phase| (phase.start_ns, phase.process, phase.phase));
     let mut columns = vec![
@@ -54,7 +56,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             Value::Time(phase.start_ns),
             Value::maybe(phase.end_ns, Value::Time),
         ];
-        row.extend(counts::values(&during(study, phase), &total));
+        row.extend(counts::values(&during(study, &classes, phase), &total));
         row
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
@@ -67,10 +69,10 @@ pub fn run(study: &Study) -> Vec<Report> {
     vec![Report::new("phases", "phases", "phases", Shape::Table(table)).doubting(doubts)]
 }
 
-fn during(study: &Study, phase: &Phase) -> Counts {
+fn during(study: &Study, classes: &BTreeMap<Bin, Counts>, phase: &Phase) -> Counts {
     let mut counts = Counts::default();
     let end = phase.end_ns.unwrap_or(u64::MAX);
-    for (bin, of_bin) in &study.sites.bins {
+    for (bin, of_bin) in classes {
         let begins = u64::from(bin.0).saturating_mul(study.about.meta.bin_ns);
         if begins >= phase.start_ns && begins < end {
             counts += *of_bin;

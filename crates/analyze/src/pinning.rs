@@ -38,6 +38,15 @@ impl PinningLog {
         self.at(thread, (u64::from(bin.0) + 1).saturating_mul(self.bin_ns).saturating_sub(1))
     }
 
+    /// The thread's node, where it is the same all the time.
+    pub fn always(&self, thread: ThreadId) -> Option<Option<NodeId>> {
+        match self.threads.get(&thread).map(Vec::as_slice) {
+            None | Some([]) => Some(None),
+            Some([(_, only)]) => Some(*only),
+            Some(_) => None,
+        }
+    }
+
     /// The thread's node in the end: where it worked, if it was placed once and for all.
     pub fn last(&self, thread: ThreadId) -> Option<NodeId> {
         self.threads.get(&thread)?.last()?.1

@@ -20,6 +20,8 @@ pub struct Section {
     /// Tables to read for it.
     needs: &'static [Need],
     run: fn(&Study) -> Vec<Report>,
+    /// Makes the first rows alone, where all are many.
+    first: Option<fn(&Study, usize) -> Vec<Report>>,
     /// Whether a report on the terminal shows it without being asked.
     pub first_screen: bool,
 }
@@ -27,7 +29,20 @@ pub struct Section {
 impl Section {
     /// Runs the analysis on a study that was loaded with this section among the wanted ones.
     pub fn run(&self, study: &Study) -> Vec<Report> {
-        let mut reports = (self.run)(study);
+        self.completed(study, (self.run)(study))
+    }
+
+    /// The same with no more rows in each table than `rows`.
+    pub fn run_first(&self, study: &Study, rows: usize) -> Vec<Report> {
+        let mut reports = match self.first {
+            Some(first) => first(study, rows),
+            None => (self.run)(study),
+        };
+        reports.iter_mut().for_each(|report| report.limit(rows));
+        self.completed(study, reports)
+    }
+
+    fn completed(&self, study: &Study, mut reports: Vec<Report>) -> Vec<Report> {
         if !study.about.meta.reads_and_writes {
             reports.iter_mut().for_each(|report| report.blank(&[&metrics::READS, &metrics::WRITES]));
         }
@@ -42,6 +57,7 @@ pub static ALL: &[Section] = &[
         help: "the figures of the whole program",
         needs: &[Need::Sites, Need::Pages, Need::Placed],
         run: summary::run,
+        first: None,
         first_screen: true,
     },
     Section {
@@ -49,6 +65,7 @@ pub static ALL: &[Section] = &[
         help: "accesses by thread's node and page's home",
         needs: &[Need::Sites],
         run: access_matrix::run,
+        first: None,
         first_screen: true,
     },
     Section {
@@ -56,6 +73,7 @@ pub static ALL: &[Section] = &[
         help: "allocated bytes by thread's node and pages' home",
         needs: &[Need::Allocations, Need::Placed, Need::Sites],
         run: allocation_matrix::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -63,6 +81,7 @@ pub static ALL: &[Section] = &[
         help: "executed code by thread's node and code page's home",
         needs: &[Need::Fetches, Need::Sites],
         run: code_matrix::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -70,6 +89,7 @@ pub static ALL: &[Section] = &[
         help: "where each module's code lies, and who executes it",
         needs: &[Need::Fetches, Need::Placed, Need::Names],
         run: code_placement::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -77,6 +97,7 @@ pub static ALL: &[Section] = &[
         help: "who accesses what",
         needs: &[Need::Sites, Need::Placed],
         run: threads::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -84,6 +105,7 @@ pub static ALL: &[Section] = &[
         help: "accesses by function",
         needs: &[Need::Sites, Need::Placed, Need::Names],
         run: functions::run,
+        first: None,
         first_screen: true,
     },
     Section {
@@ -91,6 +113,7 @@ pub static ALL: &[Section] = &[
         help: "accesses by source line",
         needs: &[Need::Sites, Need::Placed, Need::Names],
         run: lines::run,
+        first: Some(lines::first),
         first_screen: true,
     },
     Section {
@@ -98,6 +121,7 @@ pub static ALL: &[Section] = &[
         help: "accesses, first touches and allocations by function, with what it called",
         needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
         run: inclusive::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -105,6 +129,7 @@ pub static ALL: &[Section] = &[
         help: "the objects and call stacks behind each line",
         needs: &[Need::Sites, Need::Stacks, Need::Uses, Need::Placed, Need::Names],
         run: line_objects::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -112,6 +137,7 @@ pub static ALL: &[Section] = &[
         help: "accesses, first touches and allocations by who called whom",
         needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
         run: call_tree::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -119,6 +145,7 @@ pub static ALL: &[Section] = &[
         help: "accesses by allocation, variable, file, code, stack",
         needs: &[Need::Sites, Need::Objects, Need::Flows, Need::CacheLines, Need::Names],
         run: objects::run,
+        first: None,
         first_screen: true,
     },
     Section {
@@ -126,6 +153,7 @@ pub static ALL: &[Section] = &[
         help: "which line placed the pages, and where",
         needs: &[Need::Placed, Need::Names, Need::Sites],
         run: first_touch::run,
+        first: None,
         first_screen: true,
     },
     Section {
@@ -133,6 +161,7 @@ pub static ALL: &[Section] = &[
         help: "the pages that most remote accesses go to",
         needs: &[Need::Pages, Need::Names, Need::Sites],
         run: pages::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -140,6 +169,7 @@ pub static ALL: &[Section] = &[
         help: "what lies where, and who uses it",
         needs: &[Need::Pages, Need::Placed],
         run: address_space::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -147,6 +177,7 @@ pub static ALL: &[Section] = &[
         help: "huge pages that several nodes use in disjoint parts",
         needs: &[Need::Pages, Need::Names, Need::Sites],
         run: huge_pages::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -154,6 +185,7 @@ pub static ALL: &[Section] = &[
         help: "which threads use the same pages, or cache lines",
         needs: &[Need::Flows, Need::LinePairs, Need::Sites],
         run: communication::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -161,6 +193,7 @@ pub static ALL: &[Section] = &[
         help: "cache lines that threads take from each other (record --lines)",
         needs: &[Need::CacheLines, Need::Placed, Need::Names, Need::Sites],
         run: line_sharing::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -168,6 +201,7 @@ pub static ALL: &[Section] = &[
         help: "accesses and bytes by tier of memory, hot and cold pages",
         needs: &[Need::Pages, Need::Placed, Need::Sites],
         run: tiers::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -175,6 +209,7 @@ pub static ALL: &[Section] = &[
         help: "live and allocated bytes of the heap, placed bytes, over time",
         needs: &[Need::Allocations, Need::Placed, Need::Sites],
         run: residency::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -182,13 +217,15 @@ pub static ALL: &[Section] = &[
         help: "blocks released on another node than the one that allocated them",
         needs: &[Need::Allocations, Need::Objects, Need::Names],
         run: remote_frees::run,
+        first: None,
         first_screen: false,
     },
     Section {
         name: "phases",
         help: "named spans of the program, and what it accessed meanwhile",
-        needs: &[Need::Sites],
+        needs: &[Need::NodeTimes, Need::Sites],
         run: phases::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -196,13 +233,15 @@ pub static ALL: &[Section] = &[
         help: "where threads were allowed to run, and why",
         needs: &[],
         run: placements::run,
+        first: None,
         first_screen: false,
     },
     Section {
         name: "timeline",
         help: "classes of accesses and placed pages over time",
-        needs: &[Need::Sites, Need::Placed],
+        needs: &[Need::NodeTimes, Need::Sites, Need::Placed],
         run: timeline::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -210,6 +249,7 @@ pub static ALL: &[Section] = &[
         help: "what every node serves and does over time",
         needs: &[Need::NodeTimes, Need::Placed, Need::Sites],
         run: node_timeline::run,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -217,6 +257,7 @@ pub static ALL: &[Section] = &[
         help: "what happened to objects, in order of time: of all the first 1000 events, of one (--object) all",
         needs: &[Need::ObjectEvents, Need::Placed, Need::Names, Need::Sites],
         run: event_flow::of_objects,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -224,6 +265,7 @@ pub static ALL: &[Section] = &[
         help: "what threads did, in order of time: of all the first 1000 events, of one (--thread) all",
         needs: &[Need::ThreadEvents, Need::Placed, Need::Names, Need::Sites],
         run: event_flow::of_threads,
+        first: None,
         first_screen: false,
     },
     Section {
@@ -231,6 +273,7 @@ pub static ALL: &[Section] = &[
         help: "nodes, CPUs, memory, distances",
         needs: &[],
         run: machine::run,
+        first: None,
         first_screen: false,
     },
 ];
@@ -252,6 +295,13 @@ pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Resul
 pub fn of(study: &Study, sections: &[&Section]) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
     reports.extend(sections.iter().flat_map(|section| section.run(study)));
+    reports
+}
+
+/// The same with no more rows in each table than `rows`.
+pub fn first_of(study: &Study, sections: &[&Section], rows: usize) -> Vec<Report> {
+    let mut reports = vec![study.about.report()];
+    reports.extend(sections.iter().flat_map(|section| section.run_first(study, rows)));
     reports
 }
 

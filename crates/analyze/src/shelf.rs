@@ -4,9 +4,11 @@
 //! Two are kept, never more: that of the whole recording, and that of the filter that was asked for last. What a question needs beyond what its study
 //! has is read and added to it.
 
-use crate::load::{LoadError, Need, Options, Whole};
+use crate::about::About;
+use crate::load::{Known, LoadError, Need, Options};
+use crate::sorted;
 use crate::study::Study;
-use numalens_profile::Profile;
+use numalens_profile::{Error, Profile};
 
 /// The studies of one profile that were used last.
 pub struct Shelf {
@@ -14,6 +16,7 @@ pub struct Shelf {
     all: Options,
     whole: Option<Kept>,
     part: Option<Kept>,
+    facts: sorted::Kept,
 }
 
 struct Kept {
@@ -26,7 +29,19 @@ struct Kept {
 impl Shelf {
     /// Of a reader who begins with these options.
     pub fn new(all: Options) -> Shelf {
-        Shelf { all, whole: None, part: None }
+        Shelf { all, whole: None, part: None, facts: sorted::Kept::default() }
+    }
+
+    /// Reads the facts of a profile, which are then kept as far as they take no more than `most` bytes. The answer is what they take. The profile's
+    /// facts must stay as they are from then on.
+    ///
+    /// # Errors
+    /// The profile cannot be read.
+    pub fn keep_facts(&mut self, profile: &Profile, most: usize) -> Result<usize, Error> {
+        let weight = About::new(profile.meta.clone()).weight();
+        let (facts, bytes) = sorted::Kept::read(profile, weight, most)?;
+        self.facts = facts;
+        Ok(bytes)
     }
 
     /// The study of what `options` name, with at least what `needs` names.
@@ -34,13 +49,14 @@ impl Shelf {
     /// # Errors
     /// As [`Study::load`]; what is kept stays.
     pub fn study(&mut self, profile: &Profile, options: &Options, needs: &[Need]) -> Result<&Study, LoadError> {
-        let Shelf { all, whole, part } = self;
+        let Shelf { all, whole, part, facts } = self;
         if *options == *all {
-            return keep(whole, options, needs, |needs| Study::load(profile, options, needs));
+            let known = Known { whole: None, kept: facts };
+            return keep(whole, options, needs, |needs| Study::load_beside(profile, options, needs, known));
         }
         let beside = whole.as_ref().filter(|kept| kept.options.filter.is_empty() && kept.options.pids == options.pids);
-        let beside = beside.map(|kept| Whole { study: &kept.study, has: &kept.has });
-        keep(part, options, needs, |needs| Study::load_beside(profile, options, needs, beside))
+        let known = Known { whole: beside.map(|kept| (&kept.study, kept.has.as_slice())), kept: facts };
+        keep(part, options, needs, |needs| Study::load_beside(profile, options, needs, known))
     }
 }
 

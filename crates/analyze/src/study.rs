@@ -15,13 +15,14 @@ use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
+use crate::usage::Totals;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, LineCommunication, Object, Phase, PlacedPages, Placement, Process, Thread,
 };
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Everything that analyses read. What is shared does not depend on some filters, and is then that of the whole recording.
 pub struct Study {
@@ -47,6 +48,8 @@ pub struct Study {
     pub phases: Vec<Phase>,
     pub subjects: Arc<Subjects>,
     pub flows: Arc<Flows>,
+    /// What is made of flows alone, when it is first asked for.
+    pub usage: Arc<OnceLock<Totals>>,
     /// None: the recording had no cache.
     pub misses: Option<Misses>,
     pub lines: LineFacts,

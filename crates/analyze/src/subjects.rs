@@ -64,6 +64,8 @@ struct Run {
     subject: SubjectId,
     /// The first page behind all runs of the process up to this one.
     reach: u64,
+    /// Whether no other run has any of its pages.
+    alone: bool,
 }
 
 /// All subjects, and which pages are theirs.
@@ -90,7 +92,13 @@ impl Subjects {
             let subject = subjects.subject(&mut ids, key(row, object));
             let at = subjects.runs.len() as u32;
             let (first, end) = subjects.processes.entry(row.process).or_insert((at, at));
-            let before = subjects.runs[*first as usize..].last().map_or(0, |run| run.reach);
+            let before = match subjects.runs[*first as usize..].last_mut() {
+                Some(last) => {
+                    last.alone &= last.reach <= row.page.0;
+                    last.reach
+                }
+                None => 0,
+            };
             *end = at + 1;
             subjects.runs.push(Run {
                 page: row.page,
@@ -103,6 +111,7 @@ impl Subjects {
                 placed: row.placed,
                 subject,
                 reach: row.page.0.saturating_add(row.count).max(before),
+                alone: before <= row.page.0,
             });
         }
         for row in placed {
@@ -182,6 +191,33 @@ impl Subjects {
     /// Whether the pages of a row were placed by a pinned thread.
     pub fn is_pinned(&self, run: RunId) -> bool {
         self.run(run).placed != Placed::Unpinned
+    }
+}
+
+/// Looks up rows of pages one after the other: neighbours are often of one row, which is then not looked for again.
+#[derive(Default)]
+pub struct Cursor(Option<(ProcessId, RunId)>);
+
+impl Cursor {
+    /// The row of a page, where there is but one of it at any time.
+    #[inline]
+    pub fn always(&mut self, subjects: &Subjects, process: ProcessId, page: Page) -> Option<RunId> {
+        let covers = |id: RunId| {
+            let run = subjects.run(id);
+            run.alone && run.page <= page && page.0 - run.page.0 < run.count
+        };
+        if let Some((_, last)) = self.0.filter(|(of, last)| *of == process && covers(*last)) {
+            return Some(last);
+        }
+        // Where there is one row, it is the newest whatever the time.
+        let found = subjects.run_of(process, page, Bin(0))?;
+        self.0 = Some((process, found));
+        covers(found).then_some(found)
+    }
+
+    /// As [`Subjects::run_of`].
+    pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
+        self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin))
     }
 }
 

@@ -3,15 +3,15 @@
 //! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or with none.
 
 use crate::access_matrix;
-use crate::counts::percent;
+use crate::counts::{Tally, percent};
+use crate::facts::PageKey;
 use crate::metrics;
+use crate::page_sums::OfPage;
 use crate::pages::Homes;
 use crate::placed;
 use crate::report::{Column, Report, Shape, Table, Value};
 use crate::study::Study;
-use numalens_profile::ids::{Page, ProcessId};
 use numalens_topology::NodeId;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -23,6 +23,11 @@ struct Tier {
     used: u64,
     hot: u64,
     cold: u64,
+}
+
+/// Of one page, by all nodes.
+fn accesses(users: &[(PageKey, Tally)]) -> u64 {
+    users.iter().map(|(_, tally)| tally.accesses()).sum()
 }
 
 /// Runs the analysis.
@@ -41,18 +46,17 @@ pub fn run(study: &Study) -> Vec<Report> {
             tier.bytes += placed::bytes(row);
         }
     }
-    let mut uses: FxHashMap<(ProcessId, Page), u64> = FxHashMap::default();
-    for (key, tally) in &study.by_page.sums {
-        *uses.entry((key.process, key.page)).or_default() += tally.accesses();
-    }
     let homes = Homes::new(&study.pages);
-    let mean = uses.values().sum::<u64>() as f64 / uses.len().max(1) as f64;
-    for ((process, page), n) in &uses {
-        let home = homes.of(*process, *page).and_then(|row| row.home);
+    let (all, used) =
+        study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
+    let mean = all as f64 / used.max(1) as f64;
+    for users in study.by_page.sums.pages() {
+        let ((process, page), n) = (users[0].0.page(), accesses(users));
+        let home = homes.of(process, page).and_then(|row| row.home);
         let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { continue };
         tier.used += 1;
-        tier.hot += u64::from(*n as f64 > mean);
-        tier.cold += u64::from((*n as f64) < mean / 10.0);
+        tier.hot += u64::from(n as f64 > mean);
+        tier.cold += u64::from((n as f64) < mean / 10.0);
     }
     let all = cells.all();
     let bytes: u64 = tiers.values().map(|tier| tier.bytes).sum();

@@ -13,9 +13,8 @@ const MOST_BINS: usize = 100_000;
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let meta = &study.about.meta;
-    let last = study
-        .sites
-        .bins
+    let classes = study.node_times.classes();
+    let last = classes
         .keys()
         .chain(study.placed.iter().map(|row| &row.bin_from))
         .map(|bin| bin.0 as usize + 1)
@@ -25,7 +24,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut lines = Vec::new();
     for class in Class::ALL {
         let mut line = vec![0; bins];
-        for (bin, counts) in &study.sites.bins {
+        for (bin, counts) in &classes {
             if let Some(cell) = line.get_mut(bin.0 as usize) {
                 *cell += counts.class(*class);
             }

@@ -9,6 +9,7 @@ use crate::subjects::{Subject, SubjectId};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// One subject's accesses.
@@ -30,13 +31,27 @@ pub struct Usage {
 }
 
 /// Accesses of the whole program, by subject.
-pub struct Usages<'a> {
-    pub study: &'a Study,
-    pub model: CostModel<'a>,
+#[derive(Default)]
+pub struct Totals {
     /// In the order of [`SubjectId`]s.
     pub subjects: Vec<Usage>,
     pub traffic: Traffic,
     pub all: Tally,
+}
+
+/// The same with the study that they are of.
+pub struct Usages<'a> {
+    pub study: &'a Study,
+    pub model: CostModel<'a>,
+    totals: &'a Totals,
+}
+
+impl std::ops::Deref for Usages<'_> {
+    type Target = Totals;
+
+    fn deref(&self) -> &Totals {
+        self.totals
+    }
 }
 
 /// Samples, or exact accesses: what a share's certainty rests on.
@@ -45,61 +60,11 @@ pub fn basis(tally: &Tally) -> u64 {
 }
 
 impl<'a> Usages<'a> {
-    /// Reads the flows of a study.
+    /// Of a study's flows.
     pub fn of(study: &'a Study) -> Usages<'a> {
         let model = CostModel::new(&study.machine);
-        let mut usages = Usages {
-            study,
-            model,
-            subjects: study.subjects.all.iter().map(|_| Usage::default()).collect(),
-            traffic: Traffic::default(),
-            all: Tally::default(),
-        };
-        for (key, tally) in &study.flows.sums {
-            let home = key.run.and_then(|run| study.subjects.home_of(run));
-            let accesses = usages.accesses(key.node, home, tally);
-            usages.traffic.add(key.node, home, accesses);
-            usages.all += *tally;
-            if let Some(run) = key.run {
-                let usage = &mut usages.subjects[study.subjects.subject_of(run).0 as usize];
-                usage.add(key, tally, study.subjects.object_of(run), study.subjects.small_pages_of(run));
-                usage.traffic.add(key.node, home, accesses);
-            }
-        }
-        usages.add_times();
-        usages
-    }
-
-    /// Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
-    fn accesses(&self, from: Option<NodeId>, home: Option<NodeId>, tally: &Tally) -> f64 {
-        let accesses = tally.accesses() as f64;
-        match (self.study.about.unit, home) {
-            (Unit::Time { .. }, Some(home)) if !self.study.machine.is_virtual => {
-                accesses / self.model.latency(from, home)
-            }
-            _ => accesses,
-        }
-    }
-
-    /// Accesses from the bin on in which a node first uses what another one made.
-    fn add_times(&mut self) {
-        let mut begins: BTreeMap<SubjectId, u32> = BTreeMap::new();
-        let maker = |subject: &Subject| -> Option<Option<NodeId>> {
-            let (thread, _) = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
-            Some(thread.and_then(|thread| self.study.pinning.last(thread)))
-        };
-        let makers: Vec<_> = self.study.subjects.all.iter().map(maker).collect();
-        for key in self.study.flows.times.keys() {
-            if makers[key.subject.0 as usize] != Some(key.node) {
-                let begin = begins.entry(key.subject).or_insert(u32::MAX);
-                *begin = (*begin).min(key.bin.0);
-            }
-        }
-        for (key, tally) in &self.study.flows.times {
-            if begins.get(&key.subject).is_some_and(|begin| key.bin.0 >= *begin) {
-                self.subjects[key.subject.0 as usize].shared += *tally;
-            }
-        }
+        let totals = study.usage.get_or_init(|| Totals::new(study, &model));
+        Usages { study, model, totals }
     }
 
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
@@ -114,18 +79,87 @@ impl<'a> Usages<'a> {
     }
 }
 
+impl Totals {
+    fn new(study: &Study, model: &CostModel<'_>) -> Totals {
+        let mut totals =
+            Totals { subjects: study.subjects.all.iter().map(|_| Usage::default()).collect(), ..Totals::default() };
+        // Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
+        let paid = matches!(study.about.unit, Unit::Time { .. }) && !study.machine.is_virtual;
+        let weighed = |from: Option<NodeId>, home: Option<NodeId>, tally: &Tally| match home {
+            Some(home) if paid => tally.accesses() as f64 / model.latency(from, home),
+            _ => tally.accesses() as f64,
+        };
+        // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
+        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, bool), Tally> = FxHashMap::default();
+        for of_row in study.flows.sums.chunks_by(|a, b| a.run == b.run) {
+            let run = of_row[0].0.run;
+            let home = run.and_then(|run| study.subjects.home_of(run));
+            by_thread.clear();
+            for (key, tally) in of_row {
+                *by_thread.entry((key.thread, key.node, key.initial)).or_default() += *tally;
+            }
+            let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
+            let object = run.and_then(|run| study.subjects.object_of(run));
+            if let Some(usage) = &mut usage {
+                let small_pages = run.map_or(1, |run| study.subjects.small_pages_of(run));
+                of_row.iter().for_each(|(key, tally)| usage.add_page(key, tally, small_pages));
+            }
+            for ((thread, node, initial), tally) in &by_thread {
+                let accesses = weighed(*node, home, tally);
+                totals.traffic.add(*node, home, accesses);
+                totals.all += *tally;
+                if let Some(usage) = &mut usage {
+                    usage.add((*thread, *node, *initial), tally, object);
+                    usage.traffic.add(*node, home, accesses);
+                }
+            }
+        }
+        totals.add_times(study);
+        totals
+    }
+
+    /// Accesses from the bin on in which a node first uses what another one made.
+    fn add_times(&mut self, study: &Study) {
+        let mut begins: BTreeMap<SubjectId, u32> = BTreeMap::new();
+        let maker = |subject: &Subject| -> Option<Option<NodeId>> {
+            let (thread, _) = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
+            Some(thread.and_then(|thread| study.pinning.last(thread)))
+        };
+        let makers: Vec<_> = study.subjects.all.iter().map(maker).collect();
+        for key in study.flows.times.keys() {
+            if makers[key.subject.0 as usize] != Some(key.node) {
+                let begin = begins.entry(key.subject).or_insert(u32::MAX);
+                *begin = (*begin).min(key.bin.0);
+            }
+        }
+        for (key, tally) in &study.flows.times {
+            if begins.get(&key.subject).is_some_and(|begin| key.bin.0 >= *begin) {
+                self.subjects[key.subject.0 as usize].shared += *tally;
+            }
+        }
+    }
+}
+
 impl Usage {
-    /// `small_pages`: of 4 KiB, that the page has.
-    fn add(&mut self, key: &FlowKey, tally: &Tally, object: Option<ObjectId>, small_pages: u64) {
+    fn add(
+        &mut self,
+        (thread, node, initial): (ThreadId, Option<NodeId>, bool),
+        tally: &Tally,
+        object: Option<ObjectId>,
+    ) {
         self.all += *tally;
-        if key.initial {
+        if initial {
             self.initial += *tally;
             return;
         }
-        *self.nodes.entry(key.node).or_default() += *tally;
-        *self.threads.entry(key.thread).or_default() += *tally;
-        *self.objects.entry(object).or_default().entry(key.node).or_default() += *tally;
-        if let Some(node) = key.node {
+        *self.nodes.entry(node).or_default() += *tally;
+        *self.threads.entry(thread).or_default() += *tally;
+        *self.objects.entry(object).or_default().entry(node).or_default() += *tally;
+    }
+
+    /// `small_pages`: of 4 KiB, that the page has.
+    fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
+        if let Some(node) = key.node.filter(|_| !key.initial) {
             // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
             let part = |page: u64| page | u64::from(key.process.0) << 52;
             let one = Use { part: part(key.page.0), user: u32::from(node.0), n: basis(tally) };

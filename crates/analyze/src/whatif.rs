@@ -49,7 +49,7 @@ fn recording(study: &Study) -> Recording {
     let place: FxHashMap<ThreadId, u32> = study.order.iter().copied().zip(0..).collect();
     let place_of = |thread: ThreadId| place.get(&thread).copied().unwrap_or(thread.0);
     let mut pages: BTreeMap<(Bin, ProcessId, Page), PageUse> = BTreeMap::new();
-    for (key, tally) in &study.flows.sums {
+    for (key, tally) in study.flows.sums.iter() {
         let (toucher, bin) = key.run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
         let page = pages.entry((bin, key.process, key.page)).or_insert_with(|| PageUse {
             number: key.page.0,
@@ -131,7 +131,7 @@ fn matrix(machine: &Machine, traffic: &Traffic) -> Report {
 fn doubts(study: &Study) -> Vec<String> {
     let mut doubts = Vec::new();
     let (mut all, mut samples) = (0, 0);
-    study.flows.sums.values().for_each(|tally| (all, samples) = (all + tally.accesses(), samples + tally.samples));
+    study.flows.sums.iter().for_each(|(_, tally)| (all, samples) = (all + tally.accesses(), samples + tally.samples));
     if let Some(missing) = study.sums_only() {
         return vec![missing];
     }

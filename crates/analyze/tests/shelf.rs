@@ -3,8 +3,8 @@
 use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Filter, Need, Options, Shelf, advice, sections};
 use numalens_profile::Profile;
-use numalens_profile::ids::ThreadId;
-use numalens_profile::testing::Synthetic;
+use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_profile::testing::{Synthetic, large};
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::NodeId;
 
@@ -75,4 +75,57 @@ fn an_error_leaves_what_was_there() {
     let lost = Options { pids: vec![77], ..Options::default() };
     assert!(shelf.study(&profile, &lost, &[Need::Sites]).is_err());
     assert!(!shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap().sites.is_empty());
+}
+
+/// Facts that are kept are folded by another way than those that are read: every section says the same of both.
+fn kept_and_read_agree(profile: &Profile, parts: &[Filter]) {
+    let all: Vec<_> = sections::ALL.iter().collect();
+    let mut shelf = Shelf::new(Options::default());
+    assert!(shelf.keep_facts(profile, 1 << 30).unwrap() > 0);
+    for filter in parts {
+        let options = Options { filter: filter.clone(), ..Options::default() };
+        let study = shelf.study(profile, &options, &sections::needs(&all)).unwrap();
+        for (kept, read) in sections::of(study, &all).iter().zip(sections::run(profile, &options, &all).unwrap()) {
+            assert_eq!(*kept, read, "{} of {filter:?}", read.section);
+        }
+        let mut few = sections::of(study, &all);
+        few.iter_mut().for_each(|report| report.limit(3));
+        assert_eq!(sections::first_of(study, &all, 3), few, "the first rows of {filter:?}");
+        let study = shelf.study(profile, &options, advice::NEEDS).unwrap();
+        assert_eq!(advice::of(study), advice::run(profile, &options).unwrap(), "{filter:?}");
+    }
+}
+
+#[test]
+fn kept_facts_give_the_same_answers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = profile(&scratch);
+    let bin_ns = profile.meta.bin_ns;
+    let some = |threads: &[u32], nodes: &[Option<NodeId>], homes: &[Option<NodeId>]| Filter {
+        threads: threads.iter().copied().map(ThreadId).collect(),
+        nodes: nodes.to_vec(),
+        homes: homes.to_vec(),
+        ..Filter::default()
+    };
+    let mut parts = vec![
+        Filter::default(),
+        some(&[0, 2], &[], &[]),
+        some(&[], &[None], &[]),
+        some(&[], &[Some(NodeId(1)), None], &[Some(NodeId(0)), None]),
+        some(&[9], &[], &[]),
+        Filter { time_ns: (Some(bin_ns), Some(3 * bin_ns)), ..Filter::default() },
+        Filter { time_ns: (Some(2 * bin_ns), None), ..some(&[1], &[], &[Some(NodeId(0))]) },
+        Filter { function: Some("work(double*, int)".to_string()), ..Filter::default() },
+    ];
+    parts.extend((0..7).map(|object| Filter { object: Some(ObjectId(object)), ..Filter::default() }));
+    kept_and_read_agree(&profile, &parts);
+}
+
+#[test]
+fn many_kept_facts_give_the_same_answers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = large::write(&scratch.path().join("large.numalens"), 90_000).unwrap();
+    let cell = Filter { nodes: vec![Some(NodeId(3))], homes: vec![Some(NodeId(0))], ..Filter::default() };
+    let span = Filter { time_ns: (Some(50_000_000), Some(130_000_000)), ..Filter::default() };
+    kept_and_read_agree(&Profile::open(&path).unwrap(), &[Filter::default(), cell, span]);
 }

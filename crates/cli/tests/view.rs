@@ -75,7 +75,7 @@ fn memory_does_not_grow_with_use() {
         let sections = ["report/lines?form=columns&", "report/summary,matrix,machine?", "report/threads,placements?"];
         sections.iter().map(|section| server.ask(&format!("{section}{filter}"))).sum()
     };
-    let first_lines = "report/lines?top=500&then=all&form=columns";
+    let first_lines = "report/lines?top=500&form=columns";
     for path in ["advise", "simulate", first_lines, "report/pages", "report/timeline,node-timeline"] {
         server.ask(path);
     }

@@ -4,22 +4,23 @@
 
 use crate::api::{App, Question};
 use crate::query::Pairs;
-use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, Sample, SiteAccess};
-use numalens_profile::{Error, Profile};
+use numalens_profile::Error;
+use numalens_profile::tables::{CodeFetch, Sample};
 use std::sync::Arc;
 
 /// The most memory that decoded facts take; tables beyond it are read from their files each time.
 const MOST_FACTS: usize = 1 << 30;
 
 /// What pages ask first, without a filter. `ui/e2e/fault.test.ts` compares it with what they ask.
-const FIRST: [&str; 19] = [
+const FIRST: [&str; 20] = [
     "/api/report/machine",
     "/api/report/summary,matrix,machine",
     "/api/advise",
     "/api/report/matrix,allocation-matrix,code-matrix,machine",
     "/api/report/communication",
     "/api/report/threads,placements",
-    "/api/report/lines?top=500&then=all",
+    "/api/report/lines?top=500",
+    "/api/report/lines",
     "/api/report/call-tree",
     "/api/report/objects",
     "/api/report/pages,summary,machine",
@@ -40,7 +41,7 @@ pub async fn compute(app: Arc<App>) {
         let of = app.clone();
         let kept = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            keep(&of.view.profile)
+            keep(&of)
         });
         // Damage shows again where its table is asked for.
         let _ = kept.await;
@@ -53,11 +54,9 @@ pub async fn compute(app: Arc<App>) {
 }
 
 /// Keeps decoded facts, those first that most filters walk over.
-fn keep(profile: &Profile) -> Result<(), Error> {
-    let mut left = MOST_FACTS;
-    left -= profile.keep::<SiteAccess>(left)?;
-    left -= profile.keep::<PageAccess>(left)?;
-    left -= profile.keep::<ObjectAccess>(left)?;
+fn keep(app: &App) -> Result<(), Error> {
+    let (profile, mut left) = (&app.view.profile, MOST_FACTS);
+    left -= app.keep_facts(left)?;
     left -= profile.keep::<Sample>(left)?;
     profile.keep::<CodeFetch>(left)?;
     Ok(())
@@ -84,6 +83,7 @@ mod tests {
     use crate::View;
     use numalens_analyze::Options;
     use numalens_analyze::disassembly::MachineCode;
+    use numalens_profile::Profile;
     use numalens_profile::testing::Synthetic;
 
     #[test]

@@ -11,7 +11,6 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use numalens_analyze::report::Shape;
 use numalens_analyze::sections::{self, Section};
 use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, disassembly, whatif};
 use numalens_profile::tables::Phase;
@@ -56,8 +55,6 @@ pub struct Question {
     form: Form,
     /// Whether it is about all of the recording.
     is_whole: bool,
-    /// Rows of tables to tell, and the key by which all of them are asked for next.
-    first: Option<(usize, String)>,
     doubt: Option<String>,
     compute: Compute,
 }
@@ -119,13 +116,10 @@ async fn machine_code(State(app): State<Arc<App>>, Query(pairs): Query<Pairs>) -
 
 impl Question {
     fn new(app: &App, what: &str, pairs: &Pairs, asked: &Asked, compute: Compute) -> Question {
-        let key = |pairs: &Pairs| format!("{what} {pairs:?}");
-        let all = || pairs.iter().filter(|(name, _)| name != "top" && name != "then").cloned().collect();
         Question {
-            key: key(pairs),
+            key: format!("{what} {pairs:?}"),
             form: Form::Rows,
             is_whole: asked.options == app.view.options && pairs.iter().all(|(name, _)| query::is_of_form(name)),
-            first: asked.top.filter(|_| asked.then_all).map(|rows| (rows, key(&all()))),
             doubt: asked.doubt.clone(),
             compute,
         }
@@ -144,9 +138,13 @@ impl Question {
             _ => return Err(bad("form: there is columns alone".to_string())),
         };
         let asked = app.asked(&pairs)?;
-        let (options, sort, top) = (asked.options.clone(), asked.sort.clone(), asked.top.filter(|_| !asked.then_all));
+        let (options, sort, top) = (asked.options.clone(), asked.sort.clone(), asked.top);
         let compute = move |app: &App| {
-            let mut reports = app.studied(&options, &sections::needs(&wanted), |study| sections::of(study, &wanted))?;
+            let mut reports = app.studied(&options, &sections::needs(&wanted), |study| match top {
+                // Which are the first shows when all are sorted, where they are sorted otherwise.
+                Some(rows) if sort.is_none() => sections::first_of(study, &wanted, rows),
+                _ => sections::of(study, &wanted),
+            })?;
             if let Some(metric) = &sort
                 && !reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted)
             {
@@ -252,28 +250,21 @@ impl App {
 
     /// Computes an answer, and keeps it.
     fn made(self: &Arc<App>, question: Question, turn: OwnedSemaphorePermit) -> Result<Answer, Refusal> {
-        let Question { key, form, is_whole, first, doubt, compute } = question;
+        let Question { key, form, is_whole, doubt, compute } = question;
         let mut reports = compute(self)?;
         (self.view.amend)(&mut reports);
         reports.iter_mut().for_each(|report| report.doubts.extend(doubt.clone()));
-        let left_out = |rows: usize| {
-            reports.iter().any(|report| matches!(&report.shape, Shape::Table(table) if table.rows.len() > rows))
-        };
-        let Some((rows, key_of_all)) = first.filter(|(rows, _)| left_out(*rows)) else {
-            let document = self.keep(is_whole, key, written(&reports, form));
-            // Nobody need wait until the rows of a large table are gone.
-            tokio::task::spawn_blocking(move || drop(reports));
-            return Ok(document);
-        };
-        let few: Vec<Report> = reports.iter().map(|report| report.first(rows)).collect();
-        let document = self.keep(is_whole, key, written(&few, form));
-        // The rest is written while the first rows are read; who asks for it waits for the turn, and then finds it.
-        let app = self.clone();
-        tokio::task::spawn_blocking(move || {
-            app.keep(is_whole, key_of_all, written(&reports, form));
-            drop(turn);
-        });
+        let document = self.keep(is_whole, key, written(&reports, form));
+        drop(turn);
+        // Nobody need wait until the rows of a large table are gone.
+        tokio::task::spawn_blocking(move || drop(reports));
         Ok(document)
+    }
+
+    /// Keeps facts, in as many bytes at most; the answer is what they take.
+    pub fn keep_facts(&self, most: usize) -> Result<usize, numalens_profile::Error> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.keep_facts(&self.view.profile, most)
     }
 
     /// Reads what is asked about a report.

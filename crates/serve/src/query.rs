@@ -21,21 +21,18 @@ pub struct Asked {
     pub options: Options,
     pub sort: Option<String>,
     pub top: Option<usize>,
-    /// Whether all rows are asked for next.
-    pub then_all: bool,
     /// What a reader must know of the phase that was named.
     pub doubt: Option<String>,
 }
 
 /// Reads a query; what is not known is an error, so that a misspelt filter does not show everything.
 pub fn asked(pairs: &Pairs, base: &Options, phases: &[Phase]) -> Result<Asked, String> {
-    let mut asked = Asked { options: base.clone(), sort: None, top: None, then_all: false, doubt: None };
+    let mut asked = Asked { options: base.clone(), sort: None, top: None, doubt: None };
     let mut phase = None;
     for (name, value) in pairs {
         match name.as_str() {
             "sort" => asked.sort = Some(value.clone()),
             "top" => asked.top = Some(number(name, value)?),
-            "then" if value == "all" => asked.then_all = true,
             "phase" if phase.is_some() => return Err("phase: one at a time".to_string()),
             "phase" => phase = Some(value),
             _ => filter(&mut asked.options, name, value)?,
@@ -49,15 +46,12 @@ pub fn asked(pairs: &Pairs, base: &Options, phases: &[Phase]) -> Result<Asked, S
         *to = [*to, end].into_iter().flatten().min();
         asked.doubt = doubt;
     }
-    match asked.then_all && asked.top.is_none() {
-        true => Err("then: all rows come next of those that top leaves out".to_string()),
-        false => Ok(asked),
-    }
+    Ok(asked)
 }
 
 /// Whether a name says how an answer is given, and not of which part of the recording.
 pub fn is_of_form(name: &str) -> bool {
-    ["sort", "top", "then"].contains(&name) || is_of_plan(name)
+    ["sort", "top"].contains(&name) || is_of_plan(name)
 }
 
 /// Adds one part of a filter.
@@ -202,7 +196,6 @@ mod tests {
             "place=a.c:x",
             "phase=solve",
             "then=all",
-            "top=3&then=some",
         ] {
             assert!(asked(&pairs(wrong), &Options::default(), &[]).is_err(), "{wrong}");
         }

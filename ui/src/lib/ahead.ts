@@ -6,7 +6,7 @@ const FIRST = [
   "/api/report/matrix,allocation-matrix,code-matrix,machine",
   "/api/report/communication",
   "/api/report/threads,placements",
-  "/api/report/lines?top=500&then=all",
+  "/api/report/lines?top=500",
   "/api/report/call-tree",
 ];
 

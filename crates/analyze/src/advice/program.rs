@@ -69,7 +69,7 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
     }
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
     let threads: std::collections::BTreeSet<ThreadId> =
-        usages.study.flows.sums.keys().filter(|key| key.node.is_none()).map(|key| key.thread).collect();
+        usages.study.flows.sums.iter().filter(|(key, _)| key.node.is_none()).map(|(key, _)| key.thread).collect();
     let evidence = vec![
         Field::metric(&metrics::UNPINNED_SHARE, all.percent(all.unpinned())),
         Field::new("threads", "threads bound to no node", Value::Count(threads.len() as u64)),
@@ -91,7 +91,7 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     let study = usages.study;
     let (mut before, mut after) = (Traffic::default(), Traffic::default());
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
-    for (key, tally) in &study.flows.sums {
+    for (key, tally) in study.flows.sums.iter() {
         let (Some(node), Some(run)) = (clusters.nodes.get(&key.thread), key.run) else { continue };
         let home = study.subjects.home_of(run);
         let toucher = study.subjects.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));

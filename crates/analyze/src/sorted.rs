@@ -1,0 +1,248 @@
+//! Facts in the order of what they are about, for whoever asks for one part of a recording after the other: rows that differ in nothing but time stand
+//! together, so that a filter looks at each such group once, and at the time bins of those alone that it lets through.
+
+use crate::counts::Tally;
+use crate::facts::Weight;
+use numalens_profile::ids::{Bin, ProcessId};
+use numalens_profile::tables::{ObjectAccess, PageAccess, SiteAccess};
+use numalens_profile::{Error, Profile, Row};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// A row of accesses: who and what, when, how many.
+pub trait Fact: Row {
+    /// Whose.
+    fn process(&self) -> ProcessId;
+    /// When.
+    fn bin(&self) -> Bin;
+    /// How many.
+    fn tally(&self, weight: Weight) -> Tally;
+    /// What tells it from others, time and counts left out. What folds sum by comes first.
+    fn key(&self) -> impl Ord;
+}
+
+macro_rules! facts {
+    ($($row:ident by $($field:ident),+;)*) => {$(
+        impl Fact for $row {
+            #[inline]
+            fn process(&self) -> ProcessId {
+                self.process
+            }
+
+            #[inline]
+            fn bin(&self) -> Bin {
+                self.bin
+            }
+
+            #[inline]
+            fn tally(&self, weight: Weight) -> Tally {
+                weight.tally(self.reads, self.writes, self.samples, self.period)
+            }
+
+            #[inline]
+            fn key(&self) -> impl Ord {
+                ($(self.$field,)+)
+            }
+        }
+    )*};
+}
+
+facts! {
+    SiteAccess by site, class, thread, node, home, process;
+    ObjectAccess by object, node, home, class, thread, site, process;
+    PageAccess by page, process, thread;
+}
+
+/// Accesses of one key over time, in order.
+#[derive(Clone, Copy, Default)]
+pub struct Times<'a> {
+    bins: &'a [Bin],
+    tallies: &'a [Tally],
+}
+
+impl<'a> Times<'a> {
+    /// Those of one row.
+    #[inline]
+    pub fn once(bin: &'a Bin, tally: &'a Tally) -> Self {
+        Times { bins: std::slice::from_ref(bin), tallies: std::slice::from_ref(tally) }
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn sum(&self) -> Tally {
+        match self.tallies {
+            [only] => *only,
+            tallies => tallies.iter().fold(Tally::default(), |mut sum, tally| {
+                sum += *tally;
+                sum
+            }),
+        }
+    }
+
+    /// Each alone, with its time.
+    pub fn single(self) -> impl Iterator<Item = (Bin, Self)> {
+        self.bins.iter().zip(self.tallies).map(|(bin, tally)| (*bin, Times::once(bin, tally)))
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bins.is_empty()
+    }
+
+    /// Those up to a bin, it included, and those behind it.
+    pub fn split(self, last: Bin) -> [Self; 2] {
+        let end = self.bins.partition_point(|bin| *bin <= last);
+        let ((bins, later), (tallies, more)) = (self.bins.split_at(end), self.tallies.split_at(end));
+        [Times { bins, tallies }, Times { bins: later, tallies: more }]
+    }
+
+    /// One after the other.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (Bin, Tally)> + use<'a> {
+        self.bins.iter().copied().zip(self.tallies.iter().copied())
+    }
+
+    /// Those from one bin to another, both included.
+    fn within(self, (from, to): (Bin, Bin)) -> Self {
+        if from.0 == 0 && to.0 == u32::MAX {
+            return self;
+        }
+        let start = self.bins.partition_point(|bin| *bin < from);
+        let end = start + self.bins[start..].partition_point(|bin| *bin <= to);
+        Times { bins: &self.bins[start..end], tallies: &self.tallies[start..end] }
+    }
+}
+
+/// A table of accesses, by key and then by time.
+pub struct Sorted<T> {
+    /// Of each key a row, whose time and counts mean nothing.
+    keys: Vec<T>,
+    /// Where the accesses of each key begin; and where the last ones end.
+    starts: Vec<usize>,
+    bins: Vec<Bin>,
+    tallies: Vec<Tally>,
+}
+
+/// Parts of a fold for each thread: keys that a filter lets through may stand together.
+const PARTS_A_THREAD: usize = 8;
+
+impl<T: Fact> Sorted<T> {
+    /// Of rows in any order.
+    pub fn new(mut rows: Vec<T>, weight: Weight) -> Self {
+        rows.par_sort_unstable_by(|a, b| a.key().cmp(&b.key()).then_with(|| a.bin().cmp(&b.bin())));
+        let bins = rows.par_iter().map(Fact::bin).collect();
+        let tallies = rows.par_iter().map(|row| row.tally(weight)).collect();
+        let mut starts = Vec::new();
+        let mut at = 0;
+        for group in rows.chunk_by(|a, b| a.key() == b.key()) {
+            starts.push(at);
+            at += group.len();
+        }
+        let mut keys: Vec<T> = rows;
+        keys.dedup_by(|a, b| a.key() == b.key());
+        keys.shrink_to_fit();
+        starts.push(at);
+        Sorted { keys, starts, bins, tallies }
+    }
+
+    /// Bytes that it takes.
+    fn bytes(&self) -> usize {
+        let keys = size_of_val(&*self.keys) + size_of_val(&*self.starts);
+        keys + size_of_val(&*self.bins) + size_of_val(&*self.tallies)
+    }
+
+    /// Folds over the keys that are `wanted`, each with its accesses in a span of bins. As [`Profile::fold`] otherwise.
+    pub fn fold<A: Send>(
+        &self,
+        span: (Bin, Bin),
+        wanted: impl Fn(&T) -> bool + Sync,
+        init: impl Fn() -> A + Sync,
+        step: impl Fn(&mut A, &T, Times<'_>) + Sync,
+        merge: impl Fn(A, A) -> A + Sync,
+    ) -> A {
+        let part = self.keys.len().div_ceil(PARTS_A_THREAD * rayon::current_num_threads()).max(1 << 12);
+        let parts: Vec<Range<usize>> =
+            (0..self.keys.len()).step_by(part).map(|at| at..(at + part).min(self.keys.len())).collect();
+        let each = |mut accumulator: A, keys: Range<usize>| {
+            for (key, ends) in self.keys[keys.clone()].iter().zip(self.starts[keys.start..=keys.end].windows(2)) {
+                if wanted(key) {
+                    let range = ends[0]..ends[1];
+                    let times = Times { bins: &self.bins[range.clone()], tallies: &self.tallies[range] }.within(span);
+                    if !times.is_empty() {
+                        step(&mut accumulator, key, times);
+                    }
+                }
+            }
+            accumulator
+        };
+        match parts.len() {
+            0 | 1 => parts.into_iter().fold(init(), each),
+            // An accumulator for each thread and not for each part, as far as may be: merging costs too.
+            _ => parts.into_par_iter().fold(&init, each).reduce_with(&merge).unwrap_or_else(&init),
+        }
+    }
+}
+
+/// The tables of accesses that are kept.
+#[derive(Default)]
+pub struct Kept {
+    pub sites: Option<Sorted<SiteAccess>>,
+    pub objects: Option<Sorted<ObjectAccess>>,
+    pub pages: Option<Sorted<PageAccess>>,
+}
+
+/// Where a table stands in [`Kept`].
+pub trait Keep: Fact {
+    /// Its place; none: it is not kept.
+    fn kept(kept: &Kept) -> Option<&Sorted<Self>>;
+}
+
+macro_rules! keep {
+    ($($row:ident in $place:ident;)*) => {$(
+        impl Keep for $row {
+            fn kept(kept: &Kept) -> Option<&Sorted<Self>> {
+                kept.$place.as_ref()
+            }
+        }
+    )*};
+}
+
+keep! {
+    SiteAccess in sites;
+    ObjectAccess in objects;
+    PageAccess in pages;
+}
+
+impl Kept {
+    /// Reads the tables that take no more than `most` bytes together, those first that most filters walk over. The answer has what they take.
+    ///
+    /// # Errors
+    /// The profile cannot be read.
+    pub fn read(profile: &Profile, weight: Weight, most: usize) -> Result<(Kept, usize), Error> {
+        let mut taken = 0;
+        let kept = Kept {
+            sites: sorted(profile, weight, most, &mut taken)?,
+            pages: sorted(profile, weight, most, &mut taken)?,
+            objects: sorted(profile, weight, most, &mut taken)?,
+        };
+        Ok((kept, taken))
+    }
+}
+
+fn sorted<T: Fact>(
+    profile: &Profile,
+    weight: Weight,
+    most: usize,
+    taken: &mut usize,
+) -> Result<Option<Sorted<T>>, Error> {
+    let rows = usize::try_from(profile.count::<T>()?).unwrap_or(usize::MAX);
+    // Rows beside what is made of them are there for a moment only; how many keys they have shows when they are sorted.
+    if rows.saturating_mul(size_of::<T>()) > most - *taken {
+        return Ok(None);
+    }
+    let sorted = Sorted::new(profile.rows::<T>()?, weight);
+    let fits = sorted.bytes() <= most - *taken;
+    *taken += if fits { sorted.bytes() } else { 0 };
+    Ok(fits.then_some(sorted))
+}
