@@ -14,11 +14,26 @@ impl Drain {
                 kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
                     self.thread_begins(file, session, extent, entry);
                 }
+                // Nor does it get one when its process was killed before, or is not observed.
+                kind::THREAD if self.has_ended(Extent(entry.parent.load(Relaxed))) => {}
                 _ => return Ok(()),
             }
             self.seen = extent.0 + 1;
         }
         Ok(())
+    }
+
+    fn has_ended(&self, process: Extent) -> bool {
+        self.processes.get(&process).is_none_or(|process| process.ended)
+    }
+
+    /// Whether threads of a process that have run are not known yet.
+    pub(super) fn has_new(&self, file: &SessionFile, process: Extent) -> bool {
+        file.directory().skip(self.seen as usize).any(|(_, entry)| {
+            entry.kind.load(Acquire) == kind::THREAD
+                && entry.parent.load(Relaxed) == process.0
+                && entry.id.load(Relaxed) != 0
+        })
     }
 
     fn process_begins(

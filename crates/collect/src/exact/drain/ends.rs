@@ -105,6 +105,12 @@ impl Drain {
                 return;
             }
         }
+        // Threads have begun, or gone on in another place, since this look began: on a busy host all of a process happens in one look. Those behind an
+        // entry that is not filled yet are known the next time.
+        let _ = self.find_new(file, session);
+        if self.has_new(file, extent) {
+            return;
+        }
         let _ = self.finish(file, session, extent, u64::MAX);
         let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
         session.process_ends(pid, time_ns, end);
