@@ -35,7 +35,7 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
     Ok(outcome)
 }
 
-/// Modules with less than `share` (0 to 1) of the counted accesses and of the pages placed: their lines can wait.
+/// Modules with less than `share` (0 to 1) of the counted accesses and of the pages placed, and without a named phase: their lines can wait.
 ///
 /// # Errors
 /// When a table cannot be read.
@@ -57,7 +57,14 @@ pub fn minor_modules(profile: &Profile, share: f64) -> Result<FxHashSet<ModuleId
     for row in profile.rows::<PlacedPages>()? {
         row.site.into_iter().for_each(|site| add(1, site, row.count));
     }
+    // Phases are named by their places.
+    let phases = profile.rows::<Phase>()?;
+    let named: FxHashSet<ModuleId> =
+        phases.iter().filter_map(|phase| module_of.get(&phase.site?).copied().flatten()).collect();
     let is_minor = |module: &ModuleId| {
+        if named.contains(module) {
+            return false;
+        }
         let own = weights.get(module).copied().unwrap_or_default();
         own.iter().zip(totals).all(|(&own, total)| (own as f64) <= share * total as f64)
     };
