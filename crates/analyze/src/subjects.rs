@@ -168,6 +168,11 @@ impl Subjects {
         self.run(run).subject
     }
 
+    /// The subject of an object, where some of its pages are known.
+    pub fn of_object(&self, object: ObjectId) -> Option<SubjectId> {
+        self.runs.iter().find(|run| run.object == Some(object)).map(|run| run.subject)
+    }
+
     /// Where the pages of a row lie.
     pub fn home_of(&self, run: RunId) -> Option<NodeId> {
         self.run(run).home

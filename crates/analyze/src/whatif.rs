@@ -9,9 +9,10 @@ use crate::load::{LoadError, Need, Options};
 use crate::metrics;
 use crate::report::{Column, Report, Shape, Table, Value};
 use crate::study::Study;
+use crate::subjects::{RunId, SubjectId};
 use crate::usage;
 use numalens_profile::Profile;
-use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
+use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
 use numalens_simulate::{CostModel, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay};
 use numalens_topology::Machine;
 use rustc_hash::FxHashMap;
@@ -24,7 +25,14 @@ pub struct Plan {
     pub machine: Option<Machine>,
     pub placements: Vec<Threads>,
     pub policies: Vec<Policy>,
+    /// Policies of single objects, and of those that reports show in one row with them, whatever the others have.
+    pub choices: Vec<(ObjectId, Policy)>,
+    /// Bytes of a page.
+    pub page_size: u64,
 }
+
+/// Of a page as it is recorded.
+pub const RECORDED_PAGE: u64 = 4 << 10;
 
 /// What a study must have been loaded with.
 pub const NEEDS: &[Need] = &[Need::Flows, Need::Sites];
@@ -45,14 +53,20 @@ pub fn of(study: &Study, plan: &Plan) -> Vec<Report> {
 }
 
 /// The recording's pages, in the order of first touches as far as time bins tell it.
-fn recording(study: &Study) -> Recording {
+fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let place: FxHashMap<ThreadId, u32> = study.order.iter().copied().zip(0..).collect();
     let place_of = |thread: ThreadId| place.get(&thread).copied().unwrap_or(thread.0);
+    // Objects of one row have a policy together.
+    let subjects: Vec<Option<SubjectId>> =
+        choices.iter().map(|(object, _)| study.subjects.of_object(*object)).collect();
+    let choice_of = |run: RunId| subjects.iter().position(|subject| *subject == Some(study.subjects.subject_of(run)));
     let mut pages: BTreeMap<(Bin, ProcessId, Page), PageUse> = BTreeMap::new();
     for (key, tally) in study.flows.sums.iter() {
         let (toucher, bin) = key.run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
         let page = pages.entry((bin, key.process, key.page)).or_insert_with(|| PageUse {
             number: key.page.0,
+            space: key.process.0,
+            choice: key.run.and_then(choice_of),
             toucher: toucher.map(place_of),
             toucher_node: toucher.and_then(|thread| study.pinning.at_end_of(thread, bin)),
             home: key.run.and_then(|run| study.subjects.home_of(run)),
@@ -74,25 +88,30 @@ fn recording(study: &Study) -> Recording {
 
 fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
     let machine = plan.machine.as_ref().unwrap_or(&study.machine);
-    let recording = recording(study);
+    let recording = recording(study, &plan.choices);
+    let recording = match plan.page_size / RECORDED_PAGE {
+        0 | 1 => recording,
+        parts => recording.with_pages_of(parts),
+    };
+    let choices: Vec<Policy> = plan.choices.iter().map(|(_, policy)| *policy).collect();
     let model = CostModel::new(machine);
     // On another machine the recorded homes are no measure: first touch with the first placement is.
     let base = match &plan.machine {
-        None => replay(&recording, machine, Threads::Recorded, Policy::Recorded),
+        None => replay(&recording, machine, Threads::Recorded, Policy::Recorded, &[]),
         Some(_) => {
             let placement = plan.placements.first().copied().unwrap_or(Threads::Recorded);
-            replay(&recording, machine, placement, Policy::AtTouch(numalens_topology::PagePolicy::FirstTouch))
+            replay(&recording, machine, placement, Policy::AtTouch(numalens_topology::PagePolicy::FirstTouch), &[])
         }
     };
     let mut rows = Vec::new();
     let mut outcomes = Vec::new();
     if plan.machine.is_none() {
-        rows.push(row(machine, &model, &base.traffic, (Threads::Recorded, Policy::Recorded), &base));
+        rows.push(row(machine, &model, &base.traffic, (Threads::Recorded, Policy::Recorded), &base, plan.page_size));
     }
     for placement in &plan.placements {
         for policy in &plan.policies {
-            let outcome = replay(&recording, machine, *placement, *policy);
-            rows.push(row(machine, &model, &base.traffic, (*placement, *policy), &outcome));
+            let outcome = replay(&recording, machine, *placement, *policy, &choices);
+            rows.push(row(machine, &model, &base.traffic, (*placement, *policy), &outcome, plan.page_size));
             outcomes.push(outcome);
         }
     }
@@ -109,7 +128,13 @@ fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
         Column::metric(&metrics::COPIES),
     ];
     let table = Table { columns, rows, omitted: 0 };
-    let title = format!("simulation on {}", machine.name);
+    let mut title = format!("simulation on {}", machine.name);
+    if plan.page_size != RECORDED_PAGE {
+        title += &format!(", pages of {} KiB", plan.page_size >> 10);
+    }
+    for (object, policy) in &plan.choices {
+        title += &format!(", object {object} {policy}");
+    }
     let mut reports = vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study))];
     // Of many combinations the figures tell which one to look at.
     if let [outcome] = &outcomes[..] {
@@ -167,6 +192,7 @@ fn row(
     base: &Traffic,
     (placement, policy): (Threads, Policy),
     outcome: &numalens_simulate::Outcome,
+    page_size: u64,
 ) -> Vec<Value> {
     let figures = figures(&outcome.traffic, machine);
     let gain = model.gain(base, &outcome.traffic);
@@ -174,10 +200,7 @@ fn row(
     let time = 100.0 - gain.estimate;
     let interval = (100.0 - gain.high, 100.0 - gain.low);
     vec![
-        Value::Text(match placement {
-            Threads::Recorded => "recorded".to_string(),
-            Threads::Placed(placement) => placement.to_string(),
-        }),
+        Value::Text(placement.to_string()),
         Value::Text(policy.to_string()),
         Value::Percent(time, Some((interval.0.min(time), interval.1.max(time)))),
         Value::maybe(figures.local_share, |share| Value::Percent(share, None)),
@@ -186,6 +209,6 @@ fn row(
         Value::maybe(figures.busiest, |(_, share)| Value::Percent(share, None)),
         Value::maybe(figures.busiest, |(node, _)| Value::Node(node)),
         Value::Count(outcome.moved),
-        Value::Bytes(outcome.copies * 4096),
+        Value::Bytes(outcome.copies * page_size),
     ]
 }

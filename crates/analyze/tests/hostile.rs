@@ -113,7 +113,13 @@ fn no_value_breaks_an_analysis() {
         let _ = numalens_profile::check(&profile);
         let _ = sections::run(&profile, &options, &all);
         let _ = advice::run(&profile, &options);
-        let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: vec![Policy::Recorded] };
+        let plan = Plan {
+            machine: None,
+            placements: vec![Threads::Recorded],
+            policies: vec![Policy::Recorded],
+            choices: Vec::new(),
+            page_size: 4096,
+        };
         let _ = whatif::run(&profile, &options, &plan);
         let _ = diff::run(&sound, &profile, &options);
         for grain in [Grain::Sum, Grain::InTime] {

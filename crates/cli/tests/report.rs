@@ -103,6 +103,15 @@ fn one_recording_is_replayed_under_any_policy() {
         rows(&["--machine", "2x2", "--placement", "spread", "--placement", "compact", "--policy", "first-touch"]);
     assert_eq!(other.iter().map(|row| row["placement"].clone()).collect::<Vec<_>>(), ["spread", "compact"]);
     assert!(stdout(&mut simulate(&[])).contains("round-robin"));
+    let moved = |args: &[&str]| rows(args)[1]["pages_moved"].as_u64().unwrap();
+    let (of_all, of_one) =
+        (moved(&["--policy", "local"]), moved(&["--policy", "recorded", "--object-policy", "0=local"]));
+    assert!(0 < of_one && of_one < of_all, "{of_one} of {of_all}");
+    assert!(stdout(&mut simulate(&["--placement", "cluster", "--page-size", "2M"])).contains("pages of 2048 KiB"));
+    assert!(failure(&mut simulate(&["--object-policy", "9999=local"]), 1).contains("no object 9999"));
+    assert!(failure(&mut simulate(&["--object-policy", "local"]), 2).contains("7=interleave"));
+    assert!(failure(&mut simulate(&["--page-size", "1G"]), 2).contains("64K"));
+    assert!(failure(&mut simulate(&["--machine", "4x2", "--policy", "tier:30"]), 1).contains("no slower memory"));
     assert!(failure(&mut simulate(&["--policy", "bind:9"]), 1).contains("bind:9"));
     assert!(failure(&mut simulate(&["--policy", "best"]), 2).contains("round-robin"));
 }

@@ -1,6 +1,6 @@
 //! What a request asks for: a filter, an order, a number of rows, a plan to simulate.
 
-use numalens_analyze::whatif::Plan;
+use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Filter, Options, phases};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::Phase;
@@ -110,8 +110,7 @@ pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
     for (name, value) in pairs {
         match name.as_str() {
             "machine" => machine = Some(named_machine(value)?),
-            "placement" if value == "recorded" => placements.push(Threads::Recorded),
-            "placement" => placements.push(Threads::Placed(placement(value)?)),
+            "placement" => placements.push(placement(value)?),
             "policy" => policies.push(value.parse::<Policy>()?),
             _ => {}
         }
@@ -127,7 +126,7 @@ pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
         policies = Policy::COMMON.to_vec();
     }
     match placements.len() * policies.len() <= MOST_PLANS {
-        true => Ok(Plan { machine, placements, policies }),
+        true => Ok(Plan { machine, placements, policies, choices: Vec::new(), page_size: whatif::RECORDED_PAGE }),
         false => Err(format!("more than {MOST_PLANS} combinations of placements and policies")),
     }
 }
@@ -137,9 +136,9 @@ pub fn is_of_plan(name: &str) -> bool {
     ["machine", "placement", "policy"].contains(&name)
 }
 
-fn placement(word: &str) -> Result<ThreadPlacement, String> {
-    word.parse()
-        .map_err(|_| format!("`{}` is no placement; there are recorded, spread, compact, none", shortened(word)))
+fn placement(word: &str) -> Result<Threads, String> {
+    // What was asked for may be long.
+    shortened(word).parse()
 }
 
 fn named_machine(spec: &str) -> Result<Machine, String> {

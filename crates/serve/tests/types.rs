@@ -181,7 +181,13 @@ fn documents() -> Seen {
         add(&mut report, sections::run(&profile, &options, &sections::ALL.iter().collect::<Vec<_>>()).unwrap());
         add(&mut advised, advice::run(&profile, &options).unwrap());
         disassembled.add(&numalens_view::json::document(&machine_code(&profile)));
-        let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: vec![Policy::Recorded] };
+        let plan = Plan {
+            machine: None,
+            placements: vec![Threads::Recorded],
+            policies: vec![Policy::Recorded],
+            choices: Vec::new(),
+            page_size: 4096,
+        };
         add(&mut simulated, whatif::run(&profile, &options, &plan).unwrap());
     }
     let documents = [("Report", report), ("Advice", advised), ("Simulation", simulated), ("Disassembly", disassembled)];

@@ -3,6 +3,7 @@
 //! [`replay`] turns a [`Recording`] into the [`Traffic`] of another machine, thread placement and [`Policy`];
 //! [`CostModel`] prices traffic; [`figures`] are its metrics.
 
+mod cluster;
 mod cost;
 mod policy;
 mod recording;

@@ -23,6 +23,8 @@ pub enum Policy {
     Balance,
     /// Pages that nobody writes after their initialisation on every node that uses them, others as first touched.
     Replicate,
+    /// The pages with most accesses on their main users' nodes, until these have so many percent of the memory; the others on slower memory.
+    Tier(u8),
 }
 
 /// Percent of accesses by one node from which [`Policy::Mixed`] calls a page its own.
@@ -42,6 +44,7 @@ impl Policy {
         "mixed",
         "balance",
         "replicate",
+        "tier:PERCENT",
     ];
 
     /// What is compared when nobody says what.
@@ -61,6 +64,9 @@ impl Policy {
     pub fn check(self, machine: &Machine) -> Result<(), String> {
         match self {
             Policy::AtTouch(policy) => policy.check(machine).map_err(|error| error.to_string()),
+            Policy::Tier(_) if !machine.nodes.iter().any(|node| machine.is_slower_memory(node.id)) => {
+                Err("the machine has no slower memory; cxl2 has".to_string())
+            }
             _ => Ok(()),
         }
     }
@@ -78,6 +84,12 @@ impl std::str::FromStr for Policy {
             "mixed" => Policy::Mixed,
             "balance" => Policy::Balance,
             "replicate" => Policy::Replicate,
+            other if let Some(percent) = other.strip_prefix("tier:") => {
+                let percent = percent.trim_end_matches('%').parse().ok().filter(|percent| *percent <= 100);
+                Policy::Tier(
+                    percent.ok_or_else(|| format!("`{other}`: a percentage of the memory is wanted, as in tier:30"))?,
+                )
+            }
             other => Policy::AtTouch(
                 other.parse().map_err(|_| format!("`{other}` is no policy; there are {}", Policy::NAMES.join(", ")))?,
             ),
@@ -96,6 +108,7 @@ impl std::fmt::Display for Policy {
             Policy::Mixed => f.write_str("mixed"),
             Policy::Balance => f.write_str("balance"),
             Policy::Replicate => f.write_str("replicate"),
+            Policy::Tier(percent) => write!(f, "tier:{percent}"),
         }
     }
 }
@@ -123,7 +136,14 @@ pub fn homes(
     let mut loads: BTreeMap<NodeId, f64> = nodes.iter().map(|node| (*node, 0.0)).collect();
     let all: f64 = recording.pages.iter().filter(|page| page.home.is_some()).map(accesses).sum();
     let fair = all / nodes.len().max(1) as f64;
+    let hot = hottest(policy, recording);
+    let slow = |from: Option<NodeId>| {
+        let slow = machine.nodes.iter().filter(|node| machine.is_slower_memory(node.id));
+        slow.min_by_key(|node| from.map_or(0, |from| machine.distance(from, node.id))).map(|node| node.id)
+    };
+    let mut at = 0;
     let mut place = |page: &PageUse| -> Homes {
+        at += 1;
         // What had no home (the zero page) has none elsewhere either.
         if page.home.is_none() {
             return Vec::new();
@@ -167,10 +187,33 @@ pub fn homes(
                 }
                 touched(page)
             }
+            Policy::Tier(_) => {
+                let main = main(page).or(toucher_of(page));
+                if hot.get(at - 1) == Some(&true) { near_fast(machine, main).or(touched(page)) } else { slow(main) }
+            }
         };
         home.into_iter().collect()
     };
     recording.pages.iter().map(&mut place).collect()
+}
+
+/// Which pages are the fast memory's.
+fn hottest(policy: Policy, recording: &Recording) -> Vec<bool> {
+    let Policy::Tier(percent) = policy else { return Vec::new() };
+    let mut order: Vec<usize> = (0..recording.pages.len()).filter(|&at| recording.pages[at].home.is_some()).collect();
+    // Of equals the first touched.
+    order.sort_by(|a, b| accesses(&recording.pages[*b]).total_cmp(&accesses(&recording.pages[*a])));
+    let room = order.len() * usize::from(percent) / 100;
+    let mut hot = vec![false; recording.pages.len()];
+    order.into_iter().take(room).for_each(|at| hot[at] = true);
+    hot
+}
+
+/// The nearest node whose memory is not the slower.
+fn near_fast(machine: &Machine, from: Option<NodeId>) -> Option<NodeId> {
+    let from = from?;
+    let fast = machine.nodes_with_memory().filter(|node| !node.cpus.is_empty());
+    fast.min_by_key(|node| machine.distance(from, node.id)).map(|node| node.id)
 }
 
 /// Where a page lay, or, on a machine without that node, any one that stays the same.

@@ -1,6 +1,7 @@
 //! What a replay needs of a recording: pages, who touched and used them, in numbers alone.
 
 use numalens_topology::NodeId;
+use std::collections::BTreeMap;
 
 /// Accesses of one thread to one page.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,6 +20,10 @@ pub struct User {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PageUse {
     pub number: u64,
+    /// Whose address space it is in.
+    pub space: u32,
+    /// Which of the choices for single objects it has; none: the policy of all.
+    pub choice: Option<usize>,
     /// Who touched it first, by place in the order of threads; none: nobody was seen to.
     pub toucher: Option<u32>,
     /// Where that ran then; none: unpinned, or not known.
@@ -32,6 +37,45 @@ pub struct PageUse {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Recording {
     pub pages: Vec<PageUse>,
+}
+
+impl Recording {
+    /// The same with larger pages, of so many of the recorded ones each: all of one lies where the first of its parts that was touched does, and is its
+    /// toucher's.
+    pub fn with_pages_of(self, parts: u64) -> Recording {
+        let mut whole: Vec<PageUse> = Vec::new();
+        let mut places: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+        for page in self.pages {
+            // What has no home has no page.
+            let key = (page.space, page.number / parts.max(1));
+            match places.get(&key).filter(|_| page.home.is_some()) {
+                Some(&at) => whole[at].take_in(page.users),
+                None => {
+                    if page.home.is_some() {
+                        places.insert(key, whole.len());
+                    }
+                    whole.push(PageUse { number: key.1, ..page });
+                }
+            }
+        }
+        Recording { pages: whole }
+    }
+}
+
+impl PageUse {
+    fn take_in(&mut self, users: Vec<User>) {
+        for user in users {
+            let same = |known: &&mut User| known.thread == user.thread && known.node == user.node;
+            match self.users.iter_mut().find(same) {
+                Some(known) => {
+                    known.reads += user.reads;
+                    known.writes += user.writes;
+                    known.initial += user.initial;
+                }
+                None => self.users.push(user),
+            }
+        }
+    }
 }
 
 impl User {

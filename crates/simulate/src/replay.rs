@@ -1,5 +1,6 @@
 //! The replay: a recording under another machine, thread placement and page policy.
 
+use crate::cluster::cluster;
 use crate::policy::{self, Homes, Policy};
 use crate::recording::{PageUse, Recording, User};
 use crate::{CostModel, Traffic};
@@ -13,6 +14,32 @@ pub enum Threads {
     Recorded,
     /// As a virtual machine places them.
     Placed(ThreadPlacement),
+    /// Those that use the same pages on one node.
+    Clustered,
+}
+
+impl std::str::FromStr for Threads {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Ok(match word {
+            "recorded" => Threads::Recorded,
+            "cluster" => Threads::Clustered,
+            other => Threads::Placed(other.parse().map_err(|_| {
+                format!("`{other}` is no placement; there are recorded, spread, compact, cluster, none")
+            })?),
+        })
+    }
+}
+
+impl std::fmt::Display for Threads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Threads::Recorded => f.write_str("recorded"),
+            Threads::Placed(placement) => placement.fmt(f),
+            Threads::Clustered => f.write_str("cluster"),
+        }
+    }
 }
 
 /// What would be.
@@ -25,11 +52,19 @@ pub struct Outcome {
     pub copies: u64,
 }
 
-/// Replays a recording.
-pub fn replay(recording: &Recording, machine: &Machine, threads: Threads, policy: Policy) -> Outcome {
+/// Replays a recording. `choices` are the policies of the pages that have one of their own ([`PageUse::choice`]).
+pub fn replay(
+    recording: &Recording,
+    machine: &Machine,
+    threads: Threads,
+    policy: Policy,
+    choices: &[Policy],
+) -> Outcome {
+    let clusters = if threads == Threads::Clustered { cluster(recording, machine) } else { BTreeMap::new() };
     let placed = |thread: u32, node: Option<NodeId>| match threads {
         Threads::Recorded => node.filter(|node| machine.has_cpus(*node)),
         Threads::Placed(placement) => placement.node_of(machine, thread as usize),
+        Threads::Clustered => clusters.get(&thread).copied(),
     };
     let node_of = |user: &User| placed(user.thread, user.node);
     let toucher_of = |page: &PageUse| {
@@ -39,7 +74,12 @@ pub fn replay(recording: &Recording, machine: &Machine, threads: Threads, policy
         let seen = page.users.iter().find(|user| user.thread == toucher);
         placed(toucher, seen.map_or(page.toucher_node.or(page.home), |user| user.node))
     };
-    let homes = policy::homes(policy, machine, recording, &node_of, &toucher_of);
+    let mut homes = policy::homes(policy, machine, recording, &node_of, &toucher_of);
+    for (choice, own) in choices.iter().enumerate() {
+        let chosen = policy::homes(*own, machine, recording, &node_of, &toucher_of);
+        let pages = recording.pages.iter().zip(homes.iter_mut().zip(chosen));
+        pages.filter(|(page, _)| page.choice == Some(choice)).for_each(|(_, (home, own))| *home = own);
+    }
     let mut outcome = Outcome::default();
     for (page, homes) in recording.pages.iter().zip(&homes) {
         outcome.moved += u64::from(homes.first().is_some_and(|home| !homes.contains(&page.home.unwrap_or(*home))));
@@ -115,6 +155,8 @@ mod tests {
         };
         let page = |number: u64| PageUse {
             number,
+            space: 0,
+            choice: None,
             toucher: Some(0),
             toucher_node: Some(NodeId(0)),
             home: Some(NodeId(0)),
@@ -125,7 +167,7 @@ mod tests {
 
     fn outcome(policy: &str) -> (Outcome, Figures) {
         let machine = machine("4x1");
-        let outcome = replay(&blocks(), &machine, Threads::Recorded, policy.parse().unwrap());
+        let outcome = replay(&blocks(), &machine, Threads::Recorded, policy.parse().unwrap(), &[]);
         let figures = figures(&outcome.traffic, &machine);
         (outcome, figures)
     }
@@ -162,14 +204,49 @@ mod tests {
     fn threads_and_machines_change() {
         let compact = Threads::Placed(ThreadPlacement::Compact);
         let two = machine("2x2");
-        let outcome = replay(&blocks(), &two, compact, Policy::AtTouch(PagePolicy::FirstTouch));
+        let outcome = replay(&blocks(), &two, compact, Policy::AtTouch(PagePolicy::FirstTouch), &[]);
         // Threads 0 and 1 on node 0 with all pages.
         assert_eq!(outcome.traffic.sum(|from, to| from == to), 408.0);
-        let nobody = replay(&blocks(), &two, Threads::Placed(ThreadPlacement::None), Policy::Local);
+        let nobody = replay(&blocks(), &two, Threads::Placed(ThreadPlacement::None), Policy::Local, &[]);
         assert_eq!(figures(&nobody.traffic, &two).local_share, None);
         let one = machine("1x4");
-        let all = replay(&blocks(), &one, Threads::Placed(ThreadPlacement::Spread), Policy::Recorded);
+        let all = replay(&blocks(), &one, Threads::Placed(ThreadPlacement::Spread), Policy::Recorded, &[]);
         assert_eq!(figures(&all.traffic, &one).local_share, Some(100.0));
+    }
+
+    #[test]
+    fn objects_have_choices_and_pages_sizes() {
+        let machine = machine("4x1");
+        let mut recording = blocks();
+        recording.pages[2..4].iter_mut().for_each(|page| page.choice = Some(0));
+        let outcome = replay(&recording, &machine, Threads::Recorded, Policy::Recorded, &[Policy::Local]);
+        // Thread 1's two pages are with it; their initial writes are not.
+        assert_eq!((outcome.traffic.sum(|from, to| from == to), outcome.moved), (206.0 + 200.0, 2));
+        // One page of four has one home: what is used by thread 0, or 2, is with it, of thread 1's or 3's nothing.
+        let large = blocks().with_pages_of(4);
+        assert_eq!(large.pages.len(), 2);
+        let outcome = replay(&large, &machine, Threads::Recorded, Policy::Local, &[]);
+        assert_eq!((outcome.traffic.sum(|from, to| from == to), outcome.traffic.total()), (204.0 + 200.0, 808.0));
+        let mut other = blocks();
+        other.pages[1].space = 1;
+        assert_eq!(other.with_pages_of(4).pages.len(), 3, "another address space");
+    }
+
+    #[test]
+    fn the_hottest_pages_are_the_fast_tiers() {
+        let cxl = Machine::preset("cxl2").unwrap();
+        let policy: Policy = "tier:50".parse().unwrap();
+        assert_eq!(policy.to_string(), "tier:50");
+        assert!(policy.check(&machine("4x1")).is_err() && policy.check(&cxl).is_ok());
+        assert!("tier:101".parse::<Policy>().is_err());
+        let mut recording = blocks();
+        recording.pages[5].users[1].reads = 1000.0;
+        let outcome = replay(&recording, &cxl, Threads::Placed(ThreadPlacement::Spread), policy, &[]);
+        let slow = outcome.traffic.sum(|_, to| to == Some(NodeId(2)));
+        // Four of eight pages, and not the hot one.
+        assert_eq!(slow, 404.0);
+        let all = replay(&recording, &cxl, Threads::Recorded, "tier:0".parse().unwrap(), &[]);
+        assert_eq!(all.traffic.sum(|_, to| to == Some(NodeId(2))), all.traffic.total());
     }
 
     #[test]

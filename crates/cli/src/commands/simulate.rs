@@ -3,6 +3,8 @@
 use super::{input, output};
 use miette::{IntoDiagnostic, miette};
 use numalens_analyze::whatif::{self, Plan};
+use numalens_profile::ids::ObjectId;
+use numalens_profile::tables::Object;
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::Machine;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use std::process::ExitCode;
 /// Replay a recording on another machine, with threads and pages placed otherwise.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate.\nFigures are predictions (docs/advice.md has the cost model)."
+    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate, tier:PERCENT (of the pages in fast memory).\nFigures are predictions (docs/advice.md has the cost model)."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -20,13 +22,21 @@ pub struct Args {
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
 
-    /// Threads: recorded, spread, compact, none (may be repeated) [default: recorded; with --machine spread]
-    #[arg(long = "placement", value_name = "P", value_parser = placement)]
+    /// Threads: recorded, spread, compact, cluster, none (may be repeated) [default: recorded; with --machine spread]
+    #[arg(long = "placement", value_name = "P")]
     placements: Vec<Threads>,
 
     /// Pages (may be repeated) [default: all that need no parameter]
     #[arg(long = "policy", value_name = "P", value_parser = policy)]
     policies: Vec<Policy>,
+
+    /// One object's pages, whatever the others have: its number, `object` in JSON (may be repeated)
+    #[arg(long = "object-policy", value_name = "N=P", value_parser = choice)]
+    choices: Vec<(ObjectId, Policy)>,
+
+    /// Size of a page: 4K, 64K, 2M
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = page_size)]
+    page_size: u64,
 
     #[arg(long, value_enum, default_value_t = output::Format::Text)]
     format: output::Format,
@@ -35,14 +45,20 @@ pub struct Args {
     place: output::Place,
 }
 
-fn placement(word: &str) -> Result<Threads, String> {
-    match word {
-        "recorded" => Ok(Threads::Recorded),
-        other => other
-            .parse()
-            .map(Threads::Placed)
-            .map_err(|_| format!("`{other}` is no placement; there are recorded, spread, compact, none")),
-    }
+fn choice(word: &str) -> Result<(ObjectId, Policy), String> {
+    let (object, policy) = word.split_once('=').ok_or("an object and a policy are wanted, as in 7=interleave")?;
+    let object = object.parse().map_err(|_| format!("`{object}` is no object's number"))?;
+    Ok((ObjectId(object), policy.parse()?))
+}
+
+fn page_size(word: &str) -> Result<u64, String> {
+    let size = match word.to_ascii_uppercase().as_str() {
+        "4K" => 4 << 10,
+        "64K" => 64 << 10,
+        "2M" => 2 << 20,
+        _ => return Err(format!("`{word}` is no size of pages; there are 4K, 64K, 2M")),
+    };
+    Ok(size)
 }
 
 fn policy(word: &str) -> Result<Policy, String> {
@@ -63,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Some(machine) => machine.clone(),
         None => loaded.profile.machine().into_diagnostic()?,
     };
-    for policy in &args.policies {
+    for policy in args.policies.iter().chain(args.choices.iter().map(|(_, policy)| policy)) {
         policy.check(&on).map_err(|reason| miette!("--policy {policy}: {reason}"))?;
     }
     let placements = match (args.placements.is_empty(), &machine) {
@@ -72,7 +88,13 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         (true, None) => vec![Threads::Recorded],
     };
     let policies = if args.policies.is_empty() { Policy::COMMON.to_vec() } else { args.policies };
-    let plan = Plan { machine, placements, policies };
+    let known = loaded.profile.rows::<Object>().into_diagnostic()?;
+    if let Some((object, _)) = args.choices.iter().find(|(id, _)| !known.iter().any(|object| object.object == *id)) {
+        return Err(miette!(
+            "--object-policy: there is no object {object}; `report --section objects --format json` has their numbers"
+        ));
+    }
+    let plan = Plan { machine, placements, policies, choices: args.choices, page_size: args.page_size };
     let reports = whatif::run(&loaded.profile, &args.input.options(), &plan).into_diagnostic()?;
     args.place.write_reports(&reports, args.format)?;
     Ok(ExitCode::SUCCESS)
