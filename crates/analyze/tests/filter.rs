@@ -167,7 +167,9 @@ fn predictions_add_up() {
     let profile = profile(&directory);
     for policy in ["recorded", "first-touch", "interleave", "bind:1"] {
         for placement in [Threads::Recorded, Threads::Placed(ThreadPlacement::Compact)] {
-            let plan = Plan { machine: None, placements: vec![placement], policies: vec![policy.parse().unwrap()] };
+            let policies = vec![policy.parse().unwrap()];
+            let plan =
+                Plan { machine: None, placements: vec![placement], policies, choices: Vec::new(), page_size: 4096 };
             let cells = |filter: Filter| -> Vec<u64> {
                 let options = Options { filter, ..Options::default() };
                 let reports = whatif::run(&profile, &options, &plan).unwrap();

@@ -25,7 +25,8 @@ fn every_question_after_every_other() {
     ];
     let all: Vec<_> = sections::ALL.iter().collect();
     let backwards: Vec<_> = all.iter().rev().copied().collect();
-    let plan = Plan { machine: None, placements: vec![Threads::Recorded], policies: Policy::COMMON.to_vec() };
+    let (placements, policies) = (vec![Threads::Recorded], Policy::COMMON.to_vec());
+    let plan = Plan { machine: None, placements, policies, choices: Vec::new(), page_size: 4096 };
     for (order, part) in [&all, &backwards].into_iter().flat_map(|order| parts.iter().map(move |part| (order, part))) {
         let mut shelf = Shelf::new(Options::default());
         for section in order {
