@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// First word of the channel: "numalens" in ASCII, little endian.
 pub const MAGIC: u64 = 0x736e_656c_616d_756e;
 /// Version of layout and records. A writer that finds another one stays silent.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes from the start of the channel to the ring controls.
 pub const HEADER_BYTES: usize = 4096;
 /// Places for acknowledgements; ticket `t` is answered in place `t % ACKNOWLEDGEMENTS`.

@@ -51,11 +51,11 @@ numbered! {
         ThreadPlaced = 6,
         /// The calling thread's memory policy (mode; payload: nodes).
         Policy = 7,
-        /// The policy of a range (address, length, mode, flags; payload: nodes).
+        /// The policy of a range (address, length, mode + flags<<32, when the call began; payload: nodes).
         Mbind = 8,
-        /// migrate_pages was called (pid).
+        /// migrate_pages was called (pid, when it was).
         MigratePages = 9,
-        /// move_pages was called with a destination (pid, number of pages).
+        /// move_pages was called with a destination (pid, number of pages, when it was).
         MovePages = 10,
         /// The library has come up in a process (parent's pid).
         ProcessStart = 11,

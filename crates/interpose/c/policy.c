@@ -44,41 +44,46 @@ EXPORT long set_mempolicy(int mode, const unsigned long *nodes, unsigned long bi
     return result;
 }
 
-HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags) {
-    tell_nodes(NUMALENS_MBIND, nodes, bits, address, n, (uint64_t)(uint32_t)mode, flags);
+/* Calls that move pages are told with the time when they began: homes may be read anew while they run. */
+
+HIDDEN void numalens_tell_mbind(uint64_t begun, uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags) {
+    tell_nodes(NUMALENS_MBIND, nodes, bits, address, n, (uint32_t)mode | (uint64_t)flags << 32, begun);
 }
 
 EXPORT long mbind(void *address, unsigned long n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags) {
     __typeof__(&mbind) real = NEXT(mbind);
+    uint64_t begun = numalens_now();
     long result = real ? WITHIN(real(address, n, mode, nodes, bits, flags))
                        : result_of(sys6(SYS_MBIND, (long)address, (long)n, mode, (long)nodes, (long)bits, flags));
-    if (result == 0) numalens_tell_mbind((uint64_t)address, n, mode, nodes, bits, flags);
+    if (result == 0) numalens_tell_mbind(begun, (uint64_t)address, n, mode, nodes, bits, flags);
     return result;
 }
 
 static uint64_t process(int pid) { return pid ? (uint32_t)pid : numalens_pid(); }
 
-HIDDEN void numalens_tell_migrate(int pid) {
-    if (numalens_connect()) numalens_tell(NUMALENS_MIGRATE_PAGES, numalens_now(), process(pid), 0, 0, 0);
+HIDDEN void numalens_tell_migrate(uint64_t begun, int pid) {
+    if (numalens_connect()) numalens_tell(NUMALENS_MIGRATE_PAGES, numalens_now(), process(pid), begun, 0, 0);
 }
 
 EXPORT long migrate_pages(int pid, unsigned long bits, const unsigned long *from, const unsigned long *to) {
     __typeof__(&migrate_pages) real = NEXT(migrate_pages);
+    uint64_t begun = numalens_now();
     long result = real ? WITHIN(real(pid, bits, from, to))
                        : result_of(sys6(SYS_MIGRATE_PAGES, pid, (long)bits, (long)from, (long)to, 0, 0));
-    if (result >= 0) numalens_tell_migrate(pid);
+    if (result >= 0) numalens_tell_migrate(begun, pid);
     return result;
 }
 
 /* Without destinations it only asks. */
-HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes) {
-    if (nodes && numalens_connect()) numalens_tell(NUMALENS_MOVE_PAGES, numalens_now(), process(pid), count, 0, 0);
+HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, const int *nodes) {
+    if (nodes && numalens_connect()) numalens_tell(NUMALENS_MOVE_PAGES, numalens_now(), process(pid), count, begun, 0);
 }
 
 EXPORT long move_pages(int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags) {
     __typeof__(&move_pages) real = NEXT(move_pages);
+    uint64_t begun = numalens_now();
     long result = real ? WITHIN(real(pid, count, pages, nodes, status, flags))
                        : result_of(sys6(SYS_MOVE_PAGES, pid, (long)count, (long)pages, (long)nodes, (long)status, flags));
-    if (result >= 0) numalens_tell_move(pid, count, nodes);
+    if (result >= 0) numalens_tell_move(begun, pid, count, nodes);
     return result;
 }

@@ -16,15 +16,16 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
         case SYS_SCHED_SETAFFINITY: case SYS_MBIND: case SYS_SET_MEMPOLICY: case SYS_MIGRATE_PAGES: case SYS_MOVE_PAGES: break;
         default: return real(number, a, b, c, d, e, f);
     }
+    uint64_t begun = numalens_now();
     long result = real(number, a, b, c, d, e, f);
     /* Within a function of the same name that this library has taken the place of, that one tells. */
     if (result < 0 || numalens_self.nested) return result;
     switch (number) {
         case SYS_SCHED_SETAFFINITY: numalens_tell_affinity((int)a); break;
-        case SYS_MBIND: numalens_tell_mbind((uint64_t)a, (uint64_t)b, (int)c, (const unsigned long *)d, (unsigned long)e, (unsigned)f); break;
+        case SYS_MBIND: numalens_tell_mbind(begun, (uint64_t)a, (uint64_t)b, (int)c, (const unsigned long *)d, (unsigned long)e, (unsigned)f); break;
         case SYS_SET_MEMPOLICY: numalens_tell_policy((int)a, (const unsigned long *)b, (unsigned long)c); break;
-        case SYS_MIGRATE_PAGES: numalens_tell_migrate((int)a); break;
-        case SYS_MOVE_PAGES: numalens_tell_move((int)a, (unsigned long)b, (const int *)d); break;
+        case SYS_MIGRATE_PAGES: numalens_tell_migrate(begun, (int)a); break;
+        case SYS_MOVE_PAGES: numalens_tell_move(begun, (int)a, (unsigned long)b, (const int *)d); break;
     }
     return result;
 }

@@ -84,9 +84,9 @@ HIDDEN void numalens_tell_affinity(int tid); /* as given to sched_setaffinity */
 
 /* policy.c: what the system calls of these names have done */
 HIDDEN void numalens_tell_policy(int mode, const unsigned long *nodes, unsigned long bits);
-HIDDEN void numalens_tell_mbind(uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags);
-HIDDEN void numalens_tell_migrate(int pid);
-HIDDEN void numalens_tell_move(int pid, unsigned long count, const int *nodes);
+HIDDEN void numalens_tell_mbind(uint64_t begun, uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags);
+HIDDEN void numalens_tell_migrate(uint64_t begun, int pid);
+HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, const int *nodes);
 
 /* request.c: to the agent */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */

@@ -78,6 +78,7 @@ pub enum HeapEvent<'a> {
         size: u64,
         mode: u32,
         flags: u32,
+        begun_ns: u64,
         nodes: &'a [u64],
         ask: bool,
     },
@@ -87,10 +88,10 @@ pub enum HeapEvent<'a> {
     Name { time_ns: u64, pid: u32, tid: u32, address: u64, name: &'a [u8] },
     /// Parallel regions of OpenMP, of thread `of`, that the call before `call` began, from `begun_ns` to `ended_ns`.
     Region { time_ns: u64, pid: u32, tid: u32, call: u64, begun_ns: u64, ended_ns: u64, of: u32 },
-    /// `migrate_pages` moved pages of process `target`.
-    MigratePages { time_ns: u64, pid: u32, tid: u32, target: u32 },
-    /// `move_pages` moved up to `count` pages of process `target`.
-    MovePages { time_ns: u64, pid: u32, tid: u32, target: u32, count: u64 },
+    /// `migrate_pages` moved pages of process `target` from `begun_ns` to `time_ns`.
+    MigratePages { time_ns: u64, pid: u32, tid: u32, target: u32, begun_ns: u64 },
+    /// `move_pages` moved up to `count` pages of process `target` from `begun_ns` to `time_ns`.
+    MovePages { time_ns: u64, pid: u32, tid: u32, target: u32, count: u64, begun_ns: u64 },
     /// The library has come up in a program: from here on its heap is observed.
     ProcessStart { time_ns: u64, pid: u32, tid: u32, parent: u32 },
     /// A forked process tells something for the first time; what its parent had allocated lives in it too.
@@ -178,8 +179,19 @@ impl Slot {
             Kind::ThreadPlaced => HeapEvent::ThreadPlaced { time_ns, pid, tid, placed: a as u32, cpus: payload, ask },
             Kind::Policy => HeapEvent::Policy { time_ns, pid, tid, mode: a as u32, nodes: payload, ask },
             Kind::Mbind => {
-                let (mode, flags) = (c as u32, d as u32);
-                HeapEvent::Mbind { time_ns, pid, tid, address: a, size: b, mode, flags, nodes: payload, ask }
+                let (mode, flags) = (c as u32, (c >> 32) as u32);
+                HeapEvent::Mbind {
+                    time_ns,
+                    pid,
+                    tid,
+                    address: a,
+                    size: b,
+                    mode,
+                    flags,
+                    begun_ns: d,
+                    nodes: payload,
+                    ask,
+                }
             }
             Kind::Request => {
                 let request = Request::from_number(a as u32)?;
@@ -187,8 +199,8 @@ impl Slot {
             }
             Kind::Name => HeapEvent::Name { time_ns, pid, tid, address: a, name: &self.bytes[..length] },
             Kind::Region => HeapEvent::Region { time_ns, pid, tid, call: a, begun_ns: b, ended_ns: c, of: d as u32 },
-            Kind::MigratePages => HeapEvent::MigratePages { time_ns, pid, tid, target: a as u32 },
-            Kind::MovePages => HeapEvent::MovePages { time_ns, pid, tid, target: a as u32, count: b },
+            Kind::MigratePages => HeapEvent::MigratePages { time_ns, pid, tid, target: a as u32, begun_ns: b },
+            Kind::MovePages => HeapEvent::MovePages { time_ns, pid, tid, target: a as u32, count: b, begun_ns: c },
             Kind::ProcessStart => HeapEvent::ProcessStart { time_ns, pid, tid, parent: a as u32 },
             Kind::ForkChild => HeapEvent::ForkChild { time_ns, pid, tid, parent: a as u32 },
             Kind::Exec => HeapEvent::Exec { time_ns, pid, tid, waits: ticket() },

@@ -348,10 +348,10 @@ impl Session {
         let bin = self.bin(self.now_ns);
         let Some(process) = self.live.get_mut(&pid) else { return };
         let Some(state) = process.pages.get(page) else { return };
-        let before = std::mem::replace(&mut process.moved_on_purpose, on_purpose);
+        let before = std::mem::replace(&mut process.moved_since, on_purpose.then_some(0));
         self.found_at(pid, page, state, home, bin);
         if let Some(process) = self.live.get_mut(&pid) {
-            process.moved_on_purpose = before;
+            process.moved_since = before;
         }
     }
 

@@ -93,7 +93,8 @@ pub(super) enum What {
     Bound {
         range: Range<u64>,
         policy: Option<RangePolicy>,
-        moves: bool,
+        /// When the call began that moved what was there already.
+        moving_since: Option<u64>,
     },
     /// Not the interposer's: we have looked.
     Observed {
@@ -101,6 +102,7 @@ pub(super) enum What {
     },
     PagesMoved {
         target: i32,
+        since: u64,
     },
     Began,
     Leaves,
@@ -170,15 +172,16 @@ impl HeapNotes {
                 (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
             }
             HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
-            HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, nodes, ask } => {
+            HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, begun_ns, nodes, ask } => {
                 let range = address & !0xfff..address.saturating_add(size).saturating_add(0xfff) & !0xfff;
                 let policy = if ask { Some(RangePolicy::Several) } else { RangePolicy::new(mode, nodes) };
                 let moves = flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0;
-                (time_ns, pid, tid, What::Bound { range, policy, moves })
+                (time_ns, pid, tid, What::Bound { range, policy, moving_since: moves.then_some(begun_ns) })
             }
-            HeapEvent::MigratePages { time_ns, pid, tid, target }
-            | HeapEvent::MovePages { time_ns, pid, tid, target, .. } => {
-                (time_ns, pid, tid, What::PagesMoved { target: if target == 0 { pid as i32 } else { target as i32 } })
+            HeapEvent::MigratePages { time_ns, pid, tid, target, begun_ns }
+            | HeapEvent::MovePages { time_ns, pid, tid, target, begun_ns, .. } => {
+                let target = if target == 0 { pid as i32 } else { target as i32 };
+                (time_ns, pid, tid, What::PagesMoved { target, since: begun_ns })
             }
             HeapEvent::ProcessStart { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::Began),
             HeapEvent::Exec { time_ns, pid, tid, waits } | HeapEvent::ProcessExit { time_ns, pid, tid, waits, .. } => {
@@ -314,21 +317,23 @@ impl Session {
             }
             What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
             What::Observed { bound } => self.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
-            What::Bound { range, policy, moves } => {
+            What::Bound { range, policy, moving_since } => {
                 if self.options.machine.is_virtual {
                     return;
                 }
                 // What was touched before was placed by another policy.
                 self.settle();
+                let since = moving_since.map(|since| self.since_start(since));
                 let Some(live) = self.live.get_mut(&pid) else { return };
                 live.bindings.set(range.clone(), *policy);
-                if *moves {
-                    live.begin_reread();
+                if let Some(since) = since {
+                    live.moved_on_purpose(since);
                 }
             }
-            What::PagesMoved { target } => {
+            What::PagesMoved { target, since } => {
+                let since = self.since_start(*since);
                 if let Some(live) = self.live.get_mut(target) {
-                    live.begin_reread();
+                    live.moved_on_purpose(since);
                 }
             }
             What::Began => {
@@ -392,7 +397,7 @@ impl Session {
             self.observe_placements(true, note.time, &mut seen);
             seen.iter().for_each(|note| self.handle_heap(&seen, note));
             if let Some(live) = self.live.get_mut(&note.pid) {
-                live.begin_reread();
+                live.moved_on_purpose(time_ns);
             }
         }
     }

@@ -56,8 +56,9 @@ pub struct LiveProcess {
     pub ended: bool,
     /// Where the slow walk over all pages for migrations goes on.
     pub reread_from: Page,
-    /// Somebody moved pages on purpose since that walk began: what is found elsewhere counts as placed by a pinned thread.
-    pub moved_on_purpose: bool,
+    /// Somebody moved pages on purpose, from this time on, in ns since the start of the recording, and no walk has seen
+    /// all of them since: what is found elsewhere counts as placed by a pinned thread.
+    pub moved_since: Option<u64>,
     /// When what is mapped was last compared with what had been seen, since the start of the recording.
     pub reconciled_ns: u64,
 }
@@ -118,7 +119,7 @@ impl LiveProcess {
             maps_fresh: false,
             ended: false,
             reread_from: Page(0),
-            moved_on_purpose: false,
+            moved_since: None,
             reconciled_ns: 0,
         }
     }
@@ -145,9 +146,10 @@ impl LiveProcess {
         *self = LiveProcess::new(self.id, self.pid);
     }
 
-    /// Pages were moved on purpose: looks at all of them again.
-    pub fn begin_reread(&mut self) {
-        (self.reread_from, self.moved_on_purpose) = (Page(0), true);
+    /// Pages were moved on purpose, from `since` on: looks at all of them again.
+    pub fn moved_on_purpose(&mut self, since: u64) {
+        self.reread_from = Page(0);
+        self.moved_since = Some(self.moved_since.map_or(since, |earlier| earlier.min(since)));
     }
 
     /// Adds a mapping to all that follow the memory map.

@@ -422,7 +422,7 @@ impl Session {
             }
         }
         if let (None, Some(process)) = (next, self.live.get_mut(&pid)) {
-            process.moved_on_purpose = false;
+            process.moved_since = None;
         }
         moved
     }
@@ -432,7 +432,7 @@ impl Session {
     pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u8, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         match state.home {
-            Some(known) if known == home => return,
+            Some(known) if known == home => return self.found_before_told(pid, page, state),
             // What was inferred has to give way to what was seen; so does not knowing.
             None => return process.pages.set_home(page, Some(home), false),
             Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
@@ -447,7 +447,7 @@ impl Session {
         self.close_runs(id, &gone, Some(bin));
         let mut touch = Touch { bin, moved: true, ..self.touches.get(state.touch) };
         let Some(process) = self.live.get_mut(&pid) else { return };
-        if process.moved_on_purpose {
+        if process.moved_since.is_some() {
             touch.by_pinned();
         }
         let touch = self.touches.intern(touch);
@@ -455,6 +455,24 @@ impl Session {
             process.pages.place_huge(first, touch, Some(home), false);
         } else {
             process.pages.place(page, touch, Some(home), false);
+        }
+    }
+
+    /// A page that was found elsewhere while the call that moved it still ran: only now is it known to have been one.
+    fn found_before_told(&mut self, pid: i32, page: Page, state: PageState) {
+        let Some(since) = self.live.get(&pid).and_then(|process| process.moved_since) else { return };
+        let since = self.bin(since);
+        let mut touch = self.touches.get(state.touch);
+        if !touch.moved || touch.pinned || touch.bin < since {
+            return;
+        }
+        touch.by_pinned();
+        let touch = self.touches.intern(touch);
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        if state.huge {
+            process.pages.place_huge(page, touch, state.home, state.inferred);
+        } else {
+            process.pages.place(page, touch, state.home, state.inferred);
         }
     }
 }
