@@ -36,6 +36,7 @@ mod machine;
 mod margins;
 pub mod metrics;
 mod misses;
+mod moments;
 mod node_timeline;
 mod objects;
 mod page_sums;

@@ -11,6 +11,7 @@ use crate::flows::AddingFlows;
 use crate::line_objects::UseFacts;
 use crate::margins::Margins;
 use crate::misses::Misses;
+use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed;
@@ -48,6 +49,8 @@ pub enum Need {
     Names,
     /// Accesses by page and thread, and whose memory the pages are.
     Flows,
+    /// The same over time.
+    Moments,
     /// Accesses by cache line, and sampled addresses.
     CacheLines,
     /// Accesses by thread, and by who accessed the cache line last.
@@ -73,7 +76,7 @@ pub struct Known<'a> {
 }
 
 /// Whoever needs one of these asks where pages are and whose.
-const BY_PAGES: [Need; 4] = [Need::Placed, Need::Objects, Need::Pages, Need::Flows];
+const BY_PAGES: [Need; 5] = [Need::Placed, Need::Objects, Need::Pages, Need::Flows, Need::Moments];
 
 /// A profile could not be read as asked.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +153,7 @@ impl Study {
         };
         let mut objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row| (row.object, row)).collect();
         let mut placed = placed::placements(&pages, !machine.is_virtual);
-        let subjects = match (needs(Need::Flows) || asks_for_pages, of_whole(Need::Flows)) {
+        let subjects = match (needs(Need::Flows) || needs(Need::Moments) || asks_for_pages, of_whole(Need::Flows)) {
             (true, Some(whole)) => whole.subjects.clone(),
             (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects)),
             (false, _) => Arc::default(),
@@ -221,6 +224,16 @@ impl Study {
                     )?
                     .finish(),
             ),
+            (false, _) => Arc::default(),
+        };
+        let moments = match (needs(Need::Moments), of_pages(Need::Moments)) {
+            (true, Some(whole)) => whole.moments.clone(),
+            (true, None) => Arc::new(source.fold::<PageAccess, Moments>(
+                Moments::COLUMNS,
+                |row| sieve.page(row),
+                |moments, row, times| moments.add(row, times, &subjects, &sieve),
+                Moments::merge,
+            )?),
             (false, _) => Arc::default(),
         };
         let usage = of_pages(Need::Flows).map(|whole| whole.usage.clone()).unwrap_or_default();
@@ -365,6 +378,7 @@ impl Study {
             phases: only.rows(profile, |row: &Phase| row.process)?,
             subjects,
             flows,
+            moments,
             misses,
             lines,
             usage,
@@ -399,6 +413,7 @@ impl Study {
                 Need::Names => swap(&mut self.code, &mut more.code),
                 Need::Objects => swap(&mut self.by_object, &mut more.by_object),
                 Need::Pages => swap(&mut self.by_page, &mut more.by_page),
+                Need::Moments => swap(&mut self.moments, &mut more.moments),
                 Need::Fetches => swap(&mut self.fetches, &mut more.fetches),
                 Need::Allocations => swap(&mut self.allocations, &mut more.allocations),
                 Need::CacheLines => {

@@ -11,6 +11,7 @@ use crate::flows::Flows;
 use crate::line_objects::UseFacts;
 use crate::margins;
 use crate::misses::Misses;
+use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
 use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
@@ -48,6 +49,7 @@ pub struct Study {
     pub phases: Vec<Phase>,
     pub subjects: Arc<Subjects>,
     pub flows: Arc<Flows>,
+    pub moments: Arc<Moments>,
     /// What is made of flows alone, when it is first asked for.
     pub usage: Arc<OnceLock<Totals>>,
     /// None: the recording had no cache.

@@ -13,7 +13,7 @@ use crate::subjects::{RunId, SubjectId};
 use crate::usage;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
-use numalens_simulate::{CostModel, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay};
+use numalens_simulate::{CostModel, Moment, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay};
 use numalens_topology::Machine;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -34,18 +34,33 @@ pub struct Plan {
 /// Of a page as it is recorded.
 pub const RECORDED_PAGE: u64 = 4 << 10;
 
-/// What a study must have been loaded with.
-pub const NEEDS: &[Need] = &[Need::Flows, Need::Sites];
+/// Time bins from which it is said that they are few.
+const FEW_BINS: u32 = 10;
+
+/// Bytes of a cache line, which is what is read and written where a page is copied.
+const LINE: u64 = 64;
+
+impl Plan {
+    /// What a study must have been loaded with.
+    pub fn needs(&self) -> &'static [Need] {
+        let mut policies = self.policies.iter().chain(self.choices.iter().map(|(_, policy)| policy));
+        if policies.any(|policy| policy.asks_for_time()) {
+            &[Need::Flows, Need::Sites, Need::Moments]
+        } else {
+            &[Need::Flows, Need::Sites]
+        }
+    }
+}
 
 /// Replays a profile. The first report is `meta`.
 ///
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
-    Ok(of(&Study::load(profile, options, NEEDS)?, plan))
+    Ok(of(&Study::load(profile, options, plan.needs())?, plan))
 }
 
-/// The same, of a study that was loaded with [`NEEDS`].
+/// The same, of a study that was loaded with what the plan [needs](Plan::needs).
 pub fn of(study: &Study, plan: &Plan) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
     reports.extend(simulate(study, plan));
@@ -81,9 +96,24 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
         });
     }
     // By thread, so that equal profiles give equal answers whatever the order of a hash table.
+    let places: FxHashMap<(Bin, ProcessId, Page), u32> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
-    Recording { pages }
+    let moment = |moment: &crate::moments::Moment| {
+        let touched = moment.run.map_or(Bin(u32::MAX), |run| study.subjects.toucher_of(run).1);
+        Some(Moment {
+            page: *places.get(&(touched, moment.process, moment.page))?,
+            bin: moment.bin.0,
+            thread: place_of(moment.thread),
+            node: moment.node,
+            accesses: moment.accesses as f64,
+        })
+    };
+    let mut moments: Vec<Moment> = study.moments.iter().filter_map(moment).collect();
+    moments.sort_unstable_by_key(Moment::order);
+    // What samples stand for is not known well enough to be compared with lines that are copied.
+    let copy = if study.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
+    Recording { pages, moments, bin_ns: study.about.meta.bin_ns, copy }
 }
 
 fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
@@ -135,7 +165,8 @@ fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
     for (object, policy) in &plan.choices {
         title += &format!(", object {object} {policy}");
     }
-    let mut reports = vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study))];
+    let mut reports =
+        vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study, plan))];
     // Of many combinations the figures tell which one to look at.
     if let [outcome] = &outcomes[..] {
         reports.push(matrix(machine, &outcome.traffic));
@@ -153,7 +184,7 @@ fn matrix(machine: &Machine, traffic: &Traffic) -> Report {
     Report::new("simulation", "matrix.simulated", title, Shape::Matrix(matrix))
 }
 
-fn doubts(study: &Study) -> Vec<String> {
+fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
     let mut doubts = Vec::new();
     let (mut all, mut samples) = (0, 0);
     study.flows.sums.iter().for_each(|(_, tally)| (all, samples) = (all + tally.accesses(), samples + tally.samples));
@@ -168,6 +199,17 @@ fn doubts(study: &Study) -> Vec<String> {
         doubts.push(format!(
             "estimated from {samples} samples: policies that know the main user of a page (local, parallel-first-touch, mixed, balance, replicate) look too good where pages have few samples"
         ));
+    }
+    if plan.policies.iter().any(|policy| policy.asks_for_time()) {
+        let (bins, bin_s) = (study.about.meta.bins, study.about.meta.bin_ns as f64 / 1e9);
+        if bins < FEW_BINS {
+            doubts.push(format!(
+                "the recording has {bins} time bins of {bin_s} s: policies that move pages while the program runs (numa-balancing, kmaf) see little of when they were used"
+            ));
+        }
+        if samples > 0 {
+            doubts.push("of policies that move pages while the program runs the copying is not in the memory time: what a sample stands for is not known".to_string());
+        }
     }
     let homeless: u64 = study
         .flows
@@ -195,7 +237,9 @@ fn row(
     page_size: u64,
 ) -> Vec<Value> {
     let figures = figures(&outcome.traffic, machine);
-    let gain = model.gain(base, &outcome.traffic);
+    let mut after = outcome.traffic.clone();
+    after.add_all(&outcome.copying, 1.0);
+    let gain = model.gain(base, &after);
     // Of three numbers with rounding: the estimate lies within.
     let time = 100.0 - gain.estimate;
     let interval = (100.0 - gain.high, 100.0 - gain.low);

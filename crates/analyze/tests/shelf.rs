@@ -40,7 +40,7 @@ fn every_question_after_every_other() {
         let whole = Options::default();
         let study = shelf.study(&profile, &whole, advice::NEEDS).unwrap();
         assert_eq!(advice::of(study), advice::run(&profile, &whole).unwrap());
-        let study = shelf.study(&profile, &whole, whatif::NEEDS).unwrap();
+        let study = shelf.study(&profile, &whole, plan.needs()).unwrap();
         assert_eq!(whatif::of(study, &plan), whatif::run(&profile, &whole, &plan).unwrap());
     }
 }

@@ -173,7 +173,7 @@ impl Question {
         let asked = app.asked(&filter)?;
         let plan = query::plan(&plan, &app.machine).map_err(bad)?;
         let options = asked.options.clone();
-        let compute = move |app: &App| app.studied(&options, whatif::NEEDS, |study| whatif::of(study, &plan));
+        let compute = move |app: &App| app.studied(&options, plan.needs(), |study| whatif::of(study, &plan));
         Ok(Question::new(app, "simulate", &pairs, &asked, Box::new(compute)))
     }
 

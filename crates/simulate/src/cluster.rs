@@ -78,7 +78,7 @@ mod tests {
         let user = |thread: u32| User { thread, node: None, reads: 10.0, writes: 0.0, initial: 0.0 };
         let page =
             |number: u64, users: [u32; 2]| PageUse { number, users: users.map(user).into(), ..PageUse::default() };
-        let recording = Recording { pages: vec![page(1, [0, 2]), page(2, [1, 3])] };
+        let recording = Recording { pages: vec![page(1, [0, 2]), page(2, [1, 3])], ..Recording::default() };
         let machine = Machine::parse("2x2", &Machine::preset("togian").unwrap()).unwrap();
         let placed = cluster(&recording, &machine);
         assert_eq!(placed.len(), 4);
@@ -86,8 +86,10 @@ mod tests {
         assert_eq!(placed[&1], placed[&3]);
         assert_ne!(placed[&0], placed[&1]);
         // Five threads of one process, on nodes of two: nobody is left out.
-        let all =
-            Recording { pages: (0..5).map(|thread| page(u64::from(thread), [thread, (thread + 1) % 5])).collect() };
+        let all = Recording {
+            pages: (0..5).map(|thread| page(u64::from(thread), [thread, (thread + 1) % 5])).collect(),
+            ..Recording::default()
+        };
         assert_eq!(cluster(&all, &machine).len(), 5);
     }
 }

@@ -5,13 +5,15 @@
 
 mod cluster;
 mod cost;
+mod migration;
 mod policy;
 mod recording;
 mod replay;
 mod traffic;
 
 pub use cost::{Cost, CostModel, QUEUE};
+pub use migration::Migration;
 pub use policy::Policy;
-pub use recording::{PageUse, Recording, User};
+pub use recording::{Moment, PageUse, Recording, User};
 pub use replay::{Figures, Outcome, Threads, figures, replay};
 pub use traffic::Traffic;

@@ -1,5 +1,6 @@
 //! Policies: where a page would lie. One row in [`Policy::ALL`] and one arm in [`homes`] each.
 
+use crate::migration::Migration;
 use crate::recording::{PageUse, Recording, User};
 use numalens_topology::{Machine, NodeId, PagePolicy};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub enum Policy {
     Replicate,
     /// The pages with most accesses on their main users' nodes, until these have so many percent of the memory; the others on slower memory.
     Tier(u8),
+    /// As first touched, and then moved to who uses them.
+    Migrate(Migration),
 }
 
 /// Percent of accesses by one node from which [`Policy::Mixed`] calls a page its own.
@@ -44,6 +47,8 @@ impl Policy {
         "mixed",
         "balance",
         "replicate",
+        "numa-balancing",
+        "kmaf",
         "tier:PERCENT",
     ];
 
@@ -58,7 +63,14 @@ impl Policy {
         Policy::Mixed,
         Policy::Balance,
         Policy::Replicate,
+        Policy::Migrate(Migration::NumaBalancing),
+        Policy::Migrate(Migration::Kmaf),
     ];
+
+    /// Whether [`Recording::moments`] are wanted.
+    pub fn asks_for_time(self) -> bool {
+        matches!(self, Policy::Migrate(_))
+    }
 
     /// Whether it can be done on the machine; else why not.
     pub fn check(self, machine: &Machine) -> Result<(), String> {
@@ -84,6 +96,8 @@ impl std::str::FromStr for Policy {
             "mixed" => Policy::Mixed,
             "balance" => Policy::Balance,
             "replicate" => Policy::Replicate,
+            "numa-balancing" => Policy::Migrate(Migration::NumaBalancing),
+            "kmaf" => Policy::Migrate(Migration::Kmaf),
             other if let Some(percent) = other.strip_prefix("tier:") => {
                 let percent = percent.trim_end_matches('%').parse().ok().filter(|percent| *percent <= 100);
                 Policy::Tier(
@@ -108,6 +122,8 @@ impl std::fmt::Display for Policy {
             Policy::Mixed => f.write_str("mixed"),
             Policy::Balance => f.write_str("balance"),
             Policy::Replicate => f.write_str("replicate"),
+            Policy::Migrate(Migration::NumaBalancing) => f.write_str("numa-balancing"),
+            Policy::Migrate(Migration::Kmaf) => f.write_str("kmaf"),
             Policy::Tier(percent) => write!(f, "tier:{percent}"),
         }
     }
@@ -150,7 +166,7 @@ pub fn homes(
         }
         let home = match policy {
             Policy::Recorded => stays(machine, page, &nodes),
-            Policy::AtTouch(PagePolicy::FirstTouch) => touched(page),
+            Policy::AtTouch(PagePolicy::FirstTouch) | Policy::Migrate(_) => touched(page),
             Policy::AtTouch(at_touch) => touched(page).map(|toucher| at_touch.home(machine, page.number, toucher)),
             Policy::ParallelFirstTouch => {
                 let thread =

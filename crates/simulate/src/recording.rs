@@ -33,10 +33,27 @@ pub struct PageUse {
     pub users: Vec<User>,
 }
 
+/// Accesses of one thread to one page at one time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Moment {
+    /// Which of [`Recording::pages`].
+    pub page: u32,
+    /// The time bin, [`Recording::bin_ns`] long.
+    pub bin: u32,
+    pub thread: u32,
+    pub node: Option<NodeId>,
+    pub accesses: f64,
+}
+
 /// All pages, in the order of their first touches as far as that is known.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Recording {
     pub pages: Vec<PageUse>,
+    /// The same accesses over time, by page, bin and thread. None where nobody asked: then no page moves.
+    pub moments: Vec<Moment>,
+    pub bin_ns: u64,
+    /// What it costs to copy a page, in accesses.
+    pub copy: f64,
 }
 
 impl Recording {
@@ -45,20 +62,44 @@ impl Recording {
     pub fn with_pages_of(self, parts: u64) -> Recording {
         let mut whole: Vec<PageUse> = Vec::new();
         let mut places: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+        let mut whole_of = Vec::with_capacity(self.pages.len());
         for page in self.pages {
             // What has no home has no page.
             let key = (page.space, page.number / parts.max(1));
             match places.get(&key).filter(|_| page.home.is_some()) {
-                Some(&at) => whole[at].take_in(page.users),
+                Some(&at) => {
+                    whole_of.push(at as u32);
+                    whole[at].take_in(page.users);
+                }
                 None => {
                     if page.home.is_some() {
                         places.insert(key, whole.len());
                     }
+                    whole_of.push(whole.len() as u32);
                     whole.push(PageUse { number: key.1, ..page });
                 }
             }
         }
-        Recording { pages: whole }
+        let mut moments = self.moments;
+        moments.retain_mut(|moment| {
+            let whole = whole_of.get(moment.page as usize);
+            moment.page = whole.copied().unwrap_or(moment.page);
+            whole.is_some()
+        });
+        moments.sort_by_key(Moment::order);
+        Recording { pages: whole, moments, copy: self.copy * parts as f64, ..self }
+    }
+
+    /// Those of the page with this index.
+    pub fn moments_of(&self, page: usize) -> &[Moment] {
+        let start = self.moments.partition_point(|moment| (moment.page as usize) < page);
+        let length = self.moments[start..].partition_point(|moment| moment.page as usize == page);
+        &self.moments[start..start + length]
+    }
+
+    /// Bins in a length of time: at least one.
+    pub fn bins_in(&self, ns: u64) -> u32 {
+        u32::try_from(ns.div_ceil(self.bin_ns.max(1))).unwrap_or(u32::MAX).max(1)
     }
 }
 
@@ -75,6 +116,13 @@ impl PageUse {
                 None => self.users.push(user),
             }
         }
+    }
+}
+
+impl Moment {
+    /// By which they stand.
+    pub fn order(&self) -> (u32, u32, u32, Option<NodeId>) {
+        (self.page, self.bin, self.thread, self.node)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The replay: a recording under another machine, thread placement and page policy.
 
 use crate::cluster::cluster;
+use crate::migration;
 use crate::policy::{self, Homes, Policy};
-use crate::recording::{PageUse, Recording, User};
+use crate::recording::{Moment, PageUse, Recording, User};
 use crate::{CostModel, Traffic};
 use numalens_topology::{Machine, NodeId, ThreadPlacement};
 use std::collections::BTreeMap;
@@ -45,8 +46,11 @@ impl std::fmt::Display for Threads {
 /// What would be.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
+    /// The program's accesses.
     pub traffic: Traffic,
-    /// Pages whose home is another than the recorded one; copies are not counted.
+    /// Those that move pages while it runs.
+    pub copying: Traffic,
+    /// Pages whose home is another than the recorded one; copies are not counted. Where they move while the program runs: moves.
     pub moved: u64,
     /// Copies beyond one home for each page.
     pub copies: u64,
@@ -67,6 +71,7 @@ pub fn replay(
         Threads::Clustered => clusters.get(&thread).copied(),
     };
     let node_of = |user: &User| placed(user.thread, user.node);
+    let node_then = |moment: &Moment| placed(moment.thread, moment.node);
     let toucher_of = |page: &PageUse| {
         let toucher = page.toucher?;
         // Of one without another access, or that a filter leaves out, nothing is known but its touch. Without that it is on the page's
@@ -81,7 +86,15 @@ pub fn replay(
         pages.filter(|(page, _)| page.choice == Some(choice)).for_each(|(_, (home, own))| *home = own);
     }
     let mut outcome = Outcome::default();
-    for (page, homes) in recording.pages.iter().zip(&homes) {
+    for (at, (page, homes)) in recording.pages.iter().zip(&homes).enumerate() {
+        let policy = page.choice.and_then(|choice| choices.get(choice).copied()).unwrap_or(policy);
+        if let (Policy::Migrate(migration), &[home]) = (policy, homes.as_slice()) {
+            let moments = recording.moments_of(at);
+            if !moments.is_empty() {
+                migration::walk(migration, (recording, machine), (page, home), moments, &node_then, &mut outcome);
+                continue;
+            }
+        }
         outcome.moved += u64::from(homes.first().is_some_and(|home| !homes.contains(&page.home.unwrap_or(*home))));
         outcome.copies += homes.len().saturating_sub(1) as u64;
         page.users.iter().for_each(|user| add(&mut outcome.traffic, machine, node_of(user), user, homes));
@@ -162,7 +175,7 @@ mod tests {
             home: Some(NodeId(0)),
             users: vec![user(0, 0.0, 1.0, 1.0), user(number as u32 / 2, 100.0, 0.0, 0.0)],
         };
-        Recording { pages: (0..8).map(page).collect() }
+        Recording { pages: (0..8).map(page).collect(), ..Recording::default() }
     }
 
     fn outcome(policy: &str) -> (Outcome, Figures) {

@@ -22,7 +22,7 @@ pub use error::TopologyError;
 pub use locality::Locality;
 pub use machine::{LOCAL_DISTANCE, Machine, Node, REMOTE_DISTANCE};
 pub use placement::ThreadPlacement;
-pub use policy::PagePolicy;
+pub use policy::{PagePolicy, mix};
 pub use preset::Preset;
 
 /// A NUMA node by the kernel's number.

@@ -59,8 +59,8 @@ impl PagePolicy {
     }
 }
 
-/// The finalizer of SplitMix64: every bit of the result depends on every bit of `x`.
-fn mix(x: u64) -> u64 {
+/// The finalizer of SplitMix64: every bit of the result depends on every bit of `x`. Chance that is the same every time.
+pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -238,6 +238,21 @@ fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
     )))
 }
 
+/// What something took the last two times. One time is no rule: the first look reads what all later ones know, and on a busy host any may have been waiting for a
+/// processor. To stay away for a multiple of that would miss pages that come and go.
+#[derive(Clone, Copy, Default)]
+struct Cost([Duration; 2]);
+
+impl Cost {
+    fn add(&mut self, took: Duration) {
+        self.0 = [self.0[1], took];
+    }
+
+    fn usual(self) -> Duration {
+        self.0[0].min(self.0[1])
+    }
+}
+
 struct Recorder {
     file: SessionFile,
     clock: Option<Clock>,
@@ -255,8 +270,8 @@ impl Recorder {
         let (mut last_look, mut last_watch) = (began, began);
         let mut last_checkpoint = Instant::now();
         let mut last_reread = Instant::now();
-        let mut watch_cost = Duration::ZERO;
-        let (mut look_cost, mut checkpoint_cost) = (Duration::ZERO, Duration::ZERO);
+        let (mut watch_cost, mut look_cost) = (Cost::default(), Cost::default());
+        let mut checkpoint_cost = Duration::ZERO;
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
             signals::pass_on(child);
@@ -265,21 +280,22 @@ impl Recorder {
             }
             let header = self.file.header();
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), NAP);
-            if self.asked(child.pid) && last_look.elapsed() > look_cost * LOOK_SHARE {
+            if self.asked(child.pid) && last_look.elapsed() > look_cost.usual() * LOOK_SHARE {
                 // A phase begins or ends: what was counted before belongs to the time before.
                 last_look = began;
             }
-            if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost * WATCH_SHARE) {
+            if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost.usual() * WATCH_SHARE) {
                 let begun = Instant::now();
                 self.drain.watch(&self.file);
-                (watch_cost, last_watch) = (begun.elapsed(), Instant::now());
+                watch_cost.add(begun.elapsed());
+                last_watch = Instant::now();
             }
             let (slowest, look_share) = match self.session.tells_every_object() {
                 true => (FASTEST_LOOK_FOR_BLOCKS, LOOK_SHARE_OF_BLOCKS),
                 false => (FASTEST_LOOK, LOOK_SHARE),
             };
             let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);
-            if last_look.elapsed() > fastest.max(look_cost * look_share) {
+            if last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock
                     && !self.session.tells_every_object()
@@ -294,7 +310,8 @@ impl Recorder {
                         "the counters could not be read ({error}); they will be again"
                     )));
                 }
-                (look_cost, last_look) = (begun.elapsed(), Instant::now());
+                look_cost.add(begun.elapsed());
+                last_look = Instant::now();
             }
             if last_reread.elapsed() > REREAD {
                 self.drain.reread_homes(&mut self.session);
