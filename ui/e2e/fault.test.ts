@@ -284,6 +284,34 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     await second.page.close();
   });
 
+  test("what if takes policies, objects and pages as the command does", async () => {
+    const { page, wrong } = await open(browser, shown.url);
+    await turn(page, "What if");
+    await page.fill("[aria-label='another policy']", "bind:1");
+    await page.locator("main button", { hasText: "try" }).click();
+    await page.locator("label", { hasText: "pages of" }).locator("select").selectOption("2M");
+    const object = report.objects[0].object;
+    await page.locator("[aria-label=object]").selectOption(String(object));
+    await page.locator("[aria-label=\"the object's policy\"]").selectOption("round-robin");
+    await page.locator("main button", { hasText: "place it so" }).click();
+    await page.waitForFunction(() => document.querySelectorAll("main button[title='take it away']").length === 2);
+    await settled(page);
+    const words = ["--policy", "common", "--policy", "bind:1", "--page-size", "2M", "--object-policy", `${object}=round-robin`];
+    const { simulation } = json("simulate", profile, ...words);
+    const lines = page.locator("[data-test=table-simulation] .line");
+    expect(simulation.at(-1).policy).toBe("bind:1");
+    for (const at of [0, 4, simulation.length - 1]) {
+      const row = lines.filter({ has: page.locator("[data-key=policy]", { hasText: new RegExp(`^\\s*${simulation[at].policy}\\s*$`) }) });
+      expect((await row.locator("[data-key=local_share]").textContent())?.trim(), simulation[at].policy).toBe(percent(simulation[at].local_share));
+      expect((await row.locator("[data-key=pages_moved]").getAttribute("title"))?.split("\n")[0]).toBe(exact(simulation[at].pages_moved));
+    }
+    await page.locator("main button[title='take it away']").first().click();
+    await settled(page);
+    expect(page.url()).not.toContain("bind");
+    expect(wrong).toEqual([]);
+    await page.close();
+  });
+
   test("what pages ask first was computed ahead", async () => {
     const page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
     const ahead = readFileSync(join(ROOT, "crates/serve/src/ahead.rs"), "utf8");

@@ -50,7 +50,7 @@ impl Moments {
     }
 
     /// Every one.
-    pub fn iter(&self) -> impl Iterator<Item = &Moment> {
+    pub fn iter(&self) -> impl Iterator<Item = &Moment> + Clone {
         self.all.iter()
     }
 }

@@ -13,8 +13,11 @@ use crate::subjects::{RunId, SubjectId};
 use crate::usage;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
-use numalens_simulate::{CostModel, Moment, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay};
+use numalens_simulate::{
+    CostModel, Moment, Moments, Outcome, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay,
+};
 use numalens_topology::Machine;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -50,6 +53,29 @@ impl Plan {
             &[Need::Flows, Need::Sites]
         }
     }
+}
+
+/// Reads a [`Plan::page_size`].
+///
+/// # Errors
+/// It is none of those that there are.
+pub fn page_size(word: &str) -> Result<u64, String> {
+    match word.to_ascii_uppercase().as_str() {
+        "4K" => Ok(4 << 10),
+        "64K" => Ok(64 << 10),
+        "2M" => Ok(2 << 20),
+        _ => Err(format!("`{word}` is no size of pages; there are 4K, 64K, 2M")),
+    }
+}
+
+/// Reads one of [`Plan::choices`], as in `7=interleave`.
+///
+/// # Errors
+/// It is no object's number with a policy.
+pub fn choice(word: &str) -> Result<(ObjectId, Policy), String> {
+    let (object, policy) = word.split_once('=').ok_or("an object and a policy are wanted, as in 7=interleave")?;
+    let object = object.parse().map_err(|_| format!("`{object}` is no object's number"))?;
+    Ok((ObjectId(object), policy.parse()?))
 }
 
 /// Replays a profile. The first report is `meta`.
@@ -96,21 +122,16 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
         });
     }
     // By thread, so that equal profiles give equal answers whatever the order of a hash table.
-    let places: FxHashMap<(Bin, ProcessId, Page), u32> = pages.keys().copied().zip(0..).collect();
+    let places: FxHashMap<(Bin, ProcessId, Page), usize> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
     let moment = |moment: &crate::moments::Moment| {
         let touched = moment.run.map_or(Bin(u32::MAX), |run| study.subjects.toucher_of(run).1);
-        Some(Moment {
-            page: *places.get(&(touched, moment.process, moment.page))?,
-            bin: moment.bin.0,
-            thread: place_of(moment.thread),
-            node: moment.node,
-            accesses: moment.accesses as f64,
-        })
+        let page = *places.get(&(touched, moment.process, moment.page))?;
+        let (bin, thread) = (moment.bin.0, place_of(moment.thread));
+        Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
     };
-    let mut moments: Vec<Moment> = study.moments.iter().filter_map(moment).collect();
-    moments.sort_unstable_by_key(Moment::order);
+    let moments = Moments::new(pages.len(), study.moments.iter().filter_map(moment));
     // What samples stand for is not known well enough to be compared with lines that are copied.
     let copy = if study.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
     Recording { pages, moments, bin_ns: study.about.meta.bin_ns, copy }
@@ -134,16 +155,16 @@ fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
         }
     };
     let mut rows = Vec::new();
-    let mut outcomes = Vec::new();
     if plan.machine.is_none() {
         rows.push(row(machine, &model, &base.traffic, (Threads::Recorded, Policy::Recorded), &base, plan.page_size));
     }
-    for placement in &plan.placements {
-        for policy in &plan.policies {
-            let outcome = replay(&recording, machine, *placement, *policy, &choices);
-            rows.push(row(machine, &model, &base.traffic, (*placement, *policy), &outcome, plan.page_size));
-            outcomes.push(outcome);
-        }
+    let combinations: Vec<(Threads, Policy)> =
+        plan.placements.iter().flat_map(|threads| plan.policies.iter().map(|policy| (*threads, *policy))).collect();
+    let tried =
+        combinations.par_iter().map(|(threads, policy)| replay(&recording, machine, *threads, *policy, &choices));
+    let outcomes: Vec<Outcome> = tried.collect();
+    for (combination, outcome) in combinations.into_iter().zip(&outcomes) {
+        rows.push(row(machine, &model, &base.traffic, combination, outcome, plan.page_size));
     }
     let columns = vec![
         Column::new("placement", "threads"),
@@ -200,6 +221,9 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
             "estimated from {samples} samples: policies that know the main user of a page (local, parallel-first-touch, mixed, balance, replicate) look too good where pages have few samples"
         ));
     }
+    for (object, _) in plan.choices.iter().filter(|(object, _)| study.subjects.of_object(*object).is_none()) {
+        doubts.push(format!("object {object} has no page in this part of the recording: its policy changes nothing"));
+    }
     if plan.policies.iter().any(|policy| policy.asks_for_time()) {
         let (bins, bin_s) = (study.about.meta.bins, study.about.meta.bin_ns as f64 / 1e9);
         if bins < FEW_BINS {
@@ -233,7 +257,7 @@ fn row(
     model: &CostModel,
     base: &Traffic,
     (placement, policy): (Threads, Policy),
-    outcome: &numalens_simulate::Outcome,
+    outcome: &Outcome,
     page_size: u64,
 ) -> Vec<Value> {
     let figures = figures(&outcome.traffic, machine);

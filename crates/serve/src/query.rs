@@ -104,19 +104,22 @@ fn shortened(value: &str) -> String {
     value.chars().take(40).collect()
 }
 
-/// Reads a plan: `machine`, `placement`, `policy`, the last two several times. Machines come from a list: requests name no files.
+/// Reads a plan: `machine`, `page_size`, and, several times each, `placement`, `policy` and `object_policy`. Machines come from a list: requests name no files.
 pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
-    let (mut machine, mut placements, mut policies) = (None, Vec::new(), Vec::new());
+    let (mut machine, mut placements, mut policies, mut choices) = (None, Vec::new(), Vec::new(), Vec::new());
+    let mut page_size = whatif::RECORDED_PAGE;
     for (name, value) in pairs {
         match name.as_str() {
             "machine" => machine = Some(named_machine(value)?),
             "placement" => placements.push(placement(value)?),
-            "policy" => policies.push(value.parse::<Policy>()?),
+            "policy" => policies.extend(Policy::named(shortened(value).as_str())?),
+            "object_policy" => choices.push(whatif::choice(&shortened(value))?),
+            "page_size" => page_size = whatif::page_size(&shortened(value))?,
             _ => {}
         }
     }
     let on = machine.as_ref().unwrap_or(recorded);
-    for policy in &policies {
+    for policy in policies.iter().chain(choices.iter().map(|(_, policy)| policy)) {
         policy.check(on).map_err(|reason| format!("policy {policy}: {reason}"))?;
     }
     if placements.is_empty() {
@@ -125,15 +128,15 @@ pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
     if policies.is_empty() {
         policies = Policy::COMMON.to_vec();
     }
-    match placements.len() * policies.len() <= MOST_PLANS {
-        true => Ok(Plan { machine, placements, policies, choices: Vec::new(), page_size: whatif::RECORDED_PAGE }),
+    match placements.len() * (policies.len() + choices.len()) <= MOST_PLANS {
+        true => Ok(Plan { machine, placements, policies, choices, page_size }),
         false => Err(format!("more than {MOST_PLANS} combinations of placements and policies")),
     }
 }
 
 /// Names that a plan has, which are not of a filter.
 pub fn is_of_plan(name: &str) -> bool {
-    ["machine", "placement", "policy"].contains(&name)
+    ["machine", "placement", "policy", "object_policy", "page_size"].contains(&name)
 }
 
 fn placement(word: &str) -> Result<Threads, String> {
@@ -232,6 +235,14 @@ mod tests {
     fn plans_name_no_files() {
         let recorded = Machine::preset("xeon64").unwrap();
         assert!(plan(&pairs("machine=4x2&policy=interleave&placement=compact"), &recorded).is_ok());
+        let many = plan(&pairs("policy=common&policy=bind:0&page_size=2M&placement=cluster"), &recorded).unwrap();
+        assert_eq!((many.policies.len(), many.page_size), (Policy::COMMON.len() + 1, 2 << 20));
+        let choices = |text: &str| {
+            let all: Pairs = text.split('&').map(|value| ("object_policy".to_string(), value.to_string())).collect();
+            plan(&all, &recorded).map(|plan| plan.choices.len())
+        };
+        assert_eq!(choices("7=interleave&9=bind:1"), Ok(2));
+        assert!(choices("7").is_err() && choices("7=bind:99").is_err());
         for wrong in [
             "machine=/etc/passwd",
             "machine=a.xml",
@@ -240,6 +251,7 @@ mod tests {
             "policy=x",
             "placement=y",
             "machine=999999x999999",
+            "page_size=1G",
         ] {
             assert!(plan(&pairs(wrong), &recorded).is_err(), "{wrong}");
         }

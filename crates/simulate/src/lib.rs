@@ -6,6 +6,7 @@
 mod cluster;
 mod cost;
 mod migration;
+mod moments;
 mod policy;
 mod recording;
 mod replay;
@@ -13,7 +14,8 @@ mod traffic;
 
 pub use cost::{Cost, CostModel, QUEUE};
 pub use migration::Migration;
+pub use moments::{Moment, Moments};
 pub use policy::Policy;
-pub use recording::{Moment, PageUse, Recording, User};
+pub use recording::{PageUse, Recording, User};
 pub use replay::{Figures, Outcome, Threads, figures, replay};
 pub use traffic::Traffic;

@@ -11,7 +11,8 @@
 //! The first is what Linux does by `kernel.numa_balancing`, less its group statistics for pages that several threads fault on and its limit of memory scanned a
 //! second. The second follows kMAF (Diener et al., PACT 2014), which keeps a history so as not to move what is moved back.
 
-use crate::recording::{Moment, PageUse, Recording};
+use crate::moments::Moment;
+use crate::recording::{PageUse, Recording};
 use crate::replay::Outcome;
 use numalens_topology::{Machine, NodeId, mix};
 use std::collections::BTreeMap;
@@ -143,13 +144,13 @@ fn next_to_touch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Policy, Threads, User, figures, replay};
+    use crate::{Moments, Policy, Threads, User, figures, replay};
 
     /// One page that thread 0 touched on node 0; `uses` are thread and accesses of each bin of half a second. Threads are on the nodes of their numbers.
     fn outcome(policy: &str, uses: &[(u32, f64)]) -> (Outcome, f64) {
         let machine = Machine::parse("4x1", &Machine::preset("togian").unwrap()).unwrap();
         let node = |thread: u32| Some(NodeId(thread as u16));
-        let moment = |(bin, &(thread, accesses))| Moment { page: 0, bin, thread, node: node(thread), accesses };
+        let moment = |(bin, &(thread, accesses))| Moment { bin, thread, node: node(thread), accesses };
         let user =
             |&(thread, reads): &(u32, f64)| User { thread, node: node(thread), reads, writes: 0.0, initial: 0.0 };
         let page = PageUse {
@@ -159,7 +160,7 @@ mod tests {
             users: uses.iter().map(user).collect(),
             ..PageUse::default()
         };
-        let moments = (0..).zip(uses).map(moment).collect();
+        let moments = Moments::new(1, (0..).zip(uses).map(|used| (0, moment(used))));
         let recording = Recording { pages: vec![page], moments, bin_ns: SCAN_NS / 2, copy: 128.0 };
         let policy: Policy = policy.parse().unwrap();
         let outcome = replay(&recording, &machine, Threads::Recorded, policy, &[]);
@@ -198,13 +199,7 @@ mod tests {
     fn nobody_in_particular_uses_it() {
         // Four nodes in every bin: never more than half from one of them.
         let moments: Vec<Moment> = (0..80u32)
-            .map(|at| Moment {
-                page: 0,
-                bin: at / 4,
-                thread: at % 4,
-                node: Some(NodeId((at % 4) as u16)),
-                accesses: 5.0,
-            })
+            .map(|at| Moment { bin: at / 4, thread: at % 4, node: Some(NodeId((at % 4) as u16)), accesses: 5.0 })
             .collect();
         let machine = Machine::parse("4x1", &Machine::preset("togian").unwrap()).unwrap();
         let page = PageUse { home: Some(NodeId(0)), ..PageUse::default() };

@@ -67,6 +67,17 @@ impl Policy {
         Policy::Migrate(Migration::Kmaf),
     ];
 
+    /// Those that a word stands for: one, or with `common` all of [`Policy::COMMON`].
+    ///
+    /// # Errors
+    /// It is the word of no policy.
+    pub fn named(word: &str) -> Result<Vec<Policy>, String> {
+        match word {
+            "common" => Ok(Policy::COMMON.to_vec()),
+            one => one.parse().map(|policy| vec![policy]),
+        }
+    }
+
     /// Whether [`Recording::moments`] are wanted.
     pub fn asks_for_time(self) -> bool {
         matches!(self, Policy::Migrate(_))

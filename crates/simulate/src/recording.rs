@@ -1,5 +1,6 @@
 //! What a replay needs of a recording: pages, who touched and used them, in numbers alone.
 
+use crate::moments::Moments;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
@@ -33,24 +34,12 @@ pub struct PageUse {
     pub users: Vec<User>,
 }
 
-/// Accesses of one thread to one page at one time.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Moment {
-    /// Which of [`Recording::pages`].
-    pub page: u32,
-    /// The time bin, [`Recording::bin_ns`] long.
-    pub bin: u32,
-    pub thread: u32,
-    pub node: Option<NodeId>,
-    pub accesses: f64,
-}
-
 /// All pages, in the order of their first touches as far as that is known.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Recording {
     pub pages: Vec<PageUse>,
-    /// The same accesses over time, by page, bin and thread. None where nobody asked: then no page moves.
-    pub moments: Vec<Moment>,
+    /// The same accesses over time. None where nobody asked: then no page moves.
+    pub moments: Moments,
     pub bin_ns: u64,
     /// What it costs to copy a page, in accesses.
     pub copy: f64,
@@ -68,33 +57,20 @@ impl Recording {
             let key = (page.space, page.number / parts.max(1));
             match places.get(&key).filter(|_| page.home.is_some()) {
                 Some(&at) => {
-                    whole_of.push(at as u32);
+                    whole_of.push(at);
                     whole[at].take_in(page.users);
                 }
                 None => {
                     if page.home.is_some() {
                         places.insert(key, whole.len());
                     }
-                    whole_of.push(whole.len() as u32);
+                    whole_of.push(whole.len());
                     whole.push(PageUse { number: key.1, ..page });
                 }
             }
         }
-        let mut moments = self.moments;
-        moments.retain_mut(|moment| {
-            let whole = whole_of.get(moment.page as usize);
-            moment.page = whole.copied().unwrap_or(moment.page);
-            whole.is_some()
-        });
-        moments.sort_by_key(Moment::order);
+        let moments = self.moments.regrouped(whole.len(), &whole_of);
         Recording { pages: whole, moments, copy: self.copy * parts as f64, ..self }
-    }
-
-    /// Those of the page with this index.
-    pub fn moments_of(&self, page: usize) -> &[Moment] {
-        let start = self.moments.partition_point(|moment| (moment.page as usize) < page);
-        let length = self.moments[start..].partition_point(|moment| moment.page as usize == page);
-        &self.moments[start..start + length]
     }
 
     /// Bins in a length of time: at least one.
@@ -116,13 +92,6 @@ impl PageUse {
                 None => self.users.push(user),
             }
         }
-    }
-}
-
-impl Moment {
-    /// By which they stand.
-    pub fn order(&self) -> (u32, u32, u32, Option<NodeId>) {
-        (self.page, self.bin, self.thread, self.node)
     }
 }
 

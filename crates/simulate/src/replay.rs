@@ -2,8 +2,9 @@
 
 use crate::cluster::cluster;
 use crate::migration;
+use crate::moments::Moment;
 use crate::policy::{self, Homes, Policy};
-use crate::recording::{Moment, PageUse, Recording, User};
+use crate::recording::{PageUse, Recording, User};
 use crate::{CostModel, Traffic};
 use numalens_topology::{Machine, NodeId, ThreadPlacement};
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ pub fn replay(
     for (at, (page, homes)) in recording.pages.iter().zip(&homes).enumerate() {
         let policy = page.choice.and_then(|choice| choices.get(choice).copied()).unwrap_or(policy);
         if let (Policy::Migrate(migration), &[home]) = (policy, homes.as_slice()) {
-            let moments = recording.moments_of(at);
+            let moments = recording.moments.of(at);
             if !moments.is_empty() {
                 migration::walk(migration, (recording, machine), (page, home), moments, &node_then, &mut outcome);
                 continue;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// Replay a recording on another machine, with threads and pages placed otherwise.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate, tier:PERCENT (of the pages in fast memory).\nFigures are predictions (docs/advice.md has the cost model)."
+    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate, numa-balancing, kmaf, tier:PERCENT (of the pages in fast memory).\nFigures are predictions (docs/advice.md has the cost model)."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -26,16 +26,16 @@ pub struct Args {
     #[arg(long = "placement", value_name = "P")]
     placements: Vec<Threads>,
 
-    /// Pages (may be repeated) [default: all that need no parameter]
-    #[arg(long = "policy", value_name = "P", value_parser = policy)]
-    policies: Vec<Policy>,
+    /// Pages (may be repeated); common: all that need no parameter [default: common]
+    #[arg(long = "policy", value_name = "P", value_parser = policies)]
+    policies: Vec<Policies>,
 
     /// One object's pages, whatever the others have: its number, `object` in JSON (may be repeated)
-    #[arg(long = "object-policy", value_name = "N=P", value_parser = choice)]
+    #[arg(long = "object-policy", value_name = "N=P", value_parser = whatif::choice)]
     choices: Vec<(ObjectId, Policy)>,
 
     /// Size of a page: 4K, 64K, 2M
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = page_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = whatif::page_size)]
     page_size: u64,
 
     #[arg(long, value_enum, default_value_t = output::Format::Text)]
@@ -45,24 +45,11 @@ pub struct Args {
     place: output::Place,
 }
 
-fn choice(word: &str) -> Result<(ObjectId, Policy), String> {
-    let (object, policy) = word.split_once('=').ok_or("an object and a policy are wanted, as in 7=interleave")?;
-    let object = object.parse().map_err(|_| format!("`{object}` is no object's number"))?;
-    Ok((ObjectId(object), policy.parse()?))
-}
+/// Those of one option: a list in itself for the parser of the command line.
+type Policies = Vec<Policy>;
 
-fn page_size(word: &str) -> Result<u64, String> {
-    let size = match word.to_ascii_uppercase().as_str() {
-        "4K" => 4 << 10,
-        "64K" => 64 << 10,
-        "2M" => 2 << 20,
-        _ => return Err(format!("`{word}` is no size of pages; there are 4K, 64K, 2M")),
-    };
-    Ok(size)
-}
-
-fn policy(word: &str) -> Result<Policy, String> {
-    word.parse()
+fn policies(word: &str) -> Result<Policies, String> {
+    Policy::named(word)
 }
 
 /// Runs the command.
@@ -79,7 +66,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Some(machine) => machine.clone(),
         None => loaded.profile.machine().into_diagnostic()?,
     };
-    for policy in args.policies.iter().chain(args.choices.iter().map(|(_, policy)| policy)) {
+    let policies = if args.policies.is_empty() { Policy::COMMON.to_vec() } else { args.policies.concat() };
+    for policy in policies.iter().chain(args.choices.iter().map(|(_, policy)| policy)) {
         policy.check(&on).map_err(|reason| miette!("--policy {policy}: {reason}"))?;
     }
     let placements = match (args.placements.is_empty(), &machine) {
@@ -87,7 +75,6 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         (true, Some(_)) => vec![Threads::Placed(numalens_topology::ThreadPlacement::Spread)],
         (true, None) => vec![Threads::Recorded],
     };
-    let policies = if args.policies.is_empty() { Policy::COMMON.to_vec() } else { args.policies };
     let known = loaded.profile.rows::<Object>().into_diagnostic()?;
     if let Some((object, _)) = args.choices.iter().find(|(id, _)| !known.iter().any(|object| object.object == *id)) {
         return Err(miette!(
