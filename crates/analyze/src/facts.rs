@@ -26,14 +26,35 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Counts of a row as a sum takes them.
-    pub fn tally(self, reads: u64, writes: u64, samples: u32, period: u64) -> Tally {
+    /// Counts of a row, each sample as what it stands for.
+    pub fn weighed(self, reads: u64, writes: u64, samples: u32, period: u64) -> Weighed {
         let weight = match self {
             Weight::One => 1,
             Weight::Period => period.max(1),
         };
         let weighed = |count: u64| count.saturating_mul(weight).min(counts::MOST);
-        let (reads, writes) = (weighed(reads), weighed(writes));
+        Weighed { reads: weighed(reads), writes: weighed(writes), samples }
+    }
+
+    /// The same as a sum takes them.
+    pub fn tally(self, reads: u64, writes: u64, samples: u32, period: u64) -> Tally {
+        self.weighed(reads, writes, samples, period).tally()
+    }
+}
+
+/// Counts of one row: what its tally follows from, in less than half of the room. There are millions.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighed {
+    reads: u64,
+    writes: u64,
+    samples: u32,
+}
+
+impl Weighed {
+    /// As a sum takes them.
+    #[inline]
+    pub fn tally(&self) -> Tally {
+        let Weighed { reads, writes, samples } = *self;
         if samples == 0 {
             return Tally { reads, writes, ..Tally::default() };
         }

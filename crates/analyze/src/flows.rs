@@ -3,10 +3,10 @@
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
 
-use crate::facts::{Sums, merge};
 use crate::filter::Sieve;
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::sorted::Times;
+use crate::sorted_sums::{Entries, SortedSums};
 use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
@@ -32,7 +32,7 @@ impl OfPage for FlowKey {
 }
 
 /// A subject's accesses that are not initial, over time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimeKey {
     pub subject: SubjectId,
     pub bin: Bin,
@@ -43,14 +43,14 @@ pub struct TimeKey {
 #[derive(Default)]
 pub struct Flows {
     pub sums: PageSums<FlowKey>,
-    pub times: Sums<TimeKey>,
+    pub times: Entries<TimeKey>,
 }
 
 /// The same in the making.
 #[derive(Default)]
 pub struct AddingFlows {
     sums: Adding<FlowKey>,
-    times: Sums<TimeKey>,
+    times: SortedSums<TimeKey>,
     cursor: Cursor,
 }
 
@@ -77,7 +77,7 @@ impl AddingFlows {
             }
             if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
                 for (bin, tally) in later.iter() {
-                    *over_time.entry(TimeKey { subject, bin, node }).or_default() += tally;
+                    over_time.add(TimeKey { subject, bin, node }, tally);
                 }
             }
         });
@@ -85,11 +85,11 @@ impl AddingFlows {
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        AddingFlows { sums: self.sums.merge(other.sums), times: merge(self.times, other.times), cursor: self.cursor }
+        AddingFlows { sums: self.sums.merge(other.sums), times: self.times.merge(other.times), cursor: self.cursor }
     }
 
     /// What was added.
     pub fn finish(self) -> Flows {
-        Flows { sums: self.sums.finish(), times: self.times }
+        Flows { sums: self.sums.finish(), times: self.times.finish() }
     }
 }

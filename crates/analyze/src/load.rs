@@ -459,7 +459,7 @@ impl Source<'_> {
                 F::default,
                 |facts, row| {
                     if sieve.bin(row.bin()) && wanted(&row) {
-                        add(facts, &row, Times::once(&row.bin(), &row.tally(weight)));
+                        add(facts, &row, Times::once(&row.bin(), &row.counts(weight)));
                     }
                 },
                 merge,

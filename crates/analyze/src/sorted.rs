@@ -2,7 +2,7 @@
 //! together, so that a filter looks at each such group once, and at the time bins of those alone that it lets through.
 
 use crate::counts::Tally;
-use crate::facts::Weight;
+use crate::facts::{Weighed, Weight};
 use numalens_profile::ids::{Bin, ProcessId};
 use numalens_profile::tables::{ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::{Error, Profile, Row};
@@ -16,7 +16,7 @@ pub trait Fact: Row {
     /// When.
     fn bin(&self) -> Bin;
     /// How many.
-    fn tally(&self, weight: Weight) -> Tally;
+    fn counts(&self, weight: Weight) -> Weighed;
     /// What tells it from others, time and counts left out. What folds sum by comes first.
     fn key(&self) -> impl Ord;
 }
@@ -35,8 +35,8 @@ macro_rules! facts {
             }
 
             #[inline]
-            fn tally(&self, weight: Weight) -> Tally {
-                weight.tally(self.reads, self.writes, self.samples, self.period)
+            fn counts(&self, weight: Weight) -> Weighed {
+                weight.weighed(self.reads, self.writes, self.samples, self.period)
             }
 
             #[inline]
@@ -57,23 +57,23 @@ facts! {
 #[derive(Clone, Copy, Default)]
 pub struct Times<'a> {
     bins: &'a [Bin],
-    tallies: &'a [Tally],
+    counts: &'a [Weighed],
 }
 
 impl<'a> Times<'a> {
     /// Those of one row.
     #[inline]
-    pub fn once(bin: &'a Bin, tally: &'a Tally) -> Self {
-        Times { bins: std::slice::from_ref(bin), tallies: std::slice::from_ref(tally) }
+    pub fn once(bin: &'a Bin, counts: &'a Weighed) -> Self {
+        Times { bins: std::slice::from_ref(bin), counts: std::slice::from_ref(counts) }
     }
 
     /// All of them.
     #[inline]
     pub fn sum(&self) -> Tally {
-        match self.tallies {
-            [only] => *only,
-            tallies => tallies.iter().fold(Tally::default(), |mut sum, tally| {
-                sum += *tally;
+        match self.counts {
+            [only] => only.tally(),
+            counts => counts.iter().fold(Tally::default(), |mut sum, counts| {
+                sum += counts.tally();
                 sum
             }),
         }
@@ -81,7 +81,7 @@ impl<'a> Times<'a> {
 
     /// Each alone, with its time.
     pub fn single(self) -> impl Iterator<Item = (Bin, Self)> {
-        self.bins.iter().zip(self.tallies).map(|(bin, tally)| (*bin, Times::once(bin, tally)))
+        self.bins.iter().zip(self.counts).map(|(bin, counts)| (*bin, Times::once(bin, counts)))
     }
 
     /// Whether there are none.
@@ -93,14 +93,14 @@ impl<'a> Times<'a> {
     /// Those up to a bin, it included, and those behind it.
     pub fn split(self, last: Bin) -> [Self; 2] {
         let end = self.bins.partition_point(|bin| *bin <= last);
-        let ((bins, later), (tallies, more)) = (self.bins.split_at(end), self.tallies.split_at(end));
-        [Times { bins, tallies }, Times { bins: later, tallies: more }]
+        let ((bins, later), (counts, more)) = (self.bins.split_at(end), self.counts.split_at(end));
+        [Times { bins, counts }, Times { bins: later, counts: more }]
     }
 
     /// One after the other.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (Bin, Tally)> + use<'a> {
-        self.bins.iter().copied().zip(self.tallies.iter().copied())
+        self.bins.iter().copied().zip(self.counts.iter().map(Weighed::tally))
     }
 
     /// Those from one bin to another, both included.
@@ -108,9 +108,12 @@ impl<'a> Times<'a> {
         if from.0 == 0 && to.0 == u32::MAX {
             return self;
         }
+        if let [only] = self.bins {
+            return if (from..=to).contains(only) { self } else { Times::default() };
+        }
         let start = self.bins.partition_point(|bin| *bin < from);
         let end = start + self.bins[start..].partition_point(|bin| *bin <= to);
-        Times { bins: &self.bins[start..end], tallies: &self.tallies[start..end] }
+        Times { bins: &self.bins[start..end], counts: &self.counts[start..end] }
     }
 }
 
@@ -121,7 +124,7 @@ pub struct Sorted<T> {
     /// Where the accesses of each key begin; and where the last ones end.
     starts: Vec<usize>,
     bins: Vec<Bin>,
-    tallies: Vec<Tally>,
+    counts: Vec<Weighed>,
 }
 
 /// Parts of a fold for each thread: keys that a filter lets through may stand together.
@@ -132,7 +135,7 @@ impl<T: Fact> Sorted<T> {
     pub fn new(mut rows: Vec<T>, weight: Weight) -> Self {
         rows.par_sort_unstable_by(|a, b| a.key().cmp(&b.key()).then_with(|| a.bin().cmp(&b.bin())));
         let bins = rows.par_iter().map(Fact::bin).collect();
-        let tallies = rows.par_iter().map(|row| row.tally(weight)).collect();
+        let counts = rows.par_iter().map(|row| row.counts(weight)).collect();
         let mut starts = Vec::new();
         let mut at = 0;
         for group in rows.chunk_by(|a, b| a.key() == b.key()) {
@@ -143,13 +146,13 @@ impl<T: Fact> Sorted<T> {
         keys.dedup_by(|a, b| a.key() == b.key());
         keys.shrink_to_fit();
         starts.push(at);
-        Sorted { keys, starts, bins, tallies }
+        Sorted { keys, starts, bins, counts }
     }
 
     /// Bytes that it takes.
     fn bytes(&self) -> usize {
         let keys = size_of_val(&*self.keys) + size_of_val(&*self.starts);
-        keys + size_of_val(&*self.bins) + size_of_val(&*self.tallies)
+        keys + size_of_val(&*self.bins) + size_of_val(&*self.counts)
     }
 
     /// Folds over the keys that are `wanted`, each with its accesses in a span of bins. As [`Profile::fold`] otherwise.
@@ -166,12 +169,11 @@ impl<T: Fact> Sorted<T> {
             (0..self.keys.len()).step_by(part).map(|at| at..(at + part).min(self.keys.len())).collect();
         let each = |mut accumulator: A, keys: Range<usize>| {
             for (key, ends) in self.keys[keys.clone()].iter().zip(self.starts[keys.start..=keys.end].windows(2)) {
-                if wanted(key) {
-                    let range = ends[0]..ends[1];
-                    let times = Times { bins: &self.bins[range.clone()], tallies: &self.tallies[range] }.within(span);
-                    if !times.is_empty() {
-                        step(&mut accumulator, key, times);
-                    }
+                // Times first: they are small, and a short span has few keys whose row need be read.
+                let range = ends[0]..ends[1];
+                let times = Times { bins: &self.bins[range.clone()], counts: &self.counts[range] }.within(span);
+                if !times.is_empty() && wanted(key) {
+                    step(&mut accumulator, key, times);
                 }
             }
             accumulator

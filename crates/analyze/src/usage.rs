@@ -126,7 +126,7 @@ impl Totals {
             Some(thread.and_then(|thread| study.pinning.last(thread)))
         };
         let makers: Vec<_> = study.subjects.all.iter().map(maker).collect();
-        for key in study.flows.times.keys() {
+        for (key, _) in &study.flows.times {
             if makers[key.subject.0 as usize] != Some(key.node) {
                 let begin = begins.entry(key.subject).or_insert(u32::MAX);
                 *begin = (*begin).min(key.bin.0);
