@@ -142,8 +142,8 @@ impl ProcessMemory {
         }
         let [header, log, sites, stretches, pages, lines] = at;
         let memory = ProcessMemory { extent, header, log, sites, stretches, pages, lines };
-        // 0 is no page.
-        memory.header().pages.store(1, Relaxed);
+        // 0 is no page. The collector waits for it.
+        memory.header().pages.store(1, Release);
         Ok(memory)
     }
 
@@ -197,9 +197,10 @@ impl ProcessMemory {
         header.stretches.store(stretches, Relaxed);
         header.inherited_pages.store(pages, Relaxed);
         header.sites.store(sites, Relaxed);
-        header.pages.store(pages, Relaxed);
         header.address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
         header.classes.iter().zip(classes).for_each(|(to, class)| to.store(class, Relaxed));
+        // Last: the collector waits for it.
+        header.pages.store(pages, Release);
         Ok(())
     }
 

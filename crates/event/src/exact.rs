@@ -341,7 +341,7 @@ pub struct ProcessHeader {
     pub sites: AtomicU32,
     /// Stretches given.
     pub stretches: AtomicU32,
-    /// Page numbers given, plus one (0 is none).
+    /// Page numbers given, plus one (0 is none); 0 until the header is filled.
     pub pages: AtomicU32,
     /// Bytes of the log.
     pub log_bytes: AtomicU64,

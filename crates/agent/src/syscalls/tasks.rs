@@ -305,15 +305,16 @@ pub fn execute(
     }
     let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.extent));
     let now = sys::now_ns();
-    own_thread.end_ns.store(now, Relaxed);
+    // The collector takes a thread's end for one only while the process has not called exec.
     if !thread.borrows {
         process.end_ns.store(now, Relaxed);
         process.node.store(own_thread.index.load(Relaxed) as i32, Relaxed);
         process.end.store(end::EXEC, Release);
     }
+    own_thread.end_ns.store(now, Release);
     // SAFETY: the program's own call; it returns only when it failed.
     let result = unsafe { sys::for_program(number, arguments) };
-    own_thread.end_ns.store(0, Relaxed);
+    own_thread.end_ns.store(0, Release);
     if !thread.borrows {
         process.end_ns.store(0, Relaxed);
         process.end.store(end::NONE, Release);

@@ -390,8 +390,10 @@ impl Drain {
         if thread.ended {
             return Ok(());
         }
-        // An exec may fail. When it does not, the thread is looked at for the last time with its process.
-        let ended = if execed(file, thread.process) { 0 } else { ended };
+        // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has failed since the end was read
+        // was no end either.
+        let is_end = !execed(file, thread.process) && file.end_of(extent) == Some(ended);
+        let ended = if is_end { ended } else { 0 };
         let look = if ended != 0 { Look::Last } else { look };
         // At the end of all, those that still run are taken as they are afterwards.
         let look = if look == Look::Last && ended == 0 { Look::Running } else { look };

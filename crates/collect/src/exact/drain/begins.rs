@@ -1,5 +1,6 @@
 //! Processes and threads that are new in the directory.
 
+use super::ends::is_running;
 use super::*;
 
 impl Drain {
@@ -9,7 +10,15 @@ impl Drain {
             // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
             let what = entry.kind.load(Acquire);
             match what {
-                kind::PROCESS => self.process_begins(file, session, extent, entry)?,
+                kind::PROCESS => {
+                    let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
+                    // A fork's child first says what it has inherited. One that was killed before has counted nothing.
+                    let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
+                    if !is_filled && is_running(entry.id.load(Relaxed) as i32) {
+                        return Ok(());
+                    }
+                    self.process_begins(file, session, extent, entry, header)?;
+                }
                 // A thread gets its id when it runs.
                 kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
                     self.thread_begins(file, session, extent, entry);
@@ -42,6 +51,7 @@ impl Drain {
         session: &mut Session,
         extent: Extent,
         entry: &DirectoryEntry,
+        header: Arc<Shared>,
     ) -> io::Result<()> {
         let pid = entry.id.load(Relaxed) as i32;
         let start = entry.start_ns.load(Relaxed);
@@ -76,7 +86,6 @@ impl Drain {
                 id
             }
         };
-        let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
         let words = &header.words::<ProcessHeader>(0, 1)[0];
         let [inherited_sites, inherited_pages, inherited_stretches] =
             [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));

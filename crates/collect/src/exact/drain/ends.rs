@@ -62,6 +62,10 @@ impl Drain {
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
                 self.count_thread(file, session, number, bin, Look::Last)?;
+                // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is set anew at times.
+                if self.threads[number].1.waits && self.read_ancestors(file, session, extent)? {
+                    self.count_thread(file, session, number, bin, Look::Last)?;
+                }
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
                 (thread.sites, thread.pages, thread.code) = Default::default();
@@ -76,6 +80,16 @@ impl Drain {
             discard_process(file, extent);
         }
         Ok(())
+    }
+
+    /// Takes in all that is there by now of the processes that one was forked from. Whether there are any.
+    fn read_ancestors(&mut self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<bool> {
+        let parent = |of: Extent| self.processes.get(&of).and_then(|process| process.parent);
+        let ancestors: Vec<Extent> = std::iter::successors(parent(of), |&of| parent(of)).collect();
+        for &ancestor in ancestors.iter().rev() {
+            self.read_process(file, session, ancestor, u64::MAX)?;
+        }
+        Ok(!ancestors.is_empty())
     }
 
     /// Notes that a process is over, when it is. All is known that happened until `until`.
@@ -197,7 +211,7 @@ impl Drain {
 }
 
 /// Whether a process still has threads that can run.
-fn is_running(pid: i32) -> bool {
+pub(super) fn is_running(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, Some('Z' | 'X'))
@@ -205,5 +219,5 @@ fn is_running(pid: i32) -> bool {
 
 /// Whether a process's program was replaced by another.
 pub(in crate::exact) fn execed(file: &SessionFile, extent: Extent) -> bool {
-    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Relaxed) & 0xff == end::EXEC)
+    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Acquire) & 0xff == end::EXEC)
 }
