@@ -253,6 +253,40 @@ fn the_hosts_machine_is_as_ever() {
 }
 
 #[test]
+fn a_measured_machine_is_read_by_hwloc_and_as_a_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |program: &mut Command| {
+        let output = program.current_dir(directory.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&run(numalens().args(["machine"]).args(arguments).args(["--format", "json"]))).unwrap()
+    };
+    let measured = json(&["measure", "-o", "measured.xml"]);
+    let host = json(&["show"])["machine"].take();
+    let nodes = host["nodes"].as_array().unwrap();
+    for (number, node) in nodes.iter().enumerate().filter(|(_, node)| node["cpus"] != "") {
+        assert_eq!(measured["nodes"][number], node["node"]);
+        let latency = measured["latency_ns"][number][number].as_f64();
+        let full =
+            measured["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("free memory"));
+        assert!(full || latency.is_some_and(|ns| (0.1..10_000.0).contains(&ns)), "{measured}");
+    }
+    let written = json(&["show", "--machine", "measured.xml"])["machine"].take();
+    for (written, node) in written["nodes"].as_array().unwrap().iter().zip(nodes) {
+        for what in ["node", "cpus", "memory_bytes", "tier"] {
+            assert_eq!(written[what], node[what], "{what}");
+        }
+    }
+    let seen = run(Command::new("lstopo-no-graphics").args(["-i", "measured.xml", "--of", "console"]));
+    assert_eq!(seen.lines().filter(|line| line.contains("NUMANode L#")).count(), nodes.len(), "{seen}");
+    let refused = numalens().args(["machine", "measure", "-o", "/nowhere/measured.xml"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("/nowhere/measured.xml"), "{said}");
+}
+
+#[test]
 fn a_machine_that_is_too_large_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     for machine in ["65x1", "2x5000"] {

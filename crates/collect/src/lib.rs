@@ -6,6 +6,7 @@ pub mod exact;
 mod futex;
 pub mod globals;
 pub mod homes;
+pub mod measure;
 pub mod rank;
 pub mod sample;
 pub mod unwind;

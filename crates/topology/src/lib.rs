@@ -9,6 +9,7 @@ mod cpuset;
 mod error;
 mod files;
 mod hwloc;
+mod hwloc_write;
 mod locality;
 mod machine;
 mod placement;

@@ -6,3 +6,6 @@ grep -H . /sys/devices/virtual/memory_tiering/memory_tier*/nodelist > tiers
 numactl --hardware > numactl
 "$NUMALENS" machine show --format json > machine.json
 "$NUMALENS" machine show > machine.txt
+# An emulator has no far memory: what is measured means nothing here, but whose it is does.
+"$NUMALENS" machine measure --format json -o measured.xml > measured.json
+"$NUMALENS" machine show --format json --machine measured.xml > measured-machine.json

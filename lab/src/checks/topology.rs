@@ -28,6 +28,15 @@ struct ShownNode {
     tier: u32,
 }
 
+/// The part of `machine measure --format json` that can be right or wrong here.
+#[derive(Deserialize)]
+struct Measured {
+    nodes: Vec<usize>,
+    latency_ns: Vec<Vec<Option<f64>>>,
+    bandwidth_bytes_per_s: Vec<Vec<Option<f64>>>,
+    notes: Vec<String>,
+}
+
 /// Compares node by node.
 pub fn check(context: &Context) -> Result<Vec<String>> {
     let read = |name: &str| {
@@ -79,7 +88,42 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
             }
         }
     }
+    let measured: Measured =
+        serde_json::from_str(&read("measured.json")?).into_diagnostic().wrap_err("measured.json")?;
+    wrong.extend(check_measured(&measured, machine.cpus));
+    let written: Shown =
+        serde_json::from_str(&read("measured-machine.json")?).into_diagnostic().wrap_err("measured-machine.json")?;
+    for (written, shown) in written.machine.nodes.iter().zip(&shown.machine.nodes) {
+        let of = |node: &ShownNode| (node.node, node.cpus.clone(), node.memory_bytes, node.tier);
+        if of(written) != of(shown) {
+            wrong.push(format!("node {}: measured.xml has {:?}, the host {:?}", shown.node, of(written), of(shown)));
+        }
+    }
+    if written.machine.nodes.len() != shown.machine.nodes.len() {
+        wrong.push(format!("measured.xml has {} nodes", written.machine.nodes.len()));
+    }
     Ok(wrong)
+}
+
+/// Whether each way was measured that there is. `cpus`: how many each node has.
+fn check_measured(measured: &Measured, cpus: &[u32]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if measured.nodes != (0..cpus.len()).collect::<Vec<_>>() {
+        wrong.push(format!("measures nodes {:?}", measured.nodes));
+        return wrong;
+    }
+    for (from, to) in cpus.iter().enumerate().flat_map(|(from, _)| (0..cpus.len()).map(move |to| (from, to))) {
+        for (what, figure) in
+            [("latency", measured.latency_ns[from][to]), ("bandwidth", measured.bandwidth_bytes_per_s[from][to])]
+        {
+            let is_full = measured.notes.iter().any(|note| note.starts_with(&format!("node {to} has ")));
+            let wanted = cpus[from] > 0 && !is_full;
+            if figure.is_some_and(|figure| figure > 0.0) != wanted {
+                wrong.push(format!("{what} from node {from} to {to}: {figure:?} ({:?})", measured.notes));
+            }
+        }
+    }
+    wrong
 }
 
 /// Bytes of a node, from the meminfo of all nodes.

@@ -1,18 +1,22 @@
-//! `numalens machine`: the machine that a recording would use, and the machines that can be named.
+//! `numalens machine`: the machine that a recording would use, the machines that can be named, and how fast this one's memory is.
 
-use anstream::println;
+use super::output;
+use anstream::{eprintln, println};
 use miette::{IntoDiagnostic, Report};
+use numalens_collect::measure::{self, Measured};
 use numalens_topology::{Machine, Node};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the machine that a recording would use, or the machines that can be named.
+/// Show the machine that a recording would use, or the machines that can be named; measure this one.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   numalens machine show                        this host
   numalens machine show --machine 4x8          4 nodes of 8 CPUs
   numalens machine show --machine togian --format json
-  numalens machine list")]
+  numalens machine list
+  numalens machine measure -o measured.xml     latencies and bandwidths, also for --machine")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -22,6 +26,7 @@ pub struct Args {
 enum Action {
     Show(ShowArgs),
     List(ListArgs),
+    Measure(MeasureArgs),
 }
 
 /// Show nodes, CPUs, memory and distances.
@@ -39,6 +44,22 @@ struct ShowArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  numalens machine list --format json")]
 struct ListArgs {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Measure latency and bandwidth from every node's CPUs to every node's memory.
+#[derive(clap::Args)]
+#[command(after_help = "Takes seconds for each pair of nodes; on a busy host it measures what is left.
+
+Examples:
+  numalens machine measure
+  numalens machine measure -o measured.xml
+  numalens simulate app-1234.numalens --machine measured.xml      predictions by measured latency")]
+struct MeasureArgs {
+    /// Also write the machine with its measured distances (10 is a node's own memory), as a file for --machine and hwloc
+    #[arg(short, long, value_name = "FILE.xml")]
+    output: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -62,6 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode, Report> {
     match args.action {
         Action::Show(args) => show(&args)?,
         Action::List(args) => list(args.format)?,
+        Action::Measure(args) => measure(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -98,6 +120,54 @@ fn list(format: Format) -> Result<(), Report> {
             Ok(())
         }
     }
+}
+
+fn measure(args: &MeasureArgs) -> Result<(), Report> {
+    let host = Machine::host().into_diagnostic()?;
+    let mut begins = |from, to| eprintln!("numalens: from node {from} to memory on node {to}");
+    let measured = measure::measure(&host, &mut begins).into_diagnostic()?;
+    match args.format {
+        Format::Json => print_json(&measured_json(&measured))?,
+        Format::Text => print!("{}", measured_text(&measured)),
+    }
+    if let Some(path) = &args.output {
+        output::write(Some(path), measured.machine(&host).to_hwloc().as_bytes())?;
+        eprintln!("numalens: {} written; next: numalens simulate PROFILE --machine {}", path.display(), path.display());
+    }
+    Ok(())
+}
+
+fn measured_json(measured: &Measured) -> Value {
+    json!({
+        "schema": 1,
+        "nodes": measured.nodes.iter().map(|node| node.0).collect::<Vec<_>>(),
+        "latency_ns": measured.latency_ns,
+        "bandwidth_bytes_per_s": measured.bandwidth,
+        "buffer_bytes": measured.bytes,
+        "notes": measured.notes,
+    })
+}
+
+/// Matrices: from the node of a row to the node of a column.
+fn measured_text(measured: &Measured) -> String {
+    let matrix = |figures: &dyn Fn(usize, usize) -> Option<f64>, digits: usize| {
+        let ids: Vec<String> = measured.nodes.iter().map(ToString::to_string).collect();
+        let header = [vec!["from \\ to".to_owned()], ids.clone()].concat();
+        let cell = |from, to| figures(from, to).map_or("-".to_owned(), |figure| format!("{figure:.digits$}"));
+        let row = |from: usize| [vec![ids[from].clone()], (0..ids.len()).map(|to| cell(from, to)).collect()].concat();
+        table(&header, &(0..ids.len()).map(row).collect::<Vec<_>>())
+    };
+    let latency = |from: usize, to: usize| measured.latency_ns[from][to];
+    let mut out: String = measured.notes.iter().map(|note| format!("! {note}\n")).collect();
+    out += "latency in ns: a load that needs the one before, median\n";
+    out += &matrix(&latency, 1);
+    if measured.nodes.len() > 1 {
+        out += "\nthe same over that of the node's own memory\n";
+        out += &matrix(&|from, to| Some(latency(from, to)? / latency(from, from)?), 2);
+    }
+    out += "\nbandwidth in GB/s: all CPUs of the node read, most\n";
+    out += &matrix(&|from, to| measured.bandwidth[from][to].map(|rate| rate / 1e9), 1);
+    out + &format!("\nbuffers of {} on each node\n", bytes(measured.bytes as u64))
 }
 
 fn print_json(value: &Value) -> Result<(), Report> {
@@ -210,6 +280,38 @@ distances (10 is local)
           2  14  24  10
 ";
         assert_eq!(text(&m), expected);
+    }
+
+    #[test]
+    fn measured_figures_are_shown_with_what_is_missing() {
+        let measured = Measured {
+            nodes: vec![numalens_topology::NodeId(0), numalens_topology::NodeId(2)],
+            latency_ns: vec![vec![Some(80.0), Some(120.0)], vec![Some(121.0), None]],
+            bandwidth: vec![vec![Some(2.05e10), None], vec![None, None]],
+            bytes: 64 << 20,
+            notes: vec!["node 2 is small".to_owned()],
+        };
+        let expected = "\
+! node 2 is small
+latency in ns: a load that needs the one before, median
+  from \\ to      0      2
+          0   80.0  120.0
+          2  121.0      -
+
+the same over that of the node's own memory
+  from \\ to     0     2
+          0  1.00  1.50
+          2     -     -
+
+bandwidth in GB/s: all CPUs of the node read, most
+  from \\ to     0  2
+          0  20.5  -
+          2     -  -
+
+buffers of 64 MiB on each node
+";
+        assert_eq!(measured_text(&measured), expected);
+        assert_eq!(measured_json(&measured)["latency_ns"], json!([[80.0, 120.0], [121.0, null]]));
     }
 
     #[test]
