@@ -28,6 +28,7 @@ use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Release;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, State, Unexecuted, Unmade, area as fixed, settle_stay, settle_stay_end};
 
@@ -508,6 +509,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     if !breakpoint {
         abandon(thread, context, &unmade);
         correct(thread, &unexecuted);
+        runtime().session.entry(thread.extent).taken_back.fetch_add(1, Release);
     }
     if stepped {
         context.registers[R_FLAGS] &= !TRAP_FLAG;

@@ -6,7 +6,7 @@
 use crate::filter::Sieve;
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::sorted::Times;
-use crate::sorted_sums::{Entries, SortedSums};
+use crate::sorted_sums::{Entries, RecurringSums};
 use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
@@ -32,7 +32,7 @@ impl OfPage for FlowKey {
 }
 
 /// A subject's accesses that are not initial, over time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimeKey {
     pub subject: SubjectId,
     pub bin: Bin,
@@ -50,7 +50,7 @@ pub struct Flows {
 #[derive(Default)]
 pub struct AddingFlows {
     sums: Adding<FlowKey>,
-    times: SortedSums<TimeKey>,
+    times: RecurringSums<TimeKey>,
     cursor: Cursor,
 }
 

@@ -2,7 +2,9 @@
 //! while; what of them lies near stays near here, and what is in order already is not sorted again.
 
 use crate::counts::Tally;
+use rustc_hash::FxBuildHasher;
 use std::cmp::Ordering;
+use std::hash::{BuildHasher, Hash};
 
 /// Keys with their sums.
 pub type Entries<K> = Vec<(K, Tally)>;
@@ -57,6 +59,64 @@ impl<K: Copy + Ord> SortedSums<K> {
         self.recent.sort_by_key(|(key, _)| *key);
         add_equals(&mut self.recent);
         self.sums = merged(std::mem::take(&mut self.sums), std::mem::take(&mut self.recent));
+    }
+}
+
+/// Sums whose keys come again and again, not side by side: the latest few are kept at hand and added to, so that less is sorted.
+///
+/// ```text
+///   key -> its slot:   the same key there    the tally is added
+///                      another one           that goes to the sums, this one takes its place
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecurringSums<K> {
+    slots: Vec<Option<(K, Tally)>>,
+    sums: SortedSums<K>,
+}
+
+/// log2 of the slots: they are to stay in the cache nearest but one.
+const SLOTS: u32 = 12;
+
+impl<K> Default for RecurringSums<K> {
+    fn default() -> Self {
+        RecurringSums { slots: Vec::new(), sums: SortedSums::default() }
+    }
+}
+
+impl<K: Copy + Ord + Hash> RecurringSums<K> {
+    /// Adds to the sum of a key.
+    #[inline]
+    pub fn add(&mut self, key: K, tally: Tally) {
+        if self.slots.is_empty() {
+            self.slots.resize(1 << SLOTS, None);
+        }
+        let hash = FxBuildHasher.hash_one(key);
+        let slot = &mut self.slots[(hash >> (u64::BITS - SLOTS)) as usize];
+        match slot {
+            Some((kept, sum)) if *kept == key => *sum += tally,
+            _ => {
+                if let Some((kept, sum)) = slot.replace((key, tally)) {
+                    self.sums.add(kept, sum);
+                }
+            }
+        }
+    }
+
+    /// Both together.
+    pub fn merge(self, other: Self) -> Self {
+        RecurringSums { slots: Vec::new(), sums: self.settled().merge(other.settled()) }
+    }
+
+    /// The sums in the order of keys, each key once.
+    pub fn finish(self) -> Entries<K> {
+        self.settled().finish()
+    }
+
+    fn settled(mut self) -> SortedSums<K> {
+        for (key, sum) in self.slots.into_iter().flatten() {
+            self.sums.add(key, sum);
+        }
+        self.sums
     }
 }
 

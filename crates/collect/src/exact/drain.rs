@@ -25,6 +25,7 @@ use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, CountedObject, Owner, Session, command_line, name_of};
 pub(super) use ends::execed;
+use ends::of_its_program;
 use known::Known;
 use misses::Misses;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log};
@@ -242,7 +243,7 @@ impl Drain {
             all
         };
         for &extent in &extents {
-            self.read_process(file, session, extent, horizon)?;
+            self.read_process(file, session, extent, of_its_program(file, extent, horizon))?;
         }
         let processes = &self.processes;
         self.told.drop_strangers(
@@ -407,7 +408,7 @@ impl Drain {
             (thread.misses, thread.left_out) = Default::default();
             discard_thread(file, extent);
             let time_ns = session.advance(ended);
-            let replaced = file.directory().nth(extent.0 as usize).map(|(_, entry)| entry.end.load(Relaxed));
+            let replaced = file.entry(extent).map(|entry| entry.end.load(Relaxed));
             // In another place the thread goes on.
             if replaced == Some(end::REPLACED) {
                 return Ok(());
@@ -452,8 +453,9 @@ impl Drain {
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup)?;
         let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
+        let (id, node, passes) = (thread.id, thread.node, totals.in_flight);
         let counting =
-            Counting { header, lookup: &lookup, classes_log2, extent, thread: thread.id, node: thread.node, bin, look };
+            Counting { header, lookup: &lookup, classes_log2, extent, thread: id, node, bin, look, in_flight: passes };
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| {
             thread.balance.site(told, [counted.reads, counted.writes]);
             if told {
@@ -472,7 +474,7 @@ impl Drain {
                 continue;
             };
             let before = thread.pages.entry(at).or_default();
-            let in_flight = if settled || gone { 0 } else { IN_FLIGHT_OF_PAGE };
+            let in_flight = if settled || gone { 0 } else { passes * IN_FLIGHT_OF_PAGE };
             let [reads, writes] = [0, 1].map(|kind| {
                 let more = grown(&mut before[kind], now[kind], in_flight);
                 let (told, too_early) = thread.balance.page(ever_paused, kind, more);

@@ -258,9 +258,13 @@ impl SessionFile {
 
     /// When a thread or process ended, on the clock of the records; none while it runs.
     pub fn end_of(&self, extent: Extent) -> Option<u64> {
+        Some(self.entry(extent)?.end_ns.load(Acquire)).filter(|&end| end != 0)
+    }
+
+    /// The entry of an extent that has been given.
+    pub fn entry(&self, extent: Extent) -> Option<&DirectoryEntry> {
         let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
-        let entry = self.directory.words::<DirectoryEntry>(0, given as usize).get(extent.0 as usize)?;
-        Some(entry.end_ns.load(Acquire)).filter(|&end| end != 0)
+        self.directory.words::<DirectoryEntry>(0, given as usize).get(extent.0 as usize)
     }
 
     /// Maps `bytes` of an extent from `offset` on.

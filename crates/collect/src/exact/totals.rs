@@ -56,6 +56,8 @@ pub struct Totals {
     /// The same of those that missed the thread's private cache.
     pub site_misses: FxHashMap<u64, u64>,
     pub page_misses: FxHashMap<u64, [u64; 2]>,
+    /// Passes that these may have too many, if the thread runs: see [`IN_FLIGHT_OF_SITE`].
+    pub in_flight: u64,
 }
 
 impl Totals {
@@ -65,6 +67,8 @@ impl Totals {
     /// The session file cannot be mapped.
     pub fn read(file: &SessionFile, extent: Extent, classes_log2: u32, known: &impl Lookup) -> io::Result<Self> {
         let mut totals = Totals::default();
+        let taken_back = || file.entry(extent).map_or(0, |entry| entry.taken_back.load(Acquire));
+        let before = taken_back();
         // Before the accesses, which are no fewer.
         if file.header().cache().is_some() {
             totals.add_misses(file, extent)?;
@@ -72,6 +76,8 @@ impl Totals {
         // In this order: see `numalens_event::exact`.
         totals.add_tables(file, extent, classes_log2, known)?;
         totals.add_stays(file, extent, classes_log2, known)?;
+        // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
+        totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         Ok(totals)
     }
 
@@ -190,7 +196,7 @@ fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
 }
 
 /// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
-/// block. They are told with the next look that finds more.
+/// block, of which there is one at a time, but several may break off while the counters are read ([`Totals::in_flight`]). They are told with the next look that finds more.
 pub const IN_FLIGHT_OF_SITE: u64 = 1;
 /// The same of a page.
 pub const IN_FLIGHT_OF_PAGE: u64 = 512;

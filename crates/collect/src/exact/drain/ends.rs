@@ -95,7 +95,7 @@ impl Drain {
     /// Notes that a process is over, when it is. All is known that happened until `until`.
     pub(super) fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, until: u64) {
         let Some(process) = self.processes.get_mut(&extent).filter(|process| !process.ended) else { return };
-        let Some((_, entry)) = file.directory().nth(extent.0 as usize) else { return };
+        let Some(entry) = file.entry(extent) else { return };
         let word = entry.end.load(Acquire);
         let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
         // An exec is known by the process that follows; when none does, the process goes on unobserved until it is gone.
@@ -125,7 +125,7 @@ impl Drain {
         if self.has_new(file, extent) {
             return;
         }
-        let _ = self.finish(file, session, extent, u64::MAX);
+        let _ = self.finish(file, session, extent, of_its_program(file, extent, u64::MAX));
         let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
         session.process_ends(pid, time_ns, end);
     }
@@ -219,5 +219,11 @@ pub(super) fn is_running(pid: i32) -> bool {
 
 /// Whether a process's program was replaced by another.
 pub(in crate::exact) fn execed(file: &SessionFile, extent: Extent) -> bool {
-    file.directory().nth(extent.0 as usize).is_some_and(|(_, entry)| entry.end.load(Acquire) & 0xff == end::EXEC)
+    file.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
+}
+
+/// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next program in it, whose beginning may not
+/// have been read yet. To be asked after all has been read that is to be sorted by it.
+pub(super) fn of_its_program(file: &SessionFile, extent: Extent, until: u64) -> u64 {
+    if execed(file, extent) { file.end_of(extent).map_or(until, |end| end.min(until)) } else { until }
 }

@@ -58,7 +58,8 @@ impl Drain {
             let process = counting.lookup.process;
             let Some(&KnownPage { page, ended: gone, .. }) = self.known_page(process, at as u32) else { continue };
             let before = misses.pages.entry(at).or_default();
-            let in_flight = if counting.look == Look::Running && !gone { IN_FLIGHT_OF_SITE } else { 0 };
+            let in_flight =
+                if counting.look == Look::Running && !gone { counting.in_flight * IN_FLIGHT_OF_SITE } else { 0 };
             let [reads, writes] = [0, 1].map(|kind| {
                 let more = grown(&mut before[kind], now[kind], in_flight);
                 let (told, too_early) = misses.balance.page(ever_paused, kind, more);

@@ -20,6 +20,8 @@ pub(super) struct Counting<'a> {
     pub node: Option<u8>,
     pub bin: Bin,
     pub look: Look,
+    /// Passes that a running thread may take back.
+    pub in_flight: u64,
 }
 
 impl Drain {
@@ -31,13 +33,13 @@ impl Drain {
         now: FxHashMap<u64, u64>,
         mut counted: impl FnMut(u64, &CountedSite),
     ) {
-        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look } = counting;
+        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look, in_flight } = counting;
         let process = lookup.process;
         for (at, count) in now {
             // One that is new since sites were read: the next look knows it.
             let number = (at >> classes_log2) as u32;
             let Some((site, flags)) = self.site(process, number) else { continue };
-            let in_flight = if look == Look::Running { IN_FLIGHT_OF_SITE } else { 0 };
+            let in_flight = if look == Look::Running { in_flight * IN_FLIGHT_OF_SITE } else { 0 };
             let more = grown(before.entry(at).or_default(), count, in_flight);
             if more == 0 {
                 continue;
