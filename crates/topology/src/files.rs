@@ -5,6 +5,7 @@
 //! host shares among CPUs are shared by a node's. What has nothing to do with nodes and CPUs are links to the host's files.
 
 use crate::{CpuSet, Machine, Node};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -74,6 +75,7 @@ impl Machine {
         let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok());
         link_others(&to, host, is_cpu)?;
         let caches = caches(&host.join("cpu0/cache"));
+        let mut texts = Texts::default();
         for (package, node) in self.nodes.iter().enumerate() {
             let package_mask = shape.mask(&node.cpus);
             for (core, cpu) in node.cpus.iter().enumerate() {
@@ -81,15 +83,15 @@ impl Machine {
                 let own_mask = shape.mask(&own);
                 let cpu_folder = to.join(format!("cpu{cpu}"));
                 let topology = folder(cpu_folder.join("topology"))?;
-                write(&topology, "core_id", &core)?;
-                write(&topology, "physical_package_id", &package)?;
+                texts.write(&topology, "core_id", &core)?;
+                texts.write(&topology, "physical_package_id", &package)?;
                 for name in ["core_cpus", "thread_siblings"] {
-                    write(&topology, name, &own_mask)?;
-                    write(&topology, &format!("{name}_list"), &own)?;
+                    texts.write(&topology, name, &own_mask)?;
+                    texts.write(&topology, &format!("{name}_list"), &own)?;
                 }
                 for name in ["package_cpus", "core_siblings"] {
-                    write(&topology, name, &package_mask)?;
-                    write(&topology, &format!("{name}_list"), &node.cpus)?;
+                    texts.write(&topology, name, &package_mask)?;
+                    texts.write(&topology, &format!("{name}_list"), &node.cpus)?;
                 }
                 symlink(format!("../../node/node{}", node.id), cpu_folder.join(format!("node{}", node.id)))?;
                 let first = node.cpus.iter().next().unwrap_or(cpu);
@@ -102,13 +104,13 @@ impl Machine {
                     let cache_folder = folder(cache_folder)?;
                     for (name, text) in CACHE_FACTS.iter().zip(&cache.facts) {
                         if let Some(text) = text {
-                            fs::write(cache_folder.join(name), text)?;
+                            texts.keep(cache_folder.join(name), text.clone())?;
                         }
                     }
                     let (users, mask) = if cache.is_shared { (&node.cpus, &package_mask) } else { (&own, &own_mask) };
-                    write(&cache_folder, "id", &if cache.is_shared { package as u32 } else { cpu })?;
-                    write(&cache_folder, "shared_cpu_list", users)?;
-                    write(&cache_folder, "shared_cpu_map", mask)?;
+                    texts.write(&cache_folder, "id", &if cache.is_shared { package as u32 } else { cpu })?;
+                    texts.write(&cache_folder, "shared_cpu_list", users)?;
+                    texts.write(&cache_folder, "shared_cpu_map", mask)?;
                 }
             }
         }
@@ -324,6 +326,29 @@ fn folder(path: PathBuf) -> io::Result<PathBuf> {
 
 fn write(folder: &Path, name: &str, value: &dyn std::fmt::Display) -> io::Result<()> {
     fs::write(folder.join(name), format!("{value}\n"))
+}
+
+/// Files of CPUs: there are some forty of each, most of which say what others say. Those are one file with many names, which takes a system call in place
+/// of three and no memory: programs wait for all of them before they start.
+#[derive(Default)]
+struct Texts(HashMap<String, PathBuf>);
+
+impl Texts {
+    fn write(&mut self, folder: &Path, name: &str, value: &dyn std::fmt::Display) -> io::Result<()> {
+        self.keep(folder.join(name), format!("{value}\n"))
+    }
+
+    fn keep(&mut self, path: PathBuf, text: String) -> io::Result<()> {
+        if let Some(same) = self.0.get(&text)
+            && fs::hard_link(same, &path).is_ok()
+        {
+            return Ok(());
+        }
+        // A file system may know no such links, or not so many.
+        fs::write(&path, &text)?;
+        self.0.insert(text, path);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
