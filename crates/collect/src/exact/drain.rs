@@ -41,11 +41,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
 
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
 
-/// How often a switch waits for records of pages to be filled: twice as long each time.
+/// How often is waited for records to be filled: twice as long each time.
 const RECORDS_FILLED: u32 = 8;
 
 /// How a look takes what it finds.
@@ -66,11 +67,15 @@ pub struct Drain {
     threads: Vec<(Extent, Thread)>,
     /// Entries of the directory seen so far.
     seen: u32,
+    /// The next one, if it is given and not filled, and since when that is known.
+    unfilled: Option<(Extent, Instant)>,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
     /// What agents found worth a note.
     notes: Vec<String>,
-    /// What the preloaded library has told.
+    /// What the preloaded library tells, unless that could not be set up.
+    heap: Option<Heap>,
+    /// What it has told.
     told: Told,
     watch: RefCell<Watch>,
     /// Until when all is known that was told of blocks.
@@ -167,12 +172,22 @@ impl Process {
 }
 
 impl Drain {
+    /// Of what the agents count and the preloaded library tells.
+    pub fn new(heap: Option<Heap>) -> Self {
+        Drain { heap, ..Drain::default() }
+    }
+
+    /// What the preloaded library tells.
+    pub fn heap(&self) -> Option<&Heap> {
+        self.heap.as_ref()
+    }
+
     /// Adds to the session what has been counted since the last look.
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn look(&mut self, file: &SessionFile, heap: Option<&mut Heap>, session: &mut Session) -> io::Result<()> {
-        self.look_until(file, heap, session, Look::Running)
+    pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        self.look_until(file, session, Look::Running)
     }
 
     /// Counts for the profile from here on, or does not: what has been counted since the last look goes to the part that ends here. To be
@@ -180,20 +195,14 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn switch(
-        &mut self,
-        file: &SessionFile,
-        mut heap: Option<&mut Heap>,
-        session: &mut Session,
-        counting: bool,
-    ) -> io::Result<()> {
+    pub fn switch(&mut self, file: &SessionFile, session: &mut Session, counting: bool) -> io::Result<()> {
         // Records that others are still filling: they take microseconds, or their threads have been stopped.
         for patience in 0..RECORDS_FILLED {
-            self.look_until(file, heap.as_deref_mut(), session, Look::Settled)?;
+            self.look_until(file, session, Look::Settled)?;
             if !self.threads.iter().any(|(_, thread)| thread.waits && !thread.ended) {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_micros(50 << patience));
+            std::thread::sleep(Duration::from_micros(50 << patience));
         }
         session.count_from(monotonic_ns(), counting);
         Ok(())
@@ -204,19 +213,11 @@ impl Drain {
         self.watch.get_mut().draw(file, &self.processes);
     }
 
-    fn look_until(
-        &mut self,
-        file: &SessionFile,
-        mut heap: Option<&mut Heap>,
-        session: &mut Session,
-        look: Look,
-    ) -> io::Result<()> {
+    fn look_until(&mut self, file: &SessionFile, session: &mut Session, look: Look) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
-        if let Some(heap) = heap.as_deref_mut() {
-            heap.read(&mut self.told);
-        }
+        self.read_heap();
         self.find_new(file, session)?;
         // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
         let ends: Vec<u64> = {
@@ -226,9 +227,7 @@ impl Drain {
         };
         // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
         let horizon = clock::agents_now(file.header()) + CLOCK_JUMPS_NS;
-        if let Some(heap) = heap {
-            heap.read(&mut self.told);
-        }
+        self.read_heap();
         if !self.told.waits {
             self.known_until = known_until;
         }
@@ -261,6 +260,25 @@ impl Drain {
         self.watch.get_mut().looked();
         session.keep_within_limits();
         Ok(())
+    }
+
+    /// Reads what the preloaded library has told by now.
+    fn read_heap(&mut self) {
+        if let Some(heap) = &mut self.heap {
+            heap.read(&mut self.told);
+        }
+    }
+
+    /// Reads all that the library has told of processes that say no more. Records of others stand before theirs in the channel, and are filled in microseconds.
+    fn read_heap_whole(&mut self) {
+        self.read_heap();
+        for patience in 0..RECORDS_FILLED {
+            if !self.told.waits {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(50 << patience));
+            self.read_heap();
+        }
     }
 
     /// Gives back what is kept of pages of a process that have gone, and tells what is told of them only then.

@@ -123,7 +123,7 @@ pub fn record(
         return Err(given_up(cannot_enter(error)));
     }
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
-    let mut recorder = Recorder { file, clock, heap, session, drain: Drain::default(), control, meta };
+    let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
     let status = recorder.watch(&child, progress);
     recorder.finish(&child, status, partial, progress)
 }
@@ -256,7 +256,6 @@ impl Cost {
 struct Recorder {
     file: SessionFile,
     clock: Option<Clock>,
-    heap: Option<Heap>,
     session: Session,
     drain: Drain,
     control: Control,
@@ -301,11 +300,11 @@ impl Recorder {
                     && !self.session.tells_every_object()
                 {
                     clock.set(self.file.header());
-                    if let Some(heap) = &self.heap {
+                    if let Some(heap) = self.drain.heap() {
                         heap.use_clock(self.file.header());
                     }
                 }
-                if let Err(error) = self.drain.look(&self.file, self.heap.as_mut(), &mut self.session) {
+                if let Err(error) = self.drain.look(&self.file, &mut self.session) {
                     progress(Progress::Limited(&format!(
                         "the counters could not be read ({error}); they will be again"
                     )));
@@ -368,7 +367,7 @@ impl Recorder {
         if self.session.is_counting() == counting {
             return Ok(false);
         }
-        self.drain.switch(&self.file, self.heap.as_mut(), &mut self.session, counting)?;
+        self.drain.switch(&self.file, &mut self.session, counting)?;
         self.file.header().counting.store(counting.into(), Release);
         Ok(true)
     }
@@ -381,10 +380,10 @@ impl Recorder {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, RecordError> {
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
-        self.drain.first_ended(&self.file, self.heap.as_mut(), &mut self.session, child.pid, end.clone())?;
+        self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
         self.drain.note(&self.file, &mut self.meta);
-        if let Some(heap) = &self.heap {
+        if let Some(heap) = self.drain.heap() {
             heap.note(&mut self.meta);
         }
         for what in &self.meta.unobserved {

@@ -25,11 +25,26 @@ impl Drain {
                 }
                 // Nor does it get one when its process was killed before, or is not observed.
                 kind::THREAD if self.has_ended(Extent(entry.parent.load(Relaxed))) => {}
+                0 if self.was_given_up(extent) => {}
                 _ => return Ok(()),
             }
             self.seen = extent.0 + 1;
         }
         Ok(())
+    }
+
+    /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be killed. All that began later waits for it.
+    fn was_given_up(&mut self, extent: Extent) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let since = match self.unfilled {
+            Some((waits, since)) if waits == extent => since,
+            _ => self.unfilled.insert((extent, Instant::now())).1,
+        };
+        let is_over = since.elapsed() > PATIENCE;
+        if is_over {
+            self.notes.push("a process or thread was killed, or stood still, when it was about to begin: it is not in the recording".to_owned());
+        }
+        is_over
     }
 
     fn has_ended(&self, process: Extent) -> bool {

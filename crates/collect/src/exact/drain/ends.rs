@@ -45,7 +45,7 @@ impl Drain {
         }
     }
 
-    /// Takes in the last of a process whose program was replaced.
+    /// Takes in the last of a process that has ended, or whose program was replaced: what it said since this look began as well.
     pub(super) fn finish(
         &mut self,
         file: &SessionFile,
@@ -56,6 +56,7 @@ impl Drain {
         if let Some(process) = self.processes.get_mut(&extent) {
             process.last = true;
         }
+        self.read_heap_whole();
         self.read_process(file, session, extent, until)?;
         let now = session.now_ns();
         let bin = session.bin_of(now);
@@ -134,20 +135,13 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn first_ended(
-        &mut self,
-        file: &SessionFile,
-        heap: Option<&mut Heap>,
-        session: &mut Session,
-        pid: i32,
-        end: String,
-    ) -> io::Result<()> {
-        self.look_until(file, heap, session, Look::Last)?;
+    pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
+        self.look_until(file, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
         for extent in last {
-            self.finish(file, session, extent, u64::MAX)?;
+            self.finish(file, session, extent, of_its_program(file, extent, u64::MAX))?;
             let now = session.now_ns();
             session.process_ends(pid, now, Some(end.clone()));
         }
