@@ -103,6 +103,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);
     session.entry(extent).stack.store(start.stack, Relaxed);
+    session.take_name(extent);
     session.entry(extent).id.store(thread.tid, Release);
     runtime::runtime().threads.lock().push((thread.tid, area));
     crate::signals::begin_thread(thread);

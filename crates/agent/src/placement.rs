@@ -160,6 +160,7 @@ fn go_on(thread: &mut Thread) {
     old.end.store(end::REPLACED, Relaxed);
     old.end_ns.store(sys::now_ns(), Release);
     drop(threads);
+    session.take_name(extent);
     session.entry(extent).id.store(thread.tid, Release);
 }
 

@@ -94,6 +94,11 @@ impl Session {
         self.new_thread(process)
     }
 
+    /// Notes what the calling thread, whose extent this is, is called by now.
+    pub fn take_name(&self, extent: Extent) {
+        sys::thread_name(&self.entry(extent).name);
+    }
+
     /// The extent of the thread `tid` that runs; the latest that has the id.
     pub fn thread_of(&self, tid: u32) -> Option<Extent> {
         let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);

@@ -4,7 +4,7 @@
 //! executed in the code cache, after [`crate::syscalls`] has looked at them.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub use linux_raw_sys::general as raw;
 use numalens_event::exact::SessionHeader;
 
@@ -214,6 +214,12 @@ pub fn cpu() -> u32 {
     // SAFETY: a word for the answer.
     let _ = unsafe { call!(__NR_getcpu, &raw mut cpu, 0, 0) };
     cpu
+}
+
+/// Has the kernel write the calling thread's name.
+pub fn thread_name(name: &[AtomicU8; 16]) {
+    // SAFETY: the kernel writes 16 bytes, which others may read meanwhile.
+    let _ = unsafe { call!(__NR_prctl, linux_raw_sys::prctl::PR_GET_NAME, name.as_ptr()) };
 }
 
 /// The seccomp mode of the calling thread.

@@ -211,8 +211,8 @@ pub struct PageKey {
 }
 
 impl OfPage for PageKey {
-    fn page(&self) -> (ProcessId, Page) {
-        (self.process, self.page)
+    fn page(&self) -> (Page, ProcessId) {
+        (self.page, self.process)
     }
 }
 

@@ -26,8 +26,8 @@ pub struct FlowKey {
 }
 
 impl OfPage for FlowKey {
-    fn page(&self) -> (ProcessId, Page) {
-        (self.process, self.page)
+    fn page(&self) -> (Page, ProcessId) {
+        (self.page, self.process)
     }
 }
 

@@ -34,7 +34,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut found: FxHashMap<(ProcessId, Page), Huge> = FxHashMap::default();
     let mut huge_pages = false;
     for users in study.by_page.sums.pages() {
-        let (process, page) = users[0].0.page();
+        let (page, process) = users[0].0.page();
         let Some(row) = homes.of(process, page).filter(|row| row.page_size > 4096) else { continue };
         huge_pages = true;
         let (main, all) = exclusivity::of_page(study, users);

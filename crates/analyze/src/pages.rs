@@ -76,8 +76,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
     let mut pages: Vec<Used> = Vec::new();
     for users in study.by_page.sums.pages() {
-        let page = users[0].0.page();
-        let home = homes.of(page.0, page.1).and_then(|row| row.home);
+        let (page, process) = users[0].0.page();
+        let home = homes.of(process, page).and_then(|row| row.home);
         let (mut away, mut all) = (0, 0);
         for (key, tally) in users {
             total += *tally;
@@ -86,7 +86,7 @@ pub fn run(study: &Study) -> Vec<Report> {
                 away += tally.accesses();
             }
         }
-        pages.push(Used { page, away, all, users });
+        pages.push(Used { page: (process, page), away, all, users });
     }
     let order = |used: &Used| (Reverse(used.away), Reverse(used.all), used.page);
     let omitted = pages.len().saturating_sub(MOST);

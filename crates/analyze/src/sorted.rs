@@ -19,10 +19,12 @@ pub trait Fact: Row {
     fn counts(&self, weight: Weight) -> Weighed;
     /// What tells it from others, time and counts left out. What folds sum by comes first.
     fn key(&self) -> impl Ord;
+    /// Of this, all is given to one part of a fold: its sums are complete there.
+    fn whole(&self) -> impl Eq;
 }
 
 macro_rules! facts {
-    ($($row:ident by $($field:ident),+;)*) => {$(
+    ($($row:ident by $($field:ident),+; whole $($of:ident),+;)*) => {$(
         impl Fact for $row {
             #[inline]
             fn process(&self) -> ProcessId {
@@ -43,14 +45,19 @@ macro_rules! facts {
             fn key(&self) -> impl Ord {
                 ($(self.$field,)+)
             }
+
+            #[inline]
+            fn whole(&self) -> impl Eq {
+                ($(self.$of,)+)
+            }
         }
     )*};
 }
 
 facts! {
-    SiteAccess by site, class, thread, node, home, process;
-    ObjectAccess by object, node, home, class, thread, site, process;
-    PageAccess by page, process, thread;
+    SiteAccess by site, class, thread, node, home, process; whole site, class, thread;
+    ObjectAccess by object, node, home, class, thread, site, process; whole object, node, home, class, thread;
+    PageAccess by page, process, thread; whole page, process;
 }
 
 /// Accesses of one key over time, in order.
@@ -165,8 +172,13 @@ impl<T: Fact> Sorted<T> {
         merge: impl Fn(A, A) -> A + Sync,
     ) -> A {
         let part = self.keys.len().div_ceil(PARTS_A_THREAD * rayon::current_num_threads()).max(1 << 12);
-        let parts: Vec<Range<usize>> =
-            (0..self.keys.len()).step_by(part).map(|at| at..(at + part).min(self.keys.len())).collect();
+        let end_of = |at: usize| match self.keys.get(at) {
+            Some(next) => at + self.keys[at..].iter().take_while(|key| key.whole() == next.whole()).count(),
+            None => self.keys.len(),
+        };
+        let ends = std::iter::successors(Some(0), |from| (*from < self.keys.len()).then(|| end_of(from + part)));
+        let ends: Vec<usize> = ends.collect();
+        let parts: Vec<Range<usize>> = ends.windows(2).map(|ends| ends[0]..ends[1]).collect();
         let each = |mut accumulator: A, keys: Range<usize>| {
             for (key, ends) in self.keys[keys.clone()].iter().zip(self.starts[keys.start..=keys.end].windows(2)) {
                 // Times first: they are small, and a short span has few keys whose row need be read.

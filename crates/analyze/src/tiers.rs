@@ -51,7 +51,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
     let mean = all as f64 / used.max(1) as f64;
     for users in study.by_page.sums.pages() {
-        let ((process, page), n) = (users[0].0.page(), accesses(users));
+        let ((page, process), n) = (users[0].0.page(), accesses(users));
         let home = homes.of(process, page).and_then(|row| row.home);
         let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { continue };
         tier.used += 1;

@@ -9,7 +9,7 @@ mod lines;
 
 use numalens_profile::Profile;
 use numalens_profile::ids::SiteId;
-use numalens_profile::tables::{CodeFetch, PageAccess, Site, SiteAccess};
+use numalens_profile::tables::{CodeFetch, PageAccess, Site, SiteAccess, Thread};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -353,6 +353,21 @@ fn nodes_of(profile: &Path, thread: u32) -> Vec<Option<u32>> {
         *counts.entry(row.node.map(|node| u32::from(node.0))).or_default() += row.reads + row.writes;
     }
     counts.into_iter().filter(|&(_, count)| count > 100_000).map(|(node, _)| node).collect()
+}
+
+#[test]
+fn threads_have_the_names_that_they_had_last() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "names.c", &["-O1", "-pthread"]);
+    for machine in ["4x2", "real"] {
+        let profile = directory.path().join(machine);
+        let mut recording = numalens();
+        recording.args(["record", "--engine", "exact", "-q", "--machine", machine, "-o"]).arg(&profile);
+        assert!(recording.arg("--").arg(&program).status().unwrap().success());
+        let threads = Profile::open(&profile).unwrap().rows::<Thread>().unwrap();
+        let names: Vec<_> = threads.iter().map(|thread| thread.name.as_str()).collect();
+        assert_eq!(names, ["true", "first", "by itself", "by another"], "{machine}");
+    }
 }
 
 #[test]

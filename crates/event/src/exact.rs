@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -256,6 +256,8 @@ pub struct DirectoryEntry {
     /// Of a thread: how often it has taken back what was counted of a pass that broke off. Added to afterwards, so whoever reads the counters in
     /// between two readings of this knows how many passes these may have too many, and one more.
     pub taken_back: AtomicU32,
+    /// Of a thread: its name, up to the first zero, as the kernel gives it. Taken when it begins, names itself, and ends.
+    pub name: [AtomicU8; 16],
 }
 
 /// How a process came to an end, where the agent saw it.

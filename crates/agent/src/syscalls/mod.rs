@@ -73,7 +73,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         raw::__NR_arch_prctl if matches!(a, ARCH_SET_GS | ARCH_GET_GS) || SHADOW_STACKS.contains(&a) => {
             Verdict::Done(EINVAL)
         }
-        raw::__NR_prctl => process_control(arguments),
+        raw::__NR_prctl => process_control(thread, arguments),
         raw::__NR_seccomp if matches!(a, 0 | 1) => Verdict::Done(match a {
             0 => seccomp::restrict(),
             _ => seccomp::install(c, |longer| {
@@ -131,7 +131,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
 }
 
 /// The program's prctl.
-fn process_control(arguments: [u64; 6]) -> Verdict {
+fn process_control(thread: &Thread, arguments: [u64; 6]) -> Verdict {
     use linux_raw_sys::prctl as names;
     let [what, value, third, ..] = arguments;
     match what as u32 {
@@ -140,6 +140,12 @@ fn process_control(arguments: [u64; 6]) -> Verdict {
             // SAFETY: the program's own call with a filter of ours that ends with the program's.
             unsafe { sys::for_program(raw::__NR_prctl, [what, value, longer, 0, 0, 0]) }
         })),
+        names::PR_SET_NAME => {
+            // SAFETY: the program's own call, which reads a name.
+            let done = unsafe { sys::for_program(raw::__NR_prctl, arguments) };
+            runtime().session.take_name(thread.extent);
+            Verdict::Done(done)
+        }
         names::PR_SET_TSC => {
             sys::forget_clock();
             Verdict::Execute

@@ -113,6 +113,7 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
         placement::begin(&runtime().session, thread);
     }
     entry.start_ns.store(sys::now_ns(), Relaxed);
+    runtime().session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
     let next = area.get(own::NEXT);
@@ -177,6 +178,7 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     thread.extent = extent;
     placement::begin(&runtime.session, thread);
     runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);
+    runtime.session.take_name(extent);
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
     runtime.shadow.inherit(&memory, shared);
@@ -188,7 +190,10 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
 
 /// Notes the end of a thread in the directory.
 fn note_end(thread: &Thread) {
-    runtime().session.entry(thread.extent).end_ns.store(sys::now_ns(), Relaxed);
+    let session = &runtime().session;
+    // Another thread may have named it.
+    session.take_name(thread.extent);
+    session.entry(thread.extent).end_ns.store(sys::now_ns(), Relaxed);
 }
 
 /// The program's exit: of one thread.

@@ -132,6 +132,8 @@ pub(super) struct Thread {
     pub(super) id: ThreadId,
     index: u32,
     tid: i32,
+    /// What the session knows that it is called since it went on in this extent.
+    name: [u8; 16],
     pub(super) node: Option<u8>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
@@ -447,6 +449,10 @@ impl Drain {
     ) -> io::Result<()> {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
+        if let Some(name) = file.entry(extent).map(name_in).filter(|name| *name != thread.name) {
+            session.thread_named(thread.tid, thread.id, &name_of(&name));
+            thread.name = name;
+        }
         let result = self.count(file, session, extent, &mut thread, bin, look);
         let settled = look != Look::Running;
         let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, settled));
@@ -549,6 +555,7 @@ impl Thread {
             id: ThreadId(0),
             index: u32::MAX,
             tid: 0,
+            name: [0; 16],
             node: None,
             sites: FxHashMap::default(),
             pages: FxHashMap::default(),
@@ -563,6 +570,10 @@ impl Thread {
             ended: true,
         }
     }
+}
+
+fn name_in(entry: &DirectoryEntry) -> [u8; 16] {
+    entry.name.each_ref().map(|byte| byte.load(Relaxed))
 }
 
 fn monotonic_ns() -> u64 {

@@ -150,7 +150,8 @@ impl Drain {
         let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
         let sp = entry.stack.load(Relaxed);
         let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);
-        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp };
+        let name = name_of(&name_in(entry));
+        let begun = BegunThread { process: id, pid, tid, node, place, goes_on, sp, name };
         let id = session.thread_begins(&begun, time_ns);
         let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
         self.threads.push((extent, thread));

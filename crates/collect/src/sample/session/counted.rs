@@ -84,6 +84,7 @@ pub struct BegunThread {
     pub goes_on: bool,
     /// Its stack pointer when it began; 0: not known.
     pub sp: u64,
+    pub name: String,
 }
 
 /// A method of [`FactTables`].
@@ -147,7 +148,7 @@ impl Session {
     /// A thread begins on `node` (index), at `place`. One that goes on, after an exec or bound to another
     /// place, is the one it was.
     pub fn thread_begins(&mut self, begun: &BegunThread, time_ns: u64) -> ThreadId {
-        let &BegunThread { process, pid, tid, node, ref place, goes_on, sp } = begun;
+        let &BegunThread { process, pid, tid, node, ref place, goes_on, sp, ref name } = begun;
         let machine = &self.options.machine;
         let node = node.and_then(|node| machine.nodes.get(usize::from(node))).map(|node| node.id);
         let bound = match place {
@@ -168,7 +169,7 @@ impl Session {
             return id;
         }
         let cause = if machine.is_virtual { "virtual machine" } else { "start" };
-        let id = self.threads.begin(process, tid as u32, &super::comm(pid, tid), time_ns, bound, cause);
+        let id = self.threads.begin(process, tid as u32, name, time_ns, bound, cause);
         if let Some(thread) = self.threads.get_mut(tid as u32) {
             thread.sp = sp;
         }
@@ -182,11 +183,10 @@ impl Session {
         }
     }
 
-    /// Takes the thread's name anew, while it can be asked for.
-    pub fn refresh_name(&mut self, pid: i32, tid: i32) {
-        let name = super::comm(pid, tid);
-        if !name.is_empty() {
-            self.threads.rename(tid as u32, &name);
+    /// What a thread is called by now.
+    pub fn thread_named(&mut self, tid: i32, id: ThreadId, name: &str) {
+        if self.threads.get(tid as u32).is_some_and(|thread| thread.id == id) {
+            self.threads.rename(tid as u32, name);
         }
     }
 
