@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exact, percent } from "../src/lib/format";
-import { folder, json, launch, open, record, ROOT, settled, target, turn, view, type Shown } from "./support";
+import { folder, json, launch, open, record, ROOT, settled, target, told, turn, view, type Shown } from "./support";
 
 let browser: Browser;
 const files = folder();
@@ -83,13 +83,13 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     expect(await threads.count()).toBe(report.threads.length);
     for (const [index, row] of report.threads.entries()) {
       expect(await threads.nth(index).locator("[data-key=thread]").textContent()).toContain(String(row.thread));
-      const tip = await threads.nth(index).locator("[data-key=accesses]").getAttribute("title");
+      const tip = await told(threads.nth(index).locator("[data-key=accesses]"));
       expect(tip?.split("\n")[0]).toBe(exact(row.accesses));
     }
     await turn(page, "Objects");
     const object = report.objects[0];
     const first = page.locator("[data-test=table-objects] .line").first();
-    expect((await first.locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(object.accesses));
+    expect((await told(first.locator("[data-key=accesses]"))).split("\n")[0]).toBe(exact(object.accesses));
     await first.locator("[data-key=kind]").click();
     await settled(page);
     expect(await page.locator("[data-test=object-accesses]").getAttribute("data-value")).toBe(String(object.accesses));
@@ -109,7 +109,7 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     const lines = page.locator("[data-test=table-pairs] .line");
     expect((await lines.count()) > 0).toBe(said.communication_pairs.length > 0);
     if (said.communication_pairs.length > 0) {
-      const tip = await lines.first().locator("[data-key=shared]").getAttribute("title");
+      const tip = await told(lines.first().locator("[data-key=shared]"));
       expect(tip?.split("\n")[0]).toBe(exact(said.communication_pairs[0].shared));
     }
     expect(wrong).toEqual([]);
@@ -158,8 +158,8 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     for (const index of [0, 1]) {
       const row = report.inclusive[index];
       expect(await rows.nth(index).locator("[data-key=function]").textContent()).toContain(row.function);
-      expect((await rows.nth(index).locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(row.accesses));
-      expect(await rows.nth(index).locator("[data-key=own]").getAttribute("title")).toBe(exact(row.own));
+      expect((await told(rows.nth(index).locator("[data-key=accesses]"))).split("\n")[0]).toBe(exact(row.accesses));
+      expect(await told(rows.nth(index).locator("[data-key=own]"))).toBe(exact(row.own));
     }
     expect(page.url()).toContain("by=inclusive");
     expect(wrong).toEqual([]);
@@ -303,7 +303,7 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     for (const at of [0, 4, simulation.length - 1]) {
       const row = lines.filter({ has: page.locator("[data-key=policy]", { hasText: new RegExp(`^\\s*${simulation[at].policy}\\s*$`) }) });
       expect((await row.locator("[data-key=local_share]").textContent())?.trim(), simulation[at].policy).toBe(percent(simulation[at].local_share));
-      expect((await row.locator("[data-key=pages_moved]").getAttribute("title"))?.split("\n")[0]).toBe(exact(simulation[at].pages_moved));
+      expect((await told(row.locator("[data-key=pages_moved]"))).split("\n")[0]).toBe(exact(simulation[at].pages_moved));
     }
     await page.locator("main button[title='take it away']").first().click();
     await settled(page);

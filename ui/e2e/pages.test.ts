@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exact } from "../src/lib/format";
-import { folder, json, launch, open, record, ROOT, settled, turn, view } from "./support";
+import { folder, json, launch, open, record, ROOT, settled, told, turn, view } from "./support";
 
 /** Two threads write neighbouring counters in phase `together`; nobody does in phase `alone`. */
 const PROGRAM = `#include <numalens.h>
@@ -58,7 +58,7 @@ test("phases are bands of the timeline, and a click makes one the filter of ever
   expect(wanted.map((phase: any) => phase.name)).toEqual(["alone", "together"]);
   const rows = page.locator("[data-test=table-phases] .line");
   expect(await rows.locator("[data-key=name]").allTextContents().then((names) => names.map((name) => name.trim()))).toEqual(["alone", "together"]);
-  expect((await rows.nth(1).locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(wanted[1].accesses));
+  expect((await told(rows.nth(1).locator("[data-key=accesses]"))).split("\n")[0]).toBe(exact(wanted[1].accesses));
   expect(await page.locator("[data-test=plot-timeline-classes]").getAttribute("data-bands")).toBe("alone, together");
   await rows.nth(1).locator("[data-key=accesses]").click();
   await page.waitForSelector("[data-test=chip]");
@@ -99,7 +99,7 @@ test("cache lines are told as the report tells them", async () => {
   const row = page.locator("[data-test=table-cache-lines] .line").nth(top);
   const words: Record<string, string> = { true: "the same words", false: "only the line", read: "read alone" };
   expect((await row.locator("[data-key=sharing]").textContent())?.trim()).toBe(words[said.cache_lines[top].sharing]);
-  expect((await row.locator("[data-key=false_sharing]").getAttribute("title"))?.split("\n")[0]).toBe(exact(said.cache_lines[top].false_sharing));
+  expect((await told(row.locator("[data-key=false_sharing]"))).split("\n")[0]).toBe(exact(said.cache_lines[top].false_sharing));
   await row.locator("[data-key=address]").click();
   await page.waitForSelector("[data-test=cache-line]");
   expect(await page.locator("[data-test=table-line-users] .line").count()).toBe(said.cache_lines[top].users.length);

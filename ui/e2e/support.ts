@@ -3,7 +3,7 @@ import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Locator, type Page } from "playwright-core";
 
 export const ROOT = resolve(import.meta.dirname, "../..");
 export const NUMALENS = process.env.NUMALENS ?? join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "release/numalens");
@@ -111,4 +111,10 @@ export async function settled(page: Page): Promise<void> {
 export async function turn(page: Page, title: string): Promise<void> {
   await page.click(`nav >> text="${title}"`);
   await settled(page);
+}
+
+/** What a cell of a table tells while the pointer is over it. */
+export async function told(cell: Locator): Promise<string> {
+  await cell.hover();
+  return (await cell.getAttribute("title")) ?? "";
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bytes, exact, percent } from "../src/lib/format";
-import { folder, json, launch, open, record, settled, target, turn, TARGETS, view } from "./support";
+import { folder, json, launch, open, record, settled, target, told, turn, TARGETS, view } from "./support";
 
 /** What expectations.toml says of a target, as far as it is looked at here. */
 interface Expectation {
@@ -94,7 +94,7 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     // The object that most goes to.
     await turn(page, "Objects");
     const row = page.locator("[data-test=table-objects] .line").first();
-    expect((await row.locator("[data-key=accesses]").getAttribute("title"))?.split("\n")[0]).toBe(exact(report.objects[0].accesses));
+    expect((await told(row.locator("[data-key=accesses]"))).split("\n")[0]).toBe(exact(report.objects[0].accesses));
     expect((await row.locator("[data-key=size]").textContent())?.trim()).toBe(bytes(report.objects[0].size));
     expect(wrong).toEqual([]);
     await page.close();

@@ -66,6 +66,19 @@ test("arrows walk, Enter picks; a click picks", () => {
   expect(picked.mock.calls.map(([row]) => row.name)).toEqual(["b", "a"]);
 });
 
+test("a cell tells more when the pointer is over it, of the row that stands there by then", () => {
+  show([{ name: "a", n: 1 }, { name: "b", n: 2 }]);
+  const cell = document.querySelector<HTMLElement>(".line [data-key=name]");
+  expect(cell?.title).toBe("");
+  const point = () => cell?.firstElementChild?.dispatchEvent(new MouseEvent("mousemove", { bubbles: true }));
+  point();
+  expect(cell?.title).toBe("a");
+  heading("count")?.click();
+  flushSync();
+  point();
+  expect(cell?.title).toBe("b");
+});
+
 test("markup in a name stays text", () => {
   show([{ name: "<img src=x onerror=alert(1)>", n: 1 }]);
   expect(document.querySelector("img")).toBeNull();
