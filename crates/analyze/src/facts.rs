@@ -51,6 +51,12 @@ pub struct Weighed {
 }
 
 impl Weighed {
+    /// Some of it, to have it at hand.
+    #[inline]
+    pub fn any(&self) -> u64 {
+        self.reads
+    }
+
     /// As a sum takes them.
     #[inline]
     pub fn tally(&self) -> Tally {

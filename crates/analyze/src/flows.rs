@@ -6,7 +6,7 @@
 use crate::filter::Sieve;
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::sorted::Times;
-use crate::sorted_sums::{Entries, RecurringSums};
+use crate::sorted_sums::{Entries, Recurring, RecurringSums};
 use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
@@ -32,12 +32,24 @@ impl OfPage for FlowKey {
 }
 
 /// A subject's accesses that are not initial, over time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimeKey {
     pub subject: SubjectId,
     pub bin: Bin,
-    pub node: Option<NodeId>,
+    /// From another node than that of whoever made it.
+    pub by_others: bool,
 }
+
+impl Recurring for TimeKey {
+    /// A page is used for some bins in a row, an object by its maker and by others in turns.
+    fn place(&self) -> u32 {
+        let user = u32::from(self.by_others) << 11;
+        self.bin.0.wrapping_add(user).wrapping_add(self.subject.0.wrapping_mul(STRIDE))
+    }
+}
+
+/// Between the places of neighbouring subjects: odd, and no small part of a power of two.
+const STRIDE: u32 = 0x9e5;
 
 /// The folded facts.
 #[derive(Default)]
@@ -76,8 +88,9 @@ impl AddingFlows {
                 sums.add(key, later.sum());
             }
             if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
+                let by_others = subjects.is_others(subject, node);
                 for (bin, tally) in later.iter() {
-                    over_time.add(TimeKey { subject, bin, node }, tally);
+                    over_time.add(TimeKey { subject, bin, by_others }, tally);
                 }
             }
         });

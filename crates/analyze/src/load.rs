@@ -155,7 +155,7 @@ impl Study {
         let mut placed = placed::placements(&pages, !machine.is_virtual);
         let subjects = match (needs(Need::Flows) || needs(Need::Moments) || asks_for_pages, of_whole(Need::Flows)) {
             (true, Some(whole)) => whole.subjects.clone(),
-            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects)),
+            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, &pinning)),
             (false, _) => Arc::default(),
         };
         let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects);

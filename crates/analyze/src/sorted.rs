@@ -7,6 +7,7 @@ use numalens_profile::ids::{Bin, ProcessId};
 use numalens_profile::tables::{ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::{Error, Profile, Row};
 use rayon::prelude::*;
+use std::hint;
 use std::ops::Range;
 
 /// A row of accesses: who and what, when, how many.
@@ -110,6 +111,12 @@ impl<'a> Times<'a> {
         self.bins.iter().copied().zip(self.counts.iter().map(Weighed::tally))
     }
 
+    /// Something of the first and of the last one: most have no more cache lines than these.
+    #[inline]
+    fn ends(&self) -> u64 {
+        self.counts.first().map_or(0, Weighed::any) | self.counts.last().map_or(0, Weighed::any)
+    }
+
     /// Those from one bin to another, both included.
     fn within(self, (from, to): (Bin, Bin)) -> Self {
         if from.0 == 0 && to.0 == u32::MAX {
@@ -136,6 +143,8 @@ pub struct Sorted<T> {
 
 /// Parts of a fold for each thread: keys that a filter lets through may stand together.
 const PARTS_A_THREAD: usize = 8;
+/// Keys whose counts are fetched at once: their lines are to stay in the nearest cache until they are summed.
+const BLOCK: usize = 64;
 
 impl<T: Fact> Sorted<T> {
     /// Of rows in any order.
@@ -154,6 +163,10 @@ impl<T: Fact> Sorted<T> {
         keys.shrink_to_fit();
         starts.push(at);
         Sorted { keys, starts, bins, counts }
+    }
+
+    fn times(&self, range: Range<usize>) -> Times<'_> {
+        Times { bins: &self.bins[range.clone()], counts: &self.counts[range] }
     }
 
     /// Bytes that it takes.
@@ -180,12 +193,20 @@ impl<T: Fact> Sorted<T> {
         let ends: Vec<usize> = ends.collect();
         let parts: Vec<Range<usize>> = ends.windows(2).map(|ends| ends[0]..ends[1]).collect();
         let each = |mut accumulator: A, keys: Range<usize>| {
-            for (key, ends) in self.keys[keys.clone()].iter().zip(self.starts[keys.start..=keys.end].windows(2)) {
-                // Times first: they are small, and a short span has few keys whose row need be read.
-                let range = ends[0]..ends[1];
-                let times = Times { bins: &self.bins[range.clone()], counts: &self.counts[range] }.within(span);
-                if !times.is_empty() && wanted(key) {
-                    step(&mut accumulator, key, times);
+            let mut found: Vec<(&T, Times<'_>)> = Vec::with_capacity(BLOCK);
+            for from in keys.clone().step_by(BLOCK) {
+                let block = from..keys.end.min(from + BLOCK);
+                let ends = self.starts[block.start..=block.end].windows(2);
+                found.clear();
+                found.extend(self.keys[block].iter().zip(ends).filter_map(|(key, ends)| {
+                    // Times first: they are small, and a short span has few keys whose row need be read.
+                    let times = self.times(ends[0]..ends[1]).within(span);
+                    (!times.is_empty() && wanted(key)).then_some((key, times))
+                }));
+                // Counts are far apart. Asked for one behind the other they come at once; else each would be waited for when it is summed.
+                hint::black_box(found.iter().fold(0, |all, (_, times)| all | times.ends()));
+                for (key, times) in &found {
+                    step(&mut accumulator, key, *times);
                 }
             }
             accumulator

@@ -2,9 +2,7 @@
 //! while; what of them lies near stays near here, and what is in order already is not sorted again.
 
 use crate::counts::Tally;
-use rustc_hash::FxBuildHasher;
 use std::cmp::Ordering;
-use std::hash::{BuildHasher, Hash};
 
 /// Keys with their sums.
 pub type Entries<K> = Vec<(K, Tally)>;
@@ -62,10 +60,16 @@ impl<K: Copy + Ord> SortedSums<K> {
     }
 }
 
-/// Sums whose keys come again and again, not side by side: the latest few are kept at hand and added to, so that less is sorted.
+/// A key that comes again and again.
+pub trait Recurring: Copy + Ord {
+    /// Keys that come one after the other should be side by side, those that come in turns far from each other.
+    fn place(&self) -> u32;
+}
+
+/// Sums whose keys recur: the latest few are kept at hand and added to, so that less is sorted.
 ///
 /// ```text
-///   key -> its slot:   the same key there    the tally is added
+///   key -> its place:  the same key there    the tally is added
 ///                      another one           that goes to the sums, this one takes its place
 /// ```
 #[derive(Clone, PartialEq, Debug)]
@@ -83,15 +87,14 @@ impl<K> Default for RecurringSums<K> {
     }
 }
 
-impl<K: Copy + Ord + Hash> RecurringSums<K> {
+impl<K: Recurring> RecurringSums<K> {
     /// Adds to the sum of a key.
     #[inline]
     pub fn add(&mut self, key: K, tally: Tally) {
         if self.slots.is_empty() {
             self.slots.resize(1 << SLOTS, None);
         }
-        let hash = FxBuildHasher.hash_one(key);
-        let slot = &mut self.slots[(hash >> (u64::BITS - SLOTS)) as usize];
+        let slot = &mut self.slots[(key.place() % (1 << SLOTS)) as usize];
         match slot {
             Some((kept, sum)) if *kept == key => *sum += tally,
             _ => {

@@ -4,6 +4,7 @@
 //! known belong to the instruction that touched them first.
 
 use crate::objects::{self, Group};
+use crate::pinning::PinningLog;
 use crate::placed;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Object, PlacedPages};
@@ -42,6 +43,8 @@ pub struct Subject {
     pub places: BTreeMap<(Option<StackId>, Option<SiteId>), u64>,
     pub placed: BTreeMap<Placed, u64>,
     pub bytes: u64,
+    /// Where the thread that placed most of it was in the end; none: nobody is known to have placed any.
+    pub maker: Option<Option<NodeId>>,
 }
 
 impl Subject {
@@ -82,7 +85,12 @@ const LOOK_BACK: usize = 64;
 
 impl Subjects {
     /// From the rows of the tables; `placed` are those of `pages` that are placements.
-    pub fn new(pages: &[PlacedPages], placed: &[PlacedPages], objects: &FxHashMap<ObjectId, Object>) -> Subjects {
+    pub fn new(
+        pages: &[PlacedPages],
+        placed: &[PlacedPages],
+        objects: &FxHashMap<ObjectId, Object>,
+        pinning: &PinningLog,
+    ) -> Subjects {
         let mut subjects = Subjects::default();
         let mut ids: FxHashMap<Key, SubjectId> = FxHashMap::default();
         let mut rows: Vec<&PlacedPages> = pages.iter().collect();
@@ -123,6 +131,10 @@ impl Subjects {
             *subject.places.entry((row.stack, row.site)).or_default() += bytes;
             *subject.placed.entry(row.placed).or_default() += bytes;
             subject.bytes += bytes;
+        }
+        for subject in &mut subjects.all {
+            let most = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes);
+            subject.maker = most.map(|(thread, _)| thread.and_then(|thread| pinning.last(thread)));
         }
         // In the order of ids, so that equal profiles give equal answers.
         let mut sorted: Vec<&Object> = objects.values().collect();
@@ -166,6 +178,11 @@ impl Subjects {
     /// Whose memory a row is.
     pub fn subject_of(&self, run: RunId) -> SubjectId {
         self.run(run).subject
+    }
+
+    /// Whether accesses from a node are not those of the node that made the subject.
+    pub fn is_others(&self, subject: SubjectId, node: Option<NodeId>) -> bool {
+        self.all[subject.0 as usize].maker != Some(node)
     }
 
     /// The subject of an object, where some of its pages are known.

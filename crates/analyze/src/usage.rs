@@ -5,7 +5,7 @@ use crate::counts::Tally;
 use crate::flows::FlowKey;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
-use crate::subjects::{Subject, SubjectId};
+use crate::subjects::SubjectId;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
@@ -121,13 +121,8 @@ impl Totals {
     /// Accesses from the bin on in which a node first uses what another one made.
     fn add_times(&mut self, study: &Study) {
         let mut begins: BTreeMap<SubjectId, u32> = BTreeMap::new();
-        let maker = |subject: &Subject| -> Option<Option<NodeId>> {
-            let (thread, _) = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
-            Some(thread.and_then(|thread| study.pinning.last(thread)))
-        };
-        let makers: Vec<_> = study.subjects.all.iter().map(maker).collect();
         for (key, _) in &study.flows.times {
-            if makers[key.subject.0 as usize] != Some(key.node) {
+            if key.by_others {
                 let begin = begins.entry(key.subject).or_insert(u32::MAX);
                 *begin = (*begin).min(key.bin.0);
             }

@@ -75,7 +75,8 @@ pub fn of(study: &Study) -> Vec<Report> {
 /// The findings, and whether there are none.
 fn findings(study: &Study) -> Vec<Report> {
     let mut doubts = Vec::new();
-    let usages = Usages::of(study);
+    // Both read all flows.
+    let (usages, clusters) = rayon::join(|| Usages::of(study), || program::clusters(study));
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
     let fetches: u64 = study.fetches.instructions.values().sum();
     let mut findings = Vec::new();
@@ -89,7 +90,6 @@ fn findings(study: &Study) -> Vec<Report> {
         doubts.push(format!("{} {FEW}", usages.all.samples));
     } else {
         let openmp = study.code.has_module(&["libgomp", "libomp", "libiomp5"]);
-        let clusters = program::clusters(&usages);
         let candidates = if enough {
             let mut candidates = program::candidates(&usages, &clusters);
             candidates.extend(classify::candidates(&usages, &clusters));

@@ -8,6 +8,7 @@ use crate::counts::{Counts, percent};
 use crate::intervals;
 use crate::metrics;
 use crate::report::{Field, Value};
+use crate::study::Study;
 use crate::usage::{Usage, Usages};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::words::{Class, ObjectKind};
@@ -38,8 +39,8 @@ impl Clusters {
 }
 
 /// The clusters of the program's threads.
-pub fn clusters(usages: &Usages) -> Clusters {
-    let found = clusters::find(usages.study, &clusters::communication(usages.study));
+pub fn clusters(study: &Study) -> Clusters {
+    let found = clusters::find(study, &clusters::communication(study));
     let nodes = found.iter().flat_map(|c| c.threads.iter().map(|thread| (*thread, c.node))).collect();
     Clusters { found, nodes }
 }
@@ -88,6 +89,9 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
 
 /// Threads that share run together: then what they touched first lies where they are.
 fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
+    if clusters.found.is_empty() {
+        return None;
+    }
     let study = usages.study;
     let (mut before, mut after) = (Traffic::default(), Traffic::default());
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
