@@ -35,6 +35,8 @@ fn filters(round: u32) -> Vec<(&'static str, Filter)> {
         ),
         ("a span of 1 %", Filter { time_ns: (ms(tenth), ms(tenth + 20)), ..Filter::default() }),
         ("a span of 10 %", Filter { time_ns: (ms(ten), ms(ten + 200)), ..Filter::default() }),
+        ("a span of 50 %", Filter { time_ns: (ms(ten / 4), ms(ten / 4 + 1000)), ..Filter::default() }),
+        ("a span of 99 %", Filter { time_ns: (ms(10 * (u64::from(round) + 1)), None), ..Filter::default() }),
         ("an object", Filter { object: Some(ObjectId(200 + round)), ..Filter::default() }),
         ("a function", Filter { function: Some(format!("work::of::function_{}", 300 + round)), ..Filter::default() }),
         (

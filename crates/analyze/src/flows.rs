@@ -3,11 +3,12 @@
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
 
+use crate::counts::Tally;
 use crate::filter::Sieve;
 use crate::page_sums::{Adding, OfPage, PageSums};
+use crate::shared_use::SharedUse;
 use crate::sorted::Times;
-use crate::sorted_sums::{Entries, Recurring, RecurringSums};
-use crate::subjects::{Cursor, RunId, SubjectId, Subjects};
+use crate::subjects::{Cursor, RunId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
 use numalens_topology::NodeId;
@@ -31,38 +32,19 @@ impl OfPage for FlowKey {
     }
 }
 
-/// A subject's accesses that are not initial, over time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct TimeKey {
-    pub subject: SubjectId,
-    pub bin: Bin,
-    /// From another node than that of whoever made it.
-    pub by_others: bool,
-}
-
-impl Recurring for TimeKey {
-    /// A page is used for some bins in a row, an object by its maker and by others in turns.
-    fn place(&self) -> u32 {
-        let user = u32::from(self.by_others) << 11;
-        self.bin.0.wrapping_add(user).wrapping_add(self.subject.0.wrapping_mul(STRIDE))
-    }
-}
-
-/// Between the places of neighbouring subjects: odd, and no small part of a power of two.
-const STRIDE: u32 = 0x9e5;
-
 /// The folded facts.
 #[derive(Default)]
 pub struct Flows {
     pub sums: PageSums<FlowKey>,
-    pub times: Entries<TimeKey>,
+    /// What is done to each subject since others than its maker use it, in the order of [`SubjectId`](crate::subjects::SubjectId)s: those behind have none.
+    pub shared: Vec<Tally>,
 }
 
 /// The same in the making.
 #[derive(Default)]
 pub struct AddingFlows {
     sums: Adding<FlowKey>,
-    times: RecurringSums<TimeKey>,
+    shared: SharedUse,
     cursor: Cursor,
 }
 
@@ -73,24 +55,23 @@ impl AddingFlows {
 
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
-        let AddingFlows { sums, times: over_time, cursor } = self;
+        let AddingFlows { sums, shared, cursor } = self;
         sieve.uses(row, times, Some(subjects), cursor, |node, run, times| {
             let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial: false };
             let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
             let [initial, later] = match touched {
-                Some((_, bin)) => times.split(Bin(bin.0.saturating_add(1))),
+                // The bin of the touch and the next one.
+                Some((_, bin)) => times.split(Bin(bin.0.saturating_add(2))),
                 None => [Times::default(), times],
             };
             if !initial.is_empty() {
                 sums.add(FlowKey { initial: true, ..key }, initial.sum());
             }
             if !later.is_empty() {
-                sums.add(key, later.sum());
-            }
-            if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
-                let by_others = subjects.is_others(subject, node);
-                for (bin, tally) in later.iter() {
-                    over_time.add(TimeKey { subject, bin, by_others }, tally);
+                let sum = later.sum();
+                sums.add(key, sum);
+                if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
+                    shared.add(subject, subjects.is_others(subject, node), later, sum);
                 }
             }
         });
@@ -98,11 +79,11 @@ impl AddingFlows {
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        AddingFlows { sums: self.sums.merge(other.sums), times: self.times.merge(other.times), cursor: self.cursor }
+        AddingFlows { sums: self.sums.merge(other.sums), shared: self.shared.merge(other.shared), cursor: self.cursor }
     }
 
     /// What was added.
     pub fn finish(self) -> Flows {
-        Flows { sums: self.sums.finish(), times: self.times.finish() }
+        Flows { sums: self.sums.finish(), shared: self.shared.finish() }
     }
 }

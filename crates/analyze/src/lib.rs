@@ -51,6 +51,7 @@ pub mod report;
 mod residency;
 mod runtime;
 pub mod sections;
+mod shared_use;
 mod sharing;
 mod shelf;
 mod sorted;

@@ -69,6 +69,12 @@ pub struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
+    /// As many bins, in order, as counts.
+    #[cfg(test)]
+    pub fn new(bins: &'a [Bin], counts: &'a [Weighed]) -> Self {
+        Times { bins, counts }
+    }
+
     /// Those of one row.
     #[inline]
     pub fn once(bin: &'a Bin, counts: &'a Weighed) -> Self {
@@ -92,15 +98,21 @@ impl<'a> Times<'a> {
         self.bins.iter().zip(self.counts).map(|(bin, counts)| (*bin, Times::once(bin, counts)))
     }
 
+    /// When the first one was.
+    #[inline]
+    pub fn first(&self) -> Option<Bin> {
+        self.bins.first().copied()
+    }
+
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bins.is_empty()
     }
 
-    /// Those up to a bin, it included, and those behind it.
-    pub fn split(self, last: Bin) -> [Self; 2] {
-        let end = self.bins.partition_point(|bin| *bin <= last);
+    /// Those before a bin, and those from it on.
+    pub fn split(self, at: Bin) -> [Self; 2] {
+        let end = self.bins.partition_point(|bin| *bin < at);
         let ((bins, later), (counts, more)) = (self.bins.split_at(end), self.counts.split_at(end));
         [Times { bins, counts }, Times { bins: later, counts: more }]
     }

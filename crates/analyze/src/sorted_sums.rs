@@ -60,69 +60,6 @@ impl<K: Copy + Ord> SortedSums<K> {
     }
 }
 
-/// A key that comes again and again.
-pub trait Recurring: Copy + Ord {
-    /// Keys that come one after the other should be side by side, those that come in turns far from each other.
-    fn place(&self) -> u32;
-}
-
-/// Sums whose keys recur: the latest few are kept at hand and added to, so that less is sorted.
-///
-/// ```text
-///   key -> its place:  the same key there    the tally is added
-///                      another one           that goes to the sums, this one takes its place
-/// ```
-#[derive(Clone, PartialEq, Debug)]
-pub struct RecurringSums<K> {
-    slots: Vec<Option<(K, Tally)>>,
-    sums: SortedSums<K>,
-}
-
-/// log2 of the slots: they are to stay in the cache nearest but one.
-const SLOTS: u32 = 12;
-
-impl<K> Default for RecurringSums<K> {
-    fn default() -> Self {
-        RecurringSums { slots: Vec::new(), sums: SortedSums::default() }
-    }
-}
-
-impl<K: Recurring> RecurringSums<K> {
-    /// Adds to the sum of a key.
-    #[inline]
-    pub fn add(&mut self, key: K, tally: Tally) {
-        if self.slots.is_empty() {
-            self.slots.resize(1 << SLOTS, None);
-        }
-        let slot = &mut self.slots[(key.place() % (1 << SLOTS)) as usize];
-        match slot {
-            Some((kept, sum)) if *kept == key => *sum += tally,
-            _ => {
-                if let Some((kept, sum)) = slot.replace((key, tally)) {
-                    self.sums.add(kept, sum);
-                }
-            }
-        }
-    }
-
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        RecurringSums { slots: Vec::new(), sums: self.settled().merge(other.settled()) }
-    }
-
-    /// The sums in the order of keys, each key once.
-    pub fn finish(self) -> Entries<K> {
-        self.settled().finish()
-    }
-
-    fn settled(mut self) -> SortedSums<K> {
-        for (key, sum) in self.slots.into_iter().flatten() {
-            self.sums.add(key, sum);
-        }
-        self.sums
-    }
-}
-
 /// Makes one of neighbours with the same key.
 pub fn add_equals<K: Eq>(entries: &mut Entries<K>) {
     entries.dedup_by(|(key, tally), (kept, sum)| {

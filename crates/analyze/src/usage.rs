@@ -5,7 +5,6 @@ use crate::counts::Tally;
 use crate::flows::FlowKey;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
-use crate::subjects::SubjectId;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
@@ -114,24 +113,10 @@ impl Totals {
                 }
             }
         }
-        totals.add_times(study);
+        for (usage, shared) in totals.subjects.iter_mut().zip(&study.flows.shared) {
+            usage.shared = *shared;
+        }
         totals
-    }
-
-    /// Accesses from the bin on in which a node first uses what another one made.
-    fn add_times(&mut self, study: &Study) {
-        let mut begins: BTreeMap<SubjectId, u32> = BTreeMap::new();
-        for (key, _) in &study.flows.times {
-            if key.by_others {
-                let begin = begins.entry(key.subject).or_insert(u32::MAX);
-                *begin = (*begin).min(key.bin.0);
-            }
-        }
-        for (key, tally) in &study.flows.times {
-            if begins.get(&key.subject).is_some_and(|begin| key.bin.0 >= *begin) {
-                self.subjects[key.subject.0 as usize].shared += *tally;
-            }
-        }
     }
 }
 
