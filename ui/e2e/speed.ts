@@ -148,6 +148,7 @@ test.skipIf(!PROFILE)("how long a reader waits", async () => {
     ["a cell of the matrix", (round) => `&node=${round % 8}&home=${(round + 1 + Math.floor(round / 8)) % 8}`],
     ["a span of 1 %", (round) => `&from_s=${(0.1 + round * 0.1).toFixed(3)}&to_s=${(0.12 + round * 0.1).toFixed(3)}`],
     ["a span of 10 %", (round) => `&from_s=${(round * 0.2).toFixed(3)}&to_s=${(0.2 + round * 0.2).toFixed(3)}`],
+    ["a span of 50 %", (round) => `&from_s=${(0.1 + round * 0.1).toFixed(3)}&to_s=${(1.1 + round * 0.1).toFixed(3)}`],
     ["an object", (round) => `&object=${200 + round}`],
     ["a function", (round) => `&function=work::of::function_${300 + round}`],
     ["half of all: the pages of one node", (round) => `&home=0&from_s=0.0${round + 1}`],

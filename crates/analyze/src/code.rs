@@ -30,14 +30,26 @@ pub struct Code {
 
 /// The own places of all sites, by number: names take time to compare.
 pub struct OwnPlaces {
-    sites: FxHashMap<SiteId, (usize, Option<String>)>,
+    /// In the order of sites: the number of each one's place, and the function that it called there.
+    sites: Vec<(SiteId, usize, Option<String>)>,
     locations: Vec<Location>,
 }
 
+/// Where the site is that was asked for last: mostly the next one asked for is one of the next.
+pub type SiteCursor = usize;
+
+/// Sites that are looked at before the next one is searched for.
+const NEXT: usize = 16;
+
 impl OwnPlaces {
     /// The number of a site's place, and the function that it called there.
-    pub fn of_site(&self, site: SiteId) -> Option<(usize, Option<&str>)> {
-        self.sites.get(&site).map(|(number, via)| (*number, via.as_deref()))
+    pub fn of_site(&self, site: SiteId, cursor: &mut SiteCursor) -> Option<(usize, Option<&str>)> {
+        let near = self.sites.iter().enumerate().skip(*cursor).take(NEXT).find(|(_, (known, ..))| *known == site);
+        *cursor = match near {
+            Some((at, _)) => at,
+            None => self.sites.binary_search_by_key(&site, |(known, ..)| *known).ok()?,
+        };
+        self.sites.get(*cursor).map(|(_, number, via)| (*number, via.as_deref()))
     }
 
     /// The number of a place.
@@ -128,7 +140,8 @@ impl Code {
     /// Those places of all sites.
     pub fn own_places(&self) -> &OwnPlaces {
         self.own.get_or_init(|| {
-            let sites: Vec<SiteId> = self.sites.keys().copied().collect();
+            let mut sites: Vec<SiteId> = self.sites.keys().copied().collect();
+            sites.par_sort_unstable();
             let found: Vec<OwnPlace> = sites.into_par_iter().map(|site| self.own(site)).collect();
             let mut locations: Vec<&Location> = found.iter().map(|place| &place.location).collect();
             locations.par_sort_unstable();
@@ -136,10 +149,9 @@ impl Code {
             let locations: Vec<Location> = locations.into_iter().cloned().collect();
             let number = |place: OwnPlace| {
                 let number = locations.binary_search(&place.location);
-                (place.site, (number.unwrap_or_else(|at| at), place.via))
+                (place.site, number.unwrap_or_else(|at| at), place.via)
             };
-            let sites: Vec<_> = found.into_par_iter().map(number).collect();
-            OwnPlaces { sites: sites.into_iter().collect(), locations }
+            OwnPlaces { sites: found.into_par_iter().map(number).collect(), locations }
         })
     }
 

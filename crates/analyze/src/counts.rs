@@ -121,8 +121,11 @@ impl Counts {
     }
 
     /// What a program pays for: accesses known to have left the thread's node.
+    pub const REMOTE: [Class; 2] = [Class::Remote, Class::MemoryTierRemote];
+
+    /// Those.
     pub fn remote(&self) -> u64 {
-        self.of(&[Class::Remote, Class::MemoryTierRemote])
+        self.of(&Self::REMOTE)
     }
 
     /// Accesses whose distance is not defined, because thread or page were free to be anywhere.
@@ -144,10 +147,15 @@ impl Counts {
         Value::Percent(percent, interval.map(scaled))
     }
 
-    /// The order in which tables show parts of this whole: most remote traffic first, then most traffic. Where next to
-    /// nothing is remote, a stray sample must not outdo what the program does all the time: most traffic first.
+    /// Whether remote traffic decides which parts of this whole come first. Where next to nothing is remote, a stray sample must not outdo what the
+    /// program does all the time.
+    pub fn leads_by_remote(&self) -> bool {
+        self.remote() * 20 >= self.accesses()
+    }
+
+    /// The order in which tables show parts of this whole: most remote traffic first, where that leads, then most traffic.
     pub fn order(&self) -> impl Fn(&Counts) -> Reverse<(u64, u64)> + use<> {
-        let by_remote = self.remote() * 20 >= self.accesses();
+        let by_remote = self.leads_by_remote();
         move |part| Reverse((if by_remote { part.remote() } else { 0 }, part.accesses()))
     }
 }

@@ -3,19 +3,148 @@
 //! Accesses belong to the nearest line of the program's own along the inlined frames of the instruction; first touches,
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
-use crate::code::{OwnPlace, OwnPlaces};
-use crate::counts::{self, Counts};
+use crate::code::{OwnPlaces, SiteCursor};
+use crate::counts::{self, Counts, Tally};
 use crate::metrics;
 use crate::misses::{self, Missed};
 use crate::placed::FirstTouches;
 use crate::report::{Column, Location, Report, Shape, Table, Value};
 use crate::study::Study;
-use numalens_profile::ids::SiteId;
+use numalens_profile::tables::PlacedPages;
+use numalens_profile::words::Class;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+/// One figure of a line.
+enum Figure<'a> {
+    Accesses(Class, Tally),
+    Missed(Missed),
+    Placed(&'a PlacedPages),
+}
+
+/// Lines by number, with whatever is known of them. There may be a hundred thousand, of which a page shows a few hundred: figures are gone through
+/// twice, for which lines come first, and for all figures of those.
+struct Lines<'a> {
+    study: &'a Study,
+    places: &'a OwnPlaces,
+    /// Places that no site of the profile has; their numbers follow on those of `places`.
+    others: Vec<Location>,
+    numbers: FxHashMap<Location, usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(study: &'a Study) -> Self {
+        Lines { study, places: study.code.own_places(), others: Vec::new(), numbers: FxHashMap::default() }
+    }
+
+    fn number(&mut self, location: Location) -> usize {
+        let known = self.places.locations().len();
+        self.places.number(&location).unwrap_or_else(|| {
+            *self.numbers.entry(location).or_insert_with_key(|location| {
+                self.others.push(location.clone());
+                known + self.others.len() - 1
+            })
+        })
+    }
+
+    fn location(&self, number: usize) -> Option<&Location> {
+        let known = self.places.locations();
+        known.get(number).or_else(|| self.others.get(number - known.len()))
+    }
+
+    fn len(&self) -> usize {
+        self.places.locations().len() + self.others.len()
+    }
+
+    /// As their places.
+    fn compare(&self, one: usize, other: usize) -> Ordering {
+        let known = self.places.locations().len();
+        if one.max(other) < known { one.cmp(&other) } else { self.location(one).cmp(&self.location(other)) }
+    }
+
+    /// Placed pages with their lines, and who acted for those.
+    fn placed(&mut self) -> Placed<'a> {
+        let code = &self.study.code;
+        let of = |row: &'a PlacedPages| Some((row, code.own_on_stack(row.stack, row.site)?));
+        let placed = self.study.placed.iter().filter_map(of);
+        placed.map(|(row, place)| (self.number(place.location), place.via, row)).collect()
+    }
+
+    /// Every figure of an instruction, with the line and who acted for it.
+    fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<&str>, Figure<'a>)) {
+        let (study, places) = (self.study, self.places);
+        let accesses = study.sites.by_site().map(|((site, class), tally)| (site, Figure::Accesses(class, tally)));
+        let missed = study.misses.iter().flat_map(|misses| &misses.sites);
+        let mut cursor = SiteCursor::default();
+        for (site, figure) in accesses.chain(missed.map(|(site, missed)| (*site, Figure::Missed(*missed)))) {
+            match places.of_site(site, &mut cursor) {
+                Some((number, via)) => add(number, via, figure),
+                None => {
+                    let place = study.code.own(site);
+                    add(self.number(place.location), place.via.as_deref(), figure);
+                }
+            }
+        }
+    }
+}
+
+/// Placed pages with their lines, and who acted for those.
+type Placed<'a> = Vec<(usize, Option<String>, &'a PlacedPages)>;
+
+/// What decides which lines come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Rank {
+    /// Not told apart where next to nothing is remote.
+    remote: u64,
+    accesses: u64,
+    touched: u64,
+}
+
+impl Rank {
+    fn add(&mut self, figure: &Figure, by_remote: bool) {
+        match figure {
+            Figure::Accesses(class, tally) => {
+                let remote = by_remote && Counts::REMOTE.contains(class);
+                self.accesses = self.accesses.saturating_add(tally.accesses());
+                self.remote = self.remote.saturating_add(if remote { tally.accesses() } else { 0 });
+            }
+            Figure::Missed(_) => (),
+            Figure::Placed(row) => {
+                let mut touches = FirstTouches::default();
+                touches.add(row);
+                self.touched = self.touched.saturating_add(touches.touched());
+            }
+        }
+    }
+}
+
+/// The numbers of the first `most` lines that have a figure, and how many more there are.
+fn ordered(lines: &mut Lines, placed: &Placed, by_remote: bool, most: usize) -> (Vec<usize>, usize) {
+    let mut ranks: Vec<Option<Rank>> = vec![None; lines.places.locations().len()];
+    let mut add = |number: usize, figure: Figure| {
+        if ranks.len() <= number {
+            ranks.resize(number + 1, None);
+        }
+        ranks[number].get_or_insert_default().add(&figure, by_remote);
+    };
+    placed.iter().for_each(|(number, _, row)| add(*number, Figure::Placed(row)));
+    lines.each_of_sites(|number, _, figure| add(number, figure));
+    let of = |(number, rank): (usize, Option<Rank>)| Some((rank?, number));
+    let mut order: Vec<(Rank, usize)> = ranks.into_iter().enumerate().filter_map(of).collect();
+    let compare =
+        |(one, x): &(Rank, usize), (other, y): &(Rank, usize)| other.cmp(one).then_with(|| lines.compare(*x, *y));
+    let omitted = order.len().saturating_sub(most);
+    if omitted > 0 {
+        order.select_nth_unstable_by(most, compare);
+        order.truncate(most);
+    }
+    order.par_sort_unstable_by(compare);
+    (order.into_iter().map(|(_, number)| number).collect(), omitted)
+}
+
+/// A line that is shown.
 #[derive(Default)]
 struct Line {
     counts: Counts,
@@ -24,61 +153,16 @@ struct Line {
     missed: Missed,
 }
 
-/// The lines that have a figure, each by its number, and those whose place no site of the profile has.
-struct Lines<'a> {
-    study: &'a Study,
-    places: &'a OwnPlaces,
-    /// Where in `all` the line of a number is.
-    known: Vec<Option<u32>>,
-    others: FxHashMap<Location, u32>,
-    all: Vec<(Cow<'a, Location>, Line)>,
-}
-
-impl<'a> Lines<'a> {
-    fn new(study: &'a Study) -> Self {
-        let places = study.code.own_places();
-        let known = vec![None; places.locations().len()];
-        Lines { study, places, known, others: FxHashMap::default(), all: Vec::new() }
-    }
-
-    /// The line of a site; whoever acted for it is noted.
-    fn of_site(&mut self, site: SiteId) -> &mut Line {
-        match self.places.of_site(site) {
-            Some((number, via)) => {
-                let line = self.numbered(number);
-                if let Some(via) = via.filter(|via| !line.via.contains(*via)) {
-                    line.via.insert(via.to_string());
-                }
-                line
-            }
-            None => self.at(self.study.code.own(site)),
+impl Line {
+    fn add(&mut self, via: Option<&str>, figure: Figure) {
+        match figure {
+            Figure::Accesses(class, tally) => self.counts.add(class, tally),
+            Figure::Missed(missed) => self.missed += missed,
+            Figure::Placed(row) => self.touches.add(row),
         }
-    }
-
-    /// The line of a place, which may be new.
-    fn at(&mut self, place: OwnPlace) -> &mut Line {
-        let line = match self.places.number(&place.location) {
-            Some(number) => self.numbered(number),
-            None => {
-                let Lines { others, all, .. } = self;
-                let at = *others.entry(place.location).or_insert_with_key(|location| {
-                    all.push((Cow::Owned(location.clone()), Line::default()));
-                    all.len() as u32 - 1
-                });
-                &mut all[at as usize].1
-            }
-        };
-        line.via.extend(place.via);
-        line
-    }
-
-    fn numbered(&mut self, number: usize) -> &mut Line {
-        let Lines { places, known, all, .. } = self;
-        let at = *known[number].get_or_insert_with(|| {
-            all.push((Cow::Borrowed(&places.locations()[number]), Line::default()));
-            all.len() as u32 - 1
-        });
-        &mut all[at as usize].1
+        if let Some(via) = via.filter(|via| !self.via.contains(*via)) {
+            self.via.insert(via.to_string());
+        }
     }
 }
 
@@ -87,32 +171,24 @@ pub fn run(study: &Study) -> Vec<Report> {
     first(study, usize::MAX)
 }
 
-/// The same with the first `most` rows: there may be a hundred thousand, and making them takes longer than finding out which are the first.
+/// The same with the first `most` rows.
 pub fn first(study: &Study, most: usize) -> Vec<Report> {
     let total = study.total();
     let mut lines = Lines::new(study);
-    for ((site, class), tally) in study.sites.by_site() {
-        lines.of_site(site).counts.add(class, tally);
+    let placed = lines.placed();
+    let (order, omitted) = ordered(&mut lines, &placed, total.leads_by_remote(), most);
+    let mut row_of: Vec<Option<u32>> = vec![None; lines.len()];
+    for (row, number) in (0..).zip(&order) {
+        row_of[*number] = Some(row);
     }
-    for (site, &missed) in study.misses.iter().flat_map(|misses| &misses.sites) {
-        lines.of_site(*site).missed += missed;
-    }
-    for row in &study.placed {
-        if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
-            lines.at(place).touches.add(row);
+    let mut shown: Vec<Line> = order.iter().map(|_| Line::default()).collect();
+    let mut add = |number: usize, via: Option<&str>, figure: Figure| {
+        if let Some(row) = row_of[number] {
+            shown[row as usize].add(via, figure);
         }
-    }
-    let mut sorted = lines.all;
-    let order = total.order();
-    let key = |line: &Line| (order(&line.counts), std::cmp::Reverse(line.touches.touched()));
-    let compare =
-        |(a, x): &(Cow<Location>, Line), (b, y): &(Cow<Location>, Line)| key(x).cmp(&key(y)).then_with(|| a.cmp(b));
-    let omitted = sorted.len().saturating_sub(most);
-    if omitted > 0 {
-        sorted.select_nth_unstable_by(most, compare);
-        sorted.truncate(most);
-    }
-    sorted.par_sort_unstable_by(compare);
+    };
+    placed.iter().for_each(|(number, via, row)| add(*number, via.as_deref(), Figure::Placed(row)));
+    lines.each_of_sites(add);
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend(misses::columns(study));
     columns.extend([
@@ -121,13 +197,13 @@ pub fn first(study: &Study, most: usize) -> Vec<Report> {
         Column::new("", "line"),
         Column::new("via", "via"),
     ]);
-    let rows = sorted.into_par_iter().map(|(location, line)| {
+    let rows = order.par_iter().zip(shown).map(|(number, line)| {
         let mut row = counts::values(&line.counts, &total);
         row.extend(misses::values(study, |_| line.missed));
         row.extend([
             Value::Count(line.touches.pinned),
             Value::Count(line.touches.unpinned),
-            Value::Location(location.into_owned()),
+            lines.location(*number).map_or(Value::Absent, |location| Value::Location(location.clone())),
             via(&line.via),
         ]);
         row
