@@ -3,6 +3,7 @@
 //! Of a page that moved or was mapped anew the last period counts.
 
 use crate::metrics;
+use crate::page_sums::OfPage;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{ObjectId, Page, ProcessId};
@@ -108,14 +109,21 @@ fn use_of(study: &Study, runs: &mut [Run]) {
     for (index, run) in runs.iter().enumerate() {
         first.entry(run.process).or_insert((index, index)).1 = index + 1;
     }
-    for (key, tally) in study.by_page.sums.iter() {
-        let Some((from, to)) = first.get(&key.process) else { continue };
-        let of_process = &mut runs[*from..*to];
-        let after = of_process.partition_point(|run| run.pages.start <= key.page.0);
-        if let Some(run) =
-            after.checked_sub(1).map(|at| &mut of_process[at]).filter(|run| run.pages.contains(&key.page.0))
-        {
-            *run.users.entry(key.node).or_default() += tally.accesses();
+    // Pages are in order for a while, and many are of one run.
+    let mut last = 0;
+    for users in study.by_page.sums.pages() {
+        let (page, process) = users[0].0.page();
+        let is_in = |run: &Run| run.process == process && run.pages.contains(&page.0);
+        if !runs.get(last).is_some_and(is_in) {
+            let Some((from, to)) = first.get(&process) else { continue };
+            let after = *from + runs[*from..*to].partition_point(|run| run.pages.start <= page.0);
+            match after.checked_sub(1).filter(|at| is_in(&runs[*at])) {
+                Some(at) => last = at,
+                None => continue,
+            }
+        }
+        for (key, tally) in users {
+            *runs[last].users.entry(key.node).or_default() += tally.accesses();
         }
     }
 }

@@ -54,7 +54,7 @@ impl<K> Default for PageSums<K> {
     }
 }
 
-impl<K: OfPage> PageSums<K> {
+impl<K: OfPage + Sync> PageSums<K> {
     /// Every key and its sum.
     pub fn iter(&self) -> impl Iterator<Item = &(K, Tally)> {
         self.parts.iter().flatten()
@@ -63,6 +63,11 @@ impl<K: OfPage> PageSums<K> {
     /// The sums of one page after the other.
     pub fn pages(&self) -> impl Iterator<Item = &[(K, Tally)]> {
         self.chunks_by(|a, b| a.page() == b.page())
+    }
+
+    /// The same on all processors, in the same order.
+    pub fn par_pages(&self) -> impl ParallelIterator<Item = &[(K, Tally)]> {
+        self.parts.par_iter().flat_map_iter(|part| part.chunk_by(|(a, _), (b, _)| a.page() == b.page()))
     }
 
     /// Neighbours that have something in common. What is not of one page may come again.

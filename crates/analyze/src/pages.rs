@@ -9,6 +9,7 @@ use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId};
 use numalens_profile::tables::PlacedPages;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -61,33 +62,33 @@ impl<'a> Homes<'a> {
 /// Runs that begin between a page and the beginning of its own run are few.
 const LOOK_BACK: usize = 64;
 
-/// A page, its accesses from other nodes and all of them, and whose they are.
+/// A page, its accesses from other nodes, all of them and the samples behind those, and whose they are.
 struct Used<'a> {
     page: (ProcessId, Page),
     away: u64,
     all: u64,
+    samples: u64,
     users: &'a [(PageKey, Tally)],
 }
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let homes = Homes::new(&study.pages);
-    let mut total = Tally::default();
     // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
-    let mut pages: Vec<Used> = Vec::new();
-    for users in study.by_page.sums.pages() {
+    let sums = study.by_page.sums.par_pages().map(|users| {
         let (page, process) = users[0].0.page();
         let home = homes.of(process, page).and_then(|row| row.home);
-        let (mut away, mut all) = (0, 0);
+        let away = |key: &PageKey| key.node.is_some() && home.is_some() && key.node != home;
+        let mut used = Used { page: (process, page), away: 0, all: 0, samples: 0, users };
         for (key, tally) in users {
-            total += *tally;
-            all += tally.accesses();
-            if key.node.is_some() && home.is_some() && key.node != home {
-                away += tally.accesses();
-            }
+            used.away += if away(key) { tally.accesses() } else { 0 };
+            used.all += tally.accesses();
+            used.samples += tally.samples;
         }
-        pages.push(Used { page: (process, page), away, all, users });
-    }
+        used
+    });
+    let mut pages: Vec<Used> = sums.collect();
+    let total = (pages.iter().map(|used| used.all).sum(), pages.iter().map(|used| used.samples).sum());
     let order = |used: &Used| (Reverse(used.away), Reverse(used.all), used.page);
     let omitted = pages.len().saturating_sub(MOST);
     if omitted > 0 {
@@ -95,7 +96,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         pages.truncate(MOST);
     }
     pages.sort_unstable_by_key(order);
-    let rows = pages.iter().map(|used| row(study, used, homes.of(used.page.0, used.page.1), &total)).collect();
+    let rows = pages.iter().map(|used| row(study, used, homes.of(used.page.0, used.page.1), total)).collect();
     let table = Table { columns: columns(study), rows, omitted };
     let doubts = match study.sums_only() {
         Some(missing) => vec![missing],
@@ -125,7 +126,8 @@ fn columns(study: &Study) -> Vec<Column> {
     ]
 }
 
-fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: &Tally) -> Vec<Value> {
+/// `total`: accesses of all pages, and samples.
+fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u64)) -> Vec<Value> {
     let Used { page: (process, page), away, users, .. } = *used;
     let mut all = Tally::default();
     users.iter().for_each(|(_, tally)| all += *tally);
@@ -138,7 +140,7 @@ fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: &Tally) 
         Value::maybe(study.pid(process), |pid| Value::Count(u64::from(pid))),
         Value::Address(page.address()),
         counts::estimate(all.accesses(), all.samples),
-        percent(all.accesses(), total.accesses(), total.samples),
+        percent(all.accesses(), total.0, total.1),
         Value::Count(away),
         Value::Count(all.reads),
         Value::Count(all.writes),

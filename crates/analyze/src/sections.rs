@@ -10,6 +10,7 @@ use crate::{
     pages, phases, placements, remote_frees, residency, summary, threads, tiers, timeline,
 };
 use numalens_profile::Profile;
+use rayon::prelude::*;
 
 /// A section.
 pub struct Section {
@@ -294,14 +295,14 @@ pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Resul
 /// The same, of a study that was loaded with what [`needs`] says.
 pub fn of(study: &Study, sections: &[&Section]) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(sections.iter().flat_map(|section| section.run(study)));
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run(study)));
     reports
 }
 
 /// The same with no more rows in each table than `rows`.
 pub fn first_of(study: &Study, sections: &[&Section], rows: usize) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(sections.iter().flat_map(|section| section.run_first(study, rows)));
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_first(study, rows)));
     reports
 }
 

@@ -10,8 +10,6 @@
 //!
 //! 1 when each page belongs to one node, 1 / N when N nodes use all of them alike. Pages weigh as much as they have accesses.
 
-use std::collections::BTreeMap;
-
 /// One part's accesses by one user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Use {
@@ -41,9 +39,8 @@ pub fn of(uses: &mut [Use]) -> Option<Sharing> {
         if n < 2.0 {
             continue;
         }
-        let mut users: BTreeMap<u32, f64> = BTreeMap::new();
-        part.iter().for_each(|one| *users.entry(one.user).or_default() += one.n as f64);
-        weighted += users.values().map(|n| n * (n - 1.0)).sum::<f64>() / (n - 1.0);
+        let users = part.chunk_by(|a, b| a.user == b.user).map(|user| user.iter().map(|one| one.n as f64).sum::<f64>());
+        weighted += users.map(|n| n * (n - 1.0)).sum::<f64>() / (n - 1.0);
         basis += n;
     }
     if basis <= 0.0 {

@@ -16,6 +16,7 @@ use numalens_profile::ids::ThreadId;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -52,33 +53,34 @@ pub struct Judged {
 /// Every object that was accessed, those of one allocation stack as one; also those that concern too little for advice.
 pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
     let contended = cache_lines::contended(usages.study);
-    let mut found = FxHashMap::default();
-    for (index, (subject, usage)) in usages.study.subjects.all.iter().zip(&usages.subjects).enumerate() {
-        let Some(example) = &subject.example else { continue };
-        if usage.all.accesses() == 0 {
-            continue;
-        }
-        let case = Case::new(usages, subject, usage, contended.get(&SubjectId(index as u32)));
+    let judged = cases(usages).filter_map(|(id, subject, usage)| {
+        let example = subject.example.as_ref().filter(|_| usage.all.accesses() > 0)?;
+        let case = Case::new(usages, subject, usage, contended.get(&id));
         let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
         let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
-        found.insert(group(example), Judged { pattern, evidence: case.evidence() });
-    }
-    found
+        Some((group(example), Judged { pattern, evidence: case.evidence() }))
+    });
+    // In order: subjects may be of one group.
+    judged.collect::<Vec<_>>().into_iter().collect()
 }
 
 /// The candidates of all subjects.
 pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
     let contended = cache_lines::contended(usages.study);
-    let mut found = Vec::new();
-    for (index, (subject, usage)) in usages.study.subjects.all.iter().zip(&usages.subjects).enumerate() {
+    let found = cases(usages).filter_map(|(id, subject, usage)| {
         let (_, _, high) = usages.share(usage.traffic.total());
         if high < super::LEAST_SHARE || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
-            continue;
+            return None;
         }
-        let case = Case::new(usages, subject, usage, contended.get(&SubjectId(index as u32)));
-        found.extend(case.candidate());
-    }
-    found
+        Case::new(usages, subject, usage, contended.get(&id)).candidate()
+    });
+    found.collect()
+}
+
+/// Subjects and what they are used for.
+fn cases<'a>(usages: &'a Usages) -> impl IndexedParallelIterator<Item = (SubjectId, &'a Subject, &'a Usage)> {
+    let subjects = usages.study.subjects.all.par_iter().zip(&usages.subjects).enumerate();
+    subjects.map(|(index, (subject, usage))| (SubjectId(index as u32), subject, usage))
 }
 
 impl<'a> Case<'a> {
