@@ -34,6 +34,7 @@ packages=(
     valgrind                        # callgrind_annotate reads exports
     python3-venv                    # tests of the Python package
     libomp5                         # an OpenMP runtime that tells of its regions
+    musl-tools                      # programs of another C library
 )
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)

@@ -1,5 +1,6 @@
 //! From the injector's registers to the first translated block.
 
+use crate::allocator::Allocator;
 use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::machine::place::Place;
@@ -8,6 +9,7 @@ use crate::pages::{SHADOW_BYTES, Shadow, is_virtual};
 use crate::runtime::{self, Code, Runtime, install};
 use crate::shared::{self, ProcessMemory, Session};
 use crate::signals::Actions;
+use crate::static_program::StaticProgram;
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
 use crate::{entry, placement, say};
@@ -91,9 +93,11 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     if session.placement().is_virtual.load(Relaxed) != 0 && vdso != 0 {
         world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
     }
+    let static_program = StaticProgram::find(start);
+    world.watched.extend(static_program.iter().filter_map(|it| it.allocator.as_ref()).flat_map(Allocator::entries));
     let code = Code::new(Cache::new(config), world);
     // SAFETY: the caller's promise: once, with one thread.
-    unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start)) };
+    unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start, static_program)) };
     let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
     let area = Area::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
@@ -108,6 +112,9 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     runtime::runtime().threads.lock().push((thread.tid, area));
     crate::signals::begin_thread(thread);
     crate::syscalls::seccomp::begin();
+    if let Some(allocator) = runtime::runtime().allocator() {
+        allocator.begin();
+    }
     Ok((thread, area))
 }
 

@@ -12,9 +12,11 @@ use core::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
 };
+use hashbrown::HashSet;
 use numalens_event::exact::{self, log, stretch};
 use numalens_isa::Kind;
 use numalens_translator::{Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
+use rustc_hash::FxBuildHasher;
 
 /// What the translator asks about, and what it fills.
 pub struct World {
@@ -24,6 +26,8 @@ pub struct World {
     pub process: ProcessMemory,
     /// How many sites there can be.
     pub layout: Layout,
+    /// Addresses of the program at which its allocator is looked at.
+    pub watched: HashSet<u64, FxBuildHasher>,
     /// The end of the heap that brk makes; 0 before it was asked for.
     pub heap_end: u64,
     /// New mappings are to be locked in memory.
@@ -54,6 +58,7 @@ impl World {
             maps,
             process,
             layout,
+            watched: HashSet::default(),
             heap_end: 0,
             lock_new: false,
             vdso,
@@ -145,6 +150,10 @@ impl Env for World {
             self.process.log(log::NOTE, &[], text);
         }
         !full && !interposer::contains(ip)
+    }
+
+    fn is_watched(&mut self, ip: u64) -> bool {
+        !self.watched.is_empty() && self.watched.contains(&ip)
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {

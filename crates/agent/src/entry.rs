@@ -60,8 +60,14 @@ unsafe extern "C" {
     /// Executes rt_sigreturn with the frame whose `ucontext` begins at `context`.
     pub fn sigreturn(context: u64) -> !;
     /// Calls `body(argument)` in a new process that shares the memory, on the stack that ends at `stack`; returns its pid
-    /// or an error as the kernel's word.
-    pub fn spawn_helper(flags: u64, stack: u64, body: unsafe extern "C" fn(u64) -> !, argument: u64) -> u64;
+    /// or an error as the kernel's word. `child_tid` goes with CLONE_CHILD_CLEARTID.
+    pub fn spawn_helper(
+        flags: u64,
+        stack: u64,
+        body: unsafe extern "C" fn(u64) -> !,
+        argument: u64,
+        child_tid: u64,
+    ) -> u64;
 }
 
 /// Saved by `count` on the agent's stack, from the top down: flags, rax, rcx, rdx, rsi, rdi, r8 to r11.
@@ -251,7 +257,7 @@ spawn_helper:
     mov r12, rdx
     mov r13, rcx
     xor edx, edx
-    xor r10d, r10d
+    mov r10, r8
     xor r8d, r8d
     mov eax, 56
     syscall

@@ -6,6 +6,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`static_program`], [`allocator`] | what the preloaded library does elsewhere: its variables hidden and passed on, heap blocks |
 //! | [`requests`] | what the program asks for by `include/numalens.h` |
 //! | [`inject`] | puts the agent into a program at its exec |
 //! | [`boot`] | from the injector's registers to the first translated block |
@@ -22,6 +23,7 @@
 
 extern crate alloc;
 
+pub mod allocator;
 pub mod area;
 pub mod arenas;
 pub mod boot;
@@ -44,6 +46,7 @@ pub mod requests;
 pub mod runtime;
 pub mod shared;
 pub mod signals;
+pub mod static_program;
 pub mod sys;
 pub mod syscalls;
 pub mod thread;

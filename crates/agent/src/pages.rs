@@ -24,6 +24,7 @@ mod rehome;
 mod stack;
 mod toucher;
 
+use crate::allocator;
 use crate::call;
 use crate::lock::Lock;
 use crate::maps::{Backing, Huge, Mapping};
@@ -44,6 +45,7 @@ use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 use rustc_hash::FxBuildHasher;
+pub use stack::copy as copy_stack;
 pub use toucher::Toucher;
 
 const PAGE_BITS: u32 = 12;
@@ -154,6 +156,7 @@ impl Shadow {
         self.used.hold();
         stack::hold();
         words::hold();
+        allocator::hold();
     }
 
     /// Ends [`Shadow::hold`].
@@ -163,6 +166,7 @@ impl Shadow {
     pub unsafe fn release(&self) {
         // SAFETY: the caller's promise.
         unsafe {
+            allocator::release();
             words::release();
             stack::release();
             self.used.force_free();

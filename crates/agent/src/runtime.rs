@@ -1,5 +1,6 @@
 //! What the threads of the program share in the agent, and what happens when control leaves the cache.
 
+use crate::allocator::Allocator;
 use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::lock::Lock;
@@ -8,6 +9,7 @@ use crate::placement;
 use crate::requests;
 use crate::shared::{ProcessMemory, Session};
 use crate::signals;
+use crate::static_program::StaticProgram;
 use crate::sys;
 use crate::syscalls::{self, Verdict};
 use crate::thread::Thread;
@@ -40,6 +42,8 @@ pub struct Runtime {
     process: UnsafeCell<ProcessMemory>,
     /// What the injector said.
     pub start: boot::Start,
+    /// A program that loads no library.
+    pub static_program: Option<StaticProgram>,
 }
 
 /// The translations and what they are made from.
@@ -87,6 +91,7 @@ pub unsafe fn install(runtime: Runtime) {
 
 impl Runtime {
     /// A runtime for a process.
+    #[expect(clippy::too_many_arguments, reason = "all that was made before it")]
     pub fn new(
         session: Session,
         layout: Layout,
@@ -95,6 +100,7 @@ impl Runtime {
         process: ProcessMemory,
         code: Code,
         start: &boot::Start,
+        static_program: Option<StaticProgram>,
     ) -> Self {
         Runtime {
             session,
@@ -107,7 +113,13 @@ impl Runtime {
             threads: Lock::new(Vec::new()),
             process: UnsafeCell::new(process),
             start: start.clone(),
+            static_program,
         }
+    }
+
+    /// The program's own allocator, where no preloaded library sees what it does.
+    pub fn allocator(&self) -> Option<&Allocator> {
+        self.static_program.as_ref()?.allocator.as_ref()
     }
 
     /// The process's extent.
@@ -189,7 +201,9 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     let thread = unsafe { Thread::of(area) };
     placement::take_notice(thread);
     let goes_on = |left: &Leave| match *left {
-        Leave::Enter(address) | Leave::Syscall { execute: address, .. } => Some(address),
+        Leave::Enter(address) | Leave::Syscall { execute: address, .. } | Leave::Reached { execute: address, .. } => {
+            Some(address)
+        }
         Leave::Request { .. } | Leave::Unsupported { .. } => None,
     };
     let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
@@ -211,6 +225,12 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
         Ok(Leave::Request { next }) => {
             requests::answer(thread);
             enter(thread, next)
+        }
+        Ok(Leave::Reached { ip, execute }) => {
+            if let Some(allocator) = runtime().allocator() {
+                allocator.reached(thread, ip);
+            }
+            execute
         }
         Ok(Leave::Unsupported { ip }) => give_up(format_args!(
             "the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"

@@ -124,6 +124,12 @@ pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, 
     Err(Errno(linux_raw_sys::errno::EEXIST as i32))
 }
 
+/// Maps a file, to be read, far away from the program's memory.
+pub fn map_file(bytes: u64, descriptor: i32) -> Result<u64, Errno> {
+    // SAFETY: without MAP_FIXED nothing that exists is touched.
+    unsafe { call!(__NR_mmap, hint(bytes), bytes, raw::PROT_READ, raw::MAP_PRIVATE, descriptor, 0) }
+}
+
 /// Maps a piece of a file, shared, far away from the program's memory.
 pub fn map_shared(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
     let flags = raw::MAP_SHARED | raw::MAP_NORESERVE;

@@ -1,5 +1,6 @@
 //! What the agent knows of a thread beyond its area, and of the threads together.
 
+use crate::allocator::Calls;
 use crate::area::{Area, own};
 use crate::cache::Cache;
 use crate::machine::place::Place;
@@ -32,6 +33,8 @@ pub struct Thread {
     pub first_mask: u64,
     /// Its private cache, once something was looked up there.
     pub cache: RefCell<Option<Cache>>,
+    /// Its calls of the program's own allocator.
+    pub allocations: Calls,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -81,6 +84,7 @@ impl Thread {
             pending: Pending::default(),
             first_mask: 0,
             cache: RefCell::new(None),
+            allocations: Calls::default(),
             borrows: false,
         }));
         area.set(own::THREAD, &raw mut *thread as u64);

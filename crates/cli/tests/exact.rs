@@ -19,12 +19,16 @@ fn numalens() -> Command {
     Command::new(env!("CARGO_BIN_EXE_numalens"))
 }
 
-/// Compiles a program that stands beside this file.
+/// Compiles a program that stands beside this file. The first flag may name a compiler.
 fn program(directory: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = directory.join(source.split('.').next().unwrap());
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exact").join(source);
     let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
-    let status = Command::new("cc").arg(from).arg("-o").arg(&program).arg(headers).args(flags).status().unwrap();
+    let (compiler, flags) = match flags {
+        ["musl-gcc", more @ ..] => ("musl-gcc", more),
+        _ => ("cc", flags),
+    };
+    let status = Command::new(compiler).arg(from).arg("-o").arg(&program).arg(headers).args(flags).status().unwrap();
     assert!(status.success(), "{source} does not compile");
     program
 }
@@ -290,6 +294,7 @@ fn same_as_native(source: &str, flags: &[&str], arguments: &[&str]) {
 fn signals_and_traps_of_all_kinds_come_as_they_should() {
     same_as_native("traps.c", &["-O1"], &[]);
     same_as_native("traps.c", &["-O1", "-static"], &[]);
+    same_as_native("traps.c", &["musl-gcc", "-O1"], &[]);
 }
 
 #[test]
@@ -321,7 +326,18 @@ fn calls_at_fixed_addresses_of_the_kernel_work() {
 #[test]
 fn many_threads_and_many_execs_are_followed() {
     same_as_native("many_threads.c", &["-O1", "-pthread"], &[]);
+    same_as_native("many_threads.c", &["-O1", "-pthread", "-static"], &[]);
+    same_as_native("many_threads.c", &["musl-gcc", "-O1", "-pthread"], &[]);
     same_as_native("execs.c", &["-O1"], &["30"]);
+}
+
+#[test]
+fn the_environment_is_the_programs_and_starting_others_takes_no_memory() {
+    same_as_native("environment.c", &["-O1", "-DLOADED"], &[]);
+    same_as_native("environment.c", &["-O1", "-static"], &[]);
+    same_as_native("environment.c", &["-O1", "-static-pie"], &[]);
+    same_as_native("environment.c", &["musl-gcc", "-O1", "-DLOADED"], &[]);
+    same_as_native("environment.c", &["musl-gcc", "-O1", "-static"], &[]);
 }
 
 #[test]
@@ -337,6 +353,8 @@ fn what_is_kept_of_pages_that_are_gone_is_given_back() {
 #[test]
 fn forked_children_have_threads_of_their_own() {
     same_as_native("fork_threads.c", &["-O1", "-pthread"], &[]);
+    same_as_native("fork_threads.c", &["-O1", "-pthread", "-static"], &[]);
+    same_as_native("fork_threads.c", &["musl-gcc", "-O1", "-pthread"], &[]);
 }
 
 #[test]

@@ -194,7 +194,16 @@ HIDDEN void numalens_told_free(const void *block) {
 #define FRAME ((void *const *)__builtin_frame_address(0))
 #define SLOW static __attribute__((noinline))
 
+/* The real functions may call each other by name, and so those here (musl's calloc and realloc call malloc, its memalign
+ * aligned_alloc): of those that come here only the outermost call is told. */
+#define OUTERMOST(call) ({ \
+    numalens_self.nested++; \
+    __typeof__(call) result_ = (call); \
+    numalens_self.nested--; \
+    result_; })
+
 SLOW void *slow_malloc(size_t n) {
+    if (numalens_self.nested) return real_malloc(n);
     uint64_t before = numalens_before();
     void *p = real_malloc(n);
     note(NUMALENS_CALL_MALLOC, p, n, before, FRAME);
@@ -206,7 +215,7 @@ EXPORT void *malloc(size_t n) {
 
 SLOW void *slow_calloc(size_t n, size_t m) {
     uint64_t before = numalens_before();
-    void *p = real_calloc(n, m);
+    void *p = OUTERMOST(real_calloc(n, m));
     note(NUMALENS_CALL_CALLOC, p, n * m, before, FRAME);
     return p;
 }
@@ -232,7 +241,7 @@ static void *move(void *p, size_t n, void *const *frame) {
     uint64_t before = 0;
     size_t was_tracked = p && numalens_maybe_tracked(p) ? forget(p, &before) : 0;
     uint64_t begun = numalens_before(), old = was_tracked ? own_mapping(p) : 0;
-    void *moved = real_realloc(p, n);
+    void *moved = OUTERMOST(real_realloc(p, n));
     if (was_tracked) {
         if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
         else if (numalens_every) numalens_born(p, was_tracked);
@@ -256,12 +265,10 @@ EXPORT __attribute__((noinline)) void *reallocarray(void *p, size_t n, size_t m)
     return move(p, bytes, FRAME);
 }
 
-/* musl's memalign calls aligned_alloc by its name, and so the one here: only the outermost call is told. */
 #define ALIGNED(call, address, n) \
-    numalens_self.nested++; \
     uint64_t before = numalens_before(); \
-    __typeof__(call) result = (call); \
-    if (!--numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, before, FRAME); \
+    __typeof__(call) result = OUTERMOST(call); \
+    if (!numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, before, FRAME); \
     return result
 
 EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {

@@ -171,6 +171,8 @@ pub(crate) enum ExitKind {
     Syscall { execute: u64 },
     /// The program asks its observer for something.
     Request,
+    /// The program comes to a watched address; `execute` is what comes next in the cache.
+    Reached { execute: u64 },
     /// The program's code is no longer what was translated.
     Stale,
     /// An instruction that cannot be translated.

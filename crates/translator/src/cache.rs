@@ -38,6 +38,13 @@ pub enum Leave {
         /// The address after the instruction.
         next: u64,
     },
+    /// An address that is watched ([`Env::is_watched`]). Go on in the cache at `execute`, with all registers in place.
+    Reached {
+        /// The address.
+        ip: u64,
+        /// The address in the cache of what stands there.
+        execute: u64,
+    },
     /// An instruction that cannot be translated: whatever uses GS, far jumps, 32-bit system calls.
     Unsupported {
         /// The address of the instruction.
@@ -192,6 +199,7 @@ impl Cache {
             // The only system call of a block is its last instruction.
             ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end, execute }),
             ExitKind::Request => Ok(Leave::Request { next: block.end }),
+            ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
             ExitKind::Stale => {
                 let range = block.ip..block.end;
                 self.invalidate(env, range);

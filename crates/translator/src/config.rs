@@ -182,6 +182,13 @@ pub trait Env {
         true
     }
 
+    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is executed there
+    /// ([`crate::Leave::Reached`]). One that is wanted later has to be told by [`crate::Cache::invalidate`].
+    fn is_watched(&mut self, ip: u64) -> bool {
+        let _ = ip;
+        false
+    }
+
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
 

@@ -38,6 +38,9 @@ pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut V
     let mut side_exits = 0;
     let mut at = ip;
     while list.len() < config.instructions.max(1) {
+        if !list.is_empty() && env.is_watched(at) {
+            break;
+        }
         let code = window.code(env, at);
         let mut decoder = Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, DecoderOptions::NONE);
         let readable = decoder.can_decode();

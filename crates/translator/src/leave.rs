@@ -131,6 +131,17 @@ impl<E: Env> Builder<'_, E> {
         self.exit_stub(ExitKind::Request, self.start + u64::from(self.current))
     }
 
+    /// The start of a block that is watched.
+    pub(crate) fn reached(&mut self) -> Result<(), Error> {
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let execute = self.hot.here();
+        self.exit_stub(ExitKind::Reached { execute }, self.start)?;
+        self.mark_hot(State::Before);
+        Ok(())
+    }
+
     pub(crate) fn push_constant(&mut self, value: u64) -> Result<(), Error> {
         if value < 1 << 31 {
             self.hot.raw(&[0x68]);

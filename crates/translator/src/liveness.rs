@@ -80,8 +80,12 @@ impl Window {
         &self.bytes[offset as usize..]
     }
 
-    /// The instruction at `ip`; `None` when it cannot be read. An instruction that is not valid has length 1 or more.
+    /// The instruction at `ip`; `None` when it cannot be read, or when somebody looks at the registers before it. An instruction that is not valid has
+    /// length 1 or more.
     pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<Instruction> {
+        if env.is_watched(ip) {
+            return None;
+        }
         let code = self.code(env, ip);
         let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
         if !decoder.can_decode() {

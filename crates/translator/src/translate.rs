@@ -122,6 +122,9 @@ pub(crate) fn translate(
     if may_change {
         builder.compare_code(&bytes)?;
     }
+    if builder.env.is_watched(ip) {
+        builder.reached()?;
+    }
     builder.begin_loop()?;
     let mut closed = false;
     for (number, one) in list.iter().enumerate() {

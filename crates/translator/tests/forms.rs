@@ -11,8 +11,9 @@ use rand_free::Random;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use support::assemble::assemble;
+use support::expected::{Expected, by_page, reads, updates, writes};
 use support::vectors::{Vectors, has_avx512};
-use support::{Expected, Machine, Options, Registers, by_page, reads, updates, writes};
+use support::{Machine, Options, Registers};
 
 /// A generator of numbers that needs a seed only.
 mod rand_free {

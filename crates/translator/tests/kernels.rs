@@ -5,8 +5,9 @@ mod support;
 
 use numalens_translator::Scheme;
 use support::assemble::assemble;
+use support::expected::{Expected, by_page, reads, updates, writes};
 use support::vectors::Vectors;
-use support::{Expected, Machine, Options, Registers, by_page, reads, updates, writes};
+use support::{Machine, Options, Registers};
 
 /// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
 fn registers(machine: &Machine) -> Registers {
@@ -452,4 +453,39 @@ fn classes_sum_to_accesses_and_follow_the_page() {
     assert_eq!(counted, wanted);
     // Two blocks hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
     assert!(machine.world.cold_runs >= 4 && machine.world.cold_runs <= 8, "{} cold runs", machine.world.cold_runs);
+}
+
+/// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else changes.
+#[test]
+fn watched_addresses_are_reported_each_time() {
+    // A function that is called in a loop, whose second half is fallen into there and jumped to at the end.
+    let pieces = assemble(&[
+        "mov eax, 3\n 1: call 2f",
+        "mov [rdi + rax*8], rdx\n dec eax\n jnz 1b\n lea r10, [rip + 4f]\n push r10\n jmp 3f",
+        "2: mov rdx, [rsi + rax*8]\n mov rcx, rax",
+        "3: add rdx, [rsi]\n ret",
+        "4: cmp rax, 1\n mov rcx, [rdi]\n adc rax, 5",
+    ]);
+    let starts = pieces.iter().scan(0, |at, piece| Some(std::mem::replace(at, *at + piece.len() as u64)));
+    let [_, after, whole, half, _] = starts.collect::<Vec<u64>>()[..] else { panic!("five pieces") };
+    for scheme in [Scheme::Stays, Scheme::Loops, Scheme::Flat] {
+        let options = Options { stack: true, scheme, ..Options::default() };
+        let mut machine = Machine::new(options);
+        let program = machine.load(&pieces.concat());
+        let mut registers = registers(&machine);
+        registers.general[15] = program;
+        fill(machine.data.bytes_mut());
+        let native = machine.run_native(&registers);
+        machine.world.watched = [after, whole, half].map(|offset| program + offset).to_vec();
+        let sp = registers.general[4];
+        let call = [(whole, sp - 8), (half, sp - 8), (after, sp)];
+        let wanted = [call, call, call].concat().into_iter().chain([(half, sp - 8)]);
+        let wanted = wanted.map(|(offset, sp)| (program + offset, sp)).collect::<Vec<_>>();
+        for round in 0..2 {
+            fill(machine.data.bytes_mut());
+            let translated = machine.run_translated(&registers);
+            assert_eq!(hex(&native), hex(&translated), "registers, round {round}");
+            assert_eq!(std::mem::take(&mut machine.world.reached), wanted, "round {round}");
+        }
+    }
 }

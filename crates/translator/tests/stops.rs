@@ -4,9 +4,10 @@ mod support;
 
 use numalens_translator::{Position, Scheme, State};
 use support::assemble::assemble;
+use support::expected::{PageCounts, by_page, reads, updates, writes};
 use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
 use support::vectors::Vectors;
-use support::{Machine, Options, Registers, by_page, reads, updates, writes};
+use support::{Machine, Options, Registers};
 
 const KERNEL: &str = "
         jmp 3f
@@ -184,7 +185,7 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
             }
         }
         let (pages, sites) = machine.take_counts();
-        let pages: support::PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
         assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stride {stride}");
         let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
         assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, stride {stride}");
@@ -234,7 +235,7 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
             }
         }
         let (pages, sites) = machine.take_counts();
-        let pages: support::PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
         assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, offset {offset}");
         let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
         assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, offset {offset}");
@@ -290,7 +291,7 @@ fn the_stack_is_left_out_on_demand() {
     let start = registers(&machine);
     machine.run_translated(&start);
     let (pages, sites) = machine.take_counts();
-    assert_eq!(pages, support::by_page(&[support::reads(start.general[7], 1)]));
+    assert_eq!(pages, by_page(&[reads(start.general[7], 1)]));
     assert_eq!(sites.len(), 1);
 }
 

@@ -83,7 +83,7 @@ fn frame_pointer(area: Area) -> u64 {
 }
 
 /// Copies what is there of the memory from `at` on, up to the end of what is mapped.
-fn copy(at: u64, into: &mut [u8]) -> usize {
+pub fn copy(at: u64, into: &mut [u8]) -> usize {
     let local = [into.as_mut_ptr() as u64, into.len() as u64];
     // In two pieces, of which the second may lie beyond the end of the stack.
     let first = (sys::PAGE - at % sys::PAGE).min(into.len() as u64);

@@ -4,6 +4,7 @@
 //! memory is executed here, so that the agent's picture of it changes with it; none of those block.
 
 mod descriptors;
+mod exec;
 mod limits;
 mod memory;
 pub mod seccomp;
@@ -119,8 +120,8 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
             let flags = raw::CLONE_VM | raw::CLONE_VFORK | raw::SIGCHLD;
             tasks::clone(thread, ip, next, [u64::from(flags), 0, 0, 0, 0, 0])
         }
-        raw::__NR_execve => tasks::execute(thread, ip, raw::AT_FDCWD, a, 0, number, arguments),
-        raw::__NR_execveat => tasks::execute(thread, ip, a as i32, b, arguments[4] as u32, number, arguments),
+        raw::__NR_execve => exec::execute(thread, ip, raw::AT_FDCWD, a, 0, number, arguments),
+        raw::__NR_execveat => exec::execute(thread, ip, a as i32, b, arguments[4] as u32, number, arguments),
         raw::__NR_exit => tasks::exit_thread(thread, a),
         raw::__NR_exit_group => tasks::exit_process(thread, a),
         raw::__NR_close | raw::__NR_close_range | raw::__NR_dup2 | raw::__NR_dup3 | raw::__NR_fcntl => {

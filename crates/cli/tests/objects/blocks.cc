@@ -1,4 +1,5 @@
-// Blocks made in every way, each used a known number of times; EXPECT names the lines that make them.
+// Blocks made in every way, each used a known number of times; EXPECT names the lines that make them. C as well as C++.
+#define _GNU_SOURCE 1
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -43,7 +44,11 @@ int main() {
     }
     char *page = (char *)aligned_alloc(4096, 40960); // EXPECT aligned_alloc
     put(page, 40960, 5);
+#ifdef __cplusplus
     char *made = new char[500000]; // EXPECT new
+#else
+    char *made = (char *)malloc(500000); // EXPECT new
+#endif
     put(made, 500000, 1);
     char *mapped = (char *)mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); // EXPECT mmap
     put(mapped, 1 << 19, 1);
@@ -64,7 +69,11 @@ int main() {
     free(grows);
     for (int i = 0; i < 8; i++) free(aligned[i]);
     free(page);
+#ifdef __cplusplus
     delete[] made;
+#else
+    free(made);
+#endif
     munmap(mapped, 1 << 20);
     return sum == 42;
 }

@@ -2,12 +2,14 @@
 #![allow(dead_code)]
 
 pub mod assemble;
+pub mod expected;
 pub mod memory;
 mod pages;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
 
+use expected::PageCounts;
 use memory::Mapping;
 use numalens_isa::Kind;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
@@ -42,9 +44,6 @@ pub struct Registers {
     pub vectors: Vec<u8>,
 }
 
-/// Accesses of one page: reads, writes.
-pub type PageCounts = BTreeMap<u64, (u64, u64)>;
-
 /// What the translator sees of the machine.
 pub struct World {
     pub sites: Vec<Site>,
@@ -61,6 +60,9 @@ pub struct World {
     slots: Vec<u64>,
     pub may_change: bool,
     pub cold_runs: usize,
+    /// Addresses that are watched, and where it came with which stack pointer.
+    pub watched: Vec<u64>,
+    pub reached: Vec<(u64, u64)>,
     /// The first site of the program that is loaded.
     first_site: usize,
 }
@@ -155,6 +157,8 @@ impl Machine {
                 slots: vec![u64::MAX],
                 may_change: options.may_change,
                 cold_runs: 0,
+                watched: Vec::new(),
+                reached: Vec::new(),
                 first_site: 0,
             },
             program,
@@ -468,6 +472,10 @@ impl Env for World {
         self.may_change
     }
 
+    fn is_watched(&mut self, ip: u64) -> bool {
+        self.watched.contains(&ip)
+    }
+
     fn new_site(&mut self, site: &Site) -> SiteId {
         self.sites.push(*site);
         SiteId(self.sites.len() as u32 - 1)
@@ -529,6 +537,11 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
     match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
         Leave::Enter(address) | Leave::Syscall { execute: address, .. } => address,
+        Leave::Reached { ip, execute } => {
+            let sp = machine.area.get(area::register(4) as usize);
+            machine.world.reached.push((ip, sp));
+            execute
+        }
         Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
         Leave::Unsupported { ip } => {
             assert_eq!(ip, machine.end, "an unsupported instruction");
@@ -563,38 +576,4 @@ extern "C" fn on_count(area: *mut u8) {
     if let Some(hotter) = hotter {
         machine.cache.heat(&mut machine.world, hotter);
     }
-}
-
-/// What a piece of code should have counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    pub kind: Kind,
-    pub address: u64,
-    pub count: u64,
-}
-
-pub fn reads(address: u64, count: u64) -> Expected {
-    Expected { kind: Kind::Read, address, count }
-}
-
-pub fn writes(address: u64, count: u64) -> Expected {
-    Expected { kind: Kind::Write, address, count }
-}
-
-pub fn updates(address: u64, count: u64) -> Expected {
-    Expected { kind: Kind::ReadWrite, address, count }
-}
-
-pub fn by_page(expected: &[Expected]) -> PageCounts {
-    let mut pages = PageCounts::new();
-    for one in expected.iter().filter(|one| one.count > 0) {
-        let (reads, writes) = pages.entry(one.address >> 12).or_default();
-        if one.kind != Kind::Write {
-            *reads += one.count;
-        }
-        if one.kind != Kind::Read {
-            *writes += one.count;
-        }
-    }
-    pages
 }

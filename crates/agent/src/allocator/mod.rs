@@ -1,0 +1,296 @@
+//! Heap blocks and mappings of programs that load no library: static ones.
+//!
+//! Elsewhere a preloaded library stands between the program and its allocator. Here the allocator is a part of the program; but where that has
+//! symbols, its functions are known by name. The translator comes here whenever one is entered, and whenever the program comes to where a call of
+//! one returns to, which is watched as well from its first call on:
+//!
+//! ```text
+//!   main:  ...                          malloc: [reached: the size, and where the return address lies]
+//!          call malloc   ------------->         ...
+//!          [reached, stack pointer      <------- ret
+//!           just above that address: the result is the block]
+//! ```
+//! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is told, which is the one that the
+//! program made. What is told, and which blocks, is up to the collector, through the same channel as the library's.
+
+mod channel;
+mod choice;
+mod functions;
+
+use crate::lock::Lock;
+use crate::runtime::runtime;
+use crate::sys;
+use crate::thread::Thread;
+use crate::user;
+use crate::words;
+use channel::{Caller, Channel, Record};
+use choice::Choice;
+use core::ffi::CStr;
+use core::sync::atomic::Ordering::Relaxed;
+use functions::{Function, Functions};
+use hashbrown::HashSet;
+use numalens_event::record::{Call, Kind};
+use rustc_hash::FxBuildHasher;
+
+const RAX: u8 = 0;
+const RSP: u8 = 4;
+const RBP: u8 = 5;
+/// Where arguments are: rdi, rsi, rdx, rcx, r8, r9.
+const ARGUMENTS: [u8; 6] = [7, 6, 2, 1, 8, 9];
+/// What the functions that map return when they fail.
+const MAP_FAILED: u64 = u64::MAX;
+
+/// Addresses of [`Calls::watched`].
+const RECENT: usize = 32;
+/// Live blocks that are remembered at most.
+const MOST_TRACKED: usize = 1 << 18;
+
+/// The blocks that the collector knows of, so that only their release is told.
+static TRACKED: Lock<HashSet<u64, FxBuildHasher>> = Lock::new(HashSet::with_hasher(FxBuildHasher));
+
+/// Nobody else may change what is known of blocks until [`release`]: around a fork.
+pub fn hold() {
+    TRACKED.hold();
+}
+
+/// Ends [`hold`].
+///
+/// # Safety
+/// By the thread that held them, or in its forked child.
+pub unsafe fn release() {
+    // SAFETY: the caller's promise.
+    unsafe { TRACKED.force_free() };
+}
+
+/// The program's allocator.
+pub struct Allocator {
+    functions: Functions,
+    channel: Channel,
+}
+
+/// What is known of a thread's calls.
+#[derive(Default)]
+pub struct Calls {
+    /// The outermost of those under way.
+    underway: Option<Underway>,
+    /// Which blocks are told.
+    choice: Choice,
+    /// Some of the addresses that calls return to and that are watched already.
+    watched: [u64; RECENT],
+}
+
+/// A call that has not returned yet.
+struct Underway {
+    /// Where the return address lies, and what it is.
+    sp: u64,
+    back: u64,
+    function: Function,
+    arguments: [u64; 6],
+    begun_ns: u64,
+    /// Of a block that changes its size: what is known of it.
+    old: Option<Old>,
+}
+
+struct Old {
+    /// When it was forgotten.
+    time_ns: u64,
+    bytes: u64,
+    mapping: u64,
+}
+
+impl Allocator {
+    /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none: it has no symbols.
+    pub fn find(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
+        let functions = functions::find(program, entry).filter(|functions| !functions.is_empty())?;
+        Some(Allocator { functions, channel: Channel::open(channel)? })
+    }
+
+    /// Where its functions begin.
+    pub fn entries(&self) -> impl Iterator<Item = u64> {
+        self.functions.keys().copied()
+    }
+
+    /// Says that blocks are told from here on, in the name of the program's first thread.
+    pub fn begin(&self) {
+        let tid = sys::thread_id();
+        self.channel.tell(&Record { kind: Kind::ProcessStart, time_ns: sys::now_ns(), tid, operands: [0; 4] });
+    }
+
+    /// The program comes to an address that is watched.
+    pub fn reached(&self, thread: &mut Thread, ip: u64) {
+        // A child that borrows the memory is another process, whose blocks its parent will not know.
+        if thread.borrows || !self.channel.is_open() {
+            return;
+        }
+        let sp = thread.area.register(RSP);
+        if let Some(call) = thread.allocations.underway.take_if(|call| call.back == ip && call.sp + 8 == sp) {
+            self.returned(thread, &call);
+        }
+        if let Some(&function) = self.functions.get(&ip) {
+            self.entered(thread, function, sp);
+        }
+    }
+
+    fn entered(&self, thread: &mut Thread, function: Function, sp: u64) {
+        let arguments = ARGUMENTS.map(|register| thread.area.register(register));
+        if function == Function::Releases {
+            if let Some(old) = self.forget(arguments[0]) {
+                self.tell_end(thread, arguments[0], &old);
+            }
+            return;
+        }
+        // Who makes a thread allocates for it like anybody else, but what it maps is a stack.
+        let covers = |call: &Underway| call.function != Function::Starts || function == Function::Maps;
+        let is_inner = |call: &Underway| covers(call) && sp <= call.sp && on_stack(call.sp, sp) == Some(call.back);
+        if thread.allocations.underway.as_ref().is_some_and(is_inner) {
+            return;
+        }
+        let Some(back) = on_stack(sp, sp) else { return };
+        let resizes = matches!(function, Function::Resizes(_));
+        let old = if resizes { self.forget(arguments[0]) } else { None };
+        // What is given may have been touched since before; what is taken back has been there until now.
+        let begun_ns = if matches!(function, Function::Unmaps | Function::Remaps) { now() } else { sys::now_ns() };
+        thread.allocations.underway = Some(Underway { sp, back, function, arguments, begun_ns, old });
+        let recent = &mut thread.allocations.watched[(back as usize ^ back as usize >> 6) % RECENT];
+        if core::mem::replace(recent, back) != back {
+            watch(back);
+        }
+    }
+
+    fn returned(&self, thread: &mut Thread, call: &Underway) {
+        let result = thread.area.register(RAX);
+        let [first, second, third, ..] = call.arguments;
+        match call.function {
+            Function::Starts | Function::Releases => {}
+            Function::Maps if result != MAP_FAILED => self.mapped(thread, call, result),
+            Function::Unmaps if result as u32 == 0 => {
+                self.tell(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
+            }
+            Function::Remaps if result != MAP_FAILED => {
+                self.tell(thread, Kind::Mremap, call.begun_ns, [first, second, result, third]);
+            }
+            Function::Maps | Function::Unmaps | Function::Remaps => {}
+            Function::Stores if result as u32 == 0 => self.gave(thread, call, user::read(first).unwrap_or(0)),
+            Function::Stores => self.gave(thread, call, 0),
+            Function::Bytes(..) | Function::Product(_) | Function::Pages | Function::Resizes(_) => {
+                self.gave(thread, call, result);
+            }
+        }
+    }
+
+    /// A call gave a block, or 0.
+    fn gave(&self, thread: &mut Thread, call: &Underway, block: u64) {
+        let Underway { function, arguments, begun_ns, old, .. } = call;
+        let Some(bytes) = function.bytes(arguments) else { return };
+        if let Some(old) = old {
+            let address = arguments[0];
+            if block == 0 && bytes > 0 {
+                // It stays what it was.
+                self.know(address, old.bytes);
+                return;
+            }
+            self.tell_end(thread, address, old);
+            let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
+            if mapping != 0 {
+                let operands = [address - 16, old.mapping, block - 16, mapping];
+                self.tell(thread, Kind::Mremap, old.time_ns, operands);
+            }
+        }
+        if block != 0 {
+            self.allocated(thread, function.call(), block, bytes, *begun_ns, call);
+        }
+    }
+
+    /// A block has been made. What the allocator has touched of it since `begun_ns`, it has touched for it.
+    fn allocated(&self, thread: &mut Thread, call: Call, block: u64, bytes: u64, begun_ns: u64, from: &Underway) {
+        let header = self.channel.header();
+        let tracked = TRACKED.lock().len();
+        let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
+        let Some(mean) = thread.allocations.choice.of(header, bytes, tracked, seed) else { return };
+        let Some(time_ns) = self.know(block, bytes) else {
+            header.untracked.fetch_add(1, Relaxed);
+            return;
+        };
+        let operands = [block, bytes, begun_ns, own_mapping(block)];
+        let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
+        let caller = Caller { ip: from.back, sp: from.sp + 8, bp: thread.area.register(RBP) };
+        if !self.channel.tell_allocation(&record, call, mean, &caller) {
+            self.forget(block);
+        }
+    }
+
+    /// A mapping has been made, unless it failed.
+    fn mapped(&self, thread: &Thread, call: &Underway, address: u64) {
+        let [_, bytes, protection, flags, _, offset] = call.arguments;
+        if address == MAP_FAILED {
+            return;
+        }
+        let operands = [address, bytes, protection & 0xffff_ffff | flags << 32, offset];
+        let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
+        let caller = Caller { ip: call.back, sp: call.sp + 8, bp: thread.area.register(RBP) };
+        self.channel.tell_allocation(&record, Call::Mmap, 0, &caller);
+    }
+
+    /// The collector is to know of a block. Returns the time to tell of it with; none: there is no room for it.
+    fn know(&self, block: u64, bytes: u64) -> Option<u64> {
+        if self.channel.header().every.load(Relaxed) != 0 {
+            words::born(runtime(), block, bytes);
+            return Some(now());
+        }
+        let mut tracked = TRACKED.lock();
+        let has_room = tracked.len() < MOST_TRACKED;
+        (has_room && tracked.insert(block)).then(now)
+    }
+
+    /// A block is about to end; none: the collector does not know of it.
+    fn forget(&self, block: u64) -> Option<Old> {
+        let bytes = if self.channel.header().every.load(Relaxed) != 0 {
+            Some(words::dies(runtime(), block)).filter(|&bytes| bytes > 0)?
+        } else {
+            TRACKED.lock().remove(&block).then_some(1)?
+        };
+        Some(Old { time_ns: now(), bytes, mapping: own_mapping(block) })
+    }
+
+    fn tell_end(&self, thread: &Thread, block: u64, old: &Old) {
+        self.tell(thread, Kind::Free, old.time_ns, [block, 0, 0, 0]);
+    }
+
+    fn tell(&self, thread: &Thread, kind: Kind, time_ns: u64, operands: [u64; 4]) {
+        self.channel.tell(&Record { kind, time_ns, tid: thread.tid, operands });
+    }
+}
+
+/// The time, later than of all that has been told by this thread: the clock may stand still for that long.
+fn now() -> u64 {
+    sys::now_ns() + 1
+}
+
+/// The word at an address, at or above the stack pointer. That it is there is known of the stack pointer's own page alone: a call has just put its
+/// return address there.
+fn on_stack(at: u64, sp: u64) -> Option<u64> {
+    if at.is_multiple_of(8) && at / sys::PAGE == sp / sys::PAGE {
+        // SAFETY: a word of a page that is mapped and was written a moment ago.
+        return Some(unsafe { (at as *const u64).read_volatile() });
+    }
+    user::read(at).ok()
+}
+
+/// Has the program come here when it comes to `ip`.
+fn watch(ip: u64) {
+    let mut code = runtime().code.lock();
+    let crate::runtime::Code { cache, world, .. } = &mut *code;
+    if world.watched.insert(ip) {
+        cache.invalidate(world, ip..ip + 1);
+    }
+}
+
+/// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any other. Such a block
+/// begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2.
+fn own_mapping(block: u64) -> u64 {
+    if block % sys::PAGE != 16 {
+        return 0;
+    }
+    let size = user::read::<u64>(block - 8).unwrap_or(0);
+    if size % sys::PAGE == 2 { size - 2 } else { 0 }
+}

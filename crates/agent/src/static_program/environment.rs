@@ -1,0 +1,173 @@
+//! The two variables that bring the preloaded library into programs: hidden from a static one, given to what it executes.
+//!
+//! The recorder starts the command with `LD_PRELOAD=library[:theirs]` and `NUMALENS_CHANNEL=channel:library`. The library takes both out of its
+//! program's sight and passes them on (`crates/interpose/c/environment.c`). A static program does not load it, so here is its twin:
+//!
+//! ```text
+//!  first stack, from low to high:   arguments, 0, [variable, variable, ..., 0], [type, value, ..., 0, 0]
+//!                                                  |<-- those behind a hidden one move down, with what follows
+//! ```
+
+use crate::call;
+use crate::sys::raw;
+use crate::user;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+const CHANNEL: &[u8] = b"NUMALENS_CHANNEL=";
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+/// Longest text of a variable that is looked at; the library has the same bound.
+const LONGEST: usize = 4096;
+/// Words of a first stack at most: the kernel allows 2 MiB of texts by default, and 6 MiB at most.
+const MOST_WORDS: usize = 1 << 20;
+
+/// What was hidden.
+pub struct Environment {
+    /// `NUMALENS_CHANNEL=channel:library`, with a NUL.
+    entry: Vec<u8>,
+    /// The path of the channel, with a NUL.
+    channel: Vec<u8>,
+    /// The path of the library, with a NUL.
+    library: Vec<u8>,
+    file: Identity,
+}
+
+/// Which file is at a path, and whose.
+#[derive(PartialEq, Eq, Clone, Copy)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    owner: u32,
+}
+
+/// Variables for the kernel's exec: pointers, then the texts of ours. Moves only before [`Passed::array`] is asked for.
+pub struct Passed {
+    pointers: Vec<u64>,
+    preload: Vec<u8>,
+    /// Where the pointer to `preload` stands.
+    slot: usize,
+}
+
+impl Environment {
+    /// Hides the variables of a program that has not begun, whose first stack pointer is `stack`. None: they are not there, or their library is not.
+    pub fn take(stack: u64) -> Option<Self> {
+        let arguments: u64 = user::read(stack).ok()?;
+        let start = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
+        let mut words = Vec::new();
+        loop {
+            let word: u64 = user::read(start + 8 * words.len() as u64).ok()?;
+            words.push(word);
+            if word == 0 {
+                break;
+            }
+        }
+        let count = words.len();
+        // What follows: pairs, of which the last is of type 0.
+        loop {
+            let pair: [u64; 2] = user::read(start + 8 * words.len() as u64).ok()?;
+            words.extend(pair);
+            if pair[0] == 0 || words.len() > MOST_WORDS {
+                break;
+            }
+        }
+        let place = |prefix: &[u8]| words[..count].iter().position(|&at| begins(at, prefix));
+        let channel_at = place(CHANNEL)?;
+        let entry = text(words[channel_at])?;
+        let colon = entry.iter().position(|&byte| byte == b':')?;
+        let channel = [&entry[CHANNEL.len()..colon], &[0]].concat();
+        let library = entry[colon + 1..].to_vec();
+        let file = identity(&library)?;
+        let hidden = Environment { entry, channel, library, file };
+        let mut gone = [Some(channel_at), None];
+        if let Some(preload_at) = place(PRELOAD) {
+            let value = words[preload_at] + PRELOAD.len() as u64;
+            match text(value).as_deref().and_then(|value| hidden.theirs(value)) {
+                Some([0]) => gone[1] = Some(preload_at),
+                Some(theirs) => user::write_bytes(value, theirs).ok()?,
+                None => {}
+            }
+        }
+        let kept = words.iter().enumerate().filter(|(at, _)| !gone.contains(&Some(*at)));
+        user::write_words(start, &kept.map(|(_, &word)| word).collect::<Vec<_>>()).ok()?;
+        Some(hidden)
+    }
+
+    /// The path of the channel.
+    pub fn channel(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(&self.channel).ok()
+    }
+
+    /// What follows our library in a value of LD_PRELOAD, with the NUL; none: ours does not come first.
+    fn theirs<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = value.strip_prefix(&self.library[..self.library.len() - 1])?;
+        match rest.first()? {
+            b':' | b' ' => Some(&rest[1..]),
+            0 => Some(rest),
+            _ => None,
+        }
+    }
+
+    /// The variables at `from`, an array that ends with 0, with the two. None: they cannot be read, which the kernel will say; or the library
+    /// is gone or another user's, and then the program's loader would complain.
+    pub fn pass(&self, from: u64) -> Option<Passed> {
+        // SAFETY: no arguments.
+        let user = unsafe { call!(__NR_geteuid) }.ok()? as u32;
+        if identity(&self.library) != Some(self.file) || (user != 0 && user != self.file.owner) {
+            return None;
+        }
+        let library = &self.library[..self.library.len() - 1];
+        let (mut pointers, mut preload) = (Vec::new(), [PRELOAD, &self.library].concat());
+        let mut at = from;
+        while at != 0 && pointers.len() < MOST_WORDS {
+            let variable: u64 = user::read(at).ok()?;
+            at = if variable == 0 { 0 } else { at + 8 };
+            if variable == 0 || begins(variable, CHANNEL) {
+                continue;
+            }
+            if begins(variable, PRELOAD) {
+                let value = text(variable + PRELOAD.len() as u64)?;
+                let theirs = self.theirs(&value).unwrap_or(&value);
+                let colon: &[u8] = if theirs.len() > 1 { b":" } else { b"" };
+                preload = [PRELOAD, library, colon, theirs].concat();
+                continue;
+            }
+            pointers.push(variable);
+        }
+        let slot = pointers.len();
+        pointers.extend([0, self.entry.as_ptr() as u64, 0]);
+        Some(Passed { pointers, preload, slot })
+    }
+}
+
+impl Passed {
+    /// The address of the array.
+    pub fn array(&mut self) -> u64 {
+        self.pointers[self.slot] = self.preload.as_ptr() as u64;
+        self.pointers.as_ptr() as u64
+    }
+}
+
+/// Whether the text at an address begins so.
+fn begins(at: u64, prefix: &[u8]) -> bool {
+    let mut head = [0u8; CHANNEL.len()];
+    let head = &mut head[..prefix.len()];
+    // One that is shorter ends before; what follows it is another.
+    at != 0 && user::read_bytes(at, head).is_ok() && head == prefix
+}
+
+/// The text at an address, with its NUL.
+fn text(at: u64) -> Option<Vec<u8>> {
+    let mut room = [0u8; LONGEST];
+    let found = user::read_text(at, &mut room)?;
+    Some([found, &[0]].concat())
+}
+
+/// Of the file at `path`, which ends with a NUL.
+fn identity(path: &[u8]) -> Option<Identity> {
+    let path = CStr::from_bytes_with_nul(path).ok()?;
+    // SAFETY: integers.
+    let mut status: raw::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: NUL-terminated; room for the answer.
+    unsafe { call!(__NR_newfstatat, raw::AT_FDCWD, path.as_ptr(), &raw mut status, 0) }.ok()?;
+    Some(Identity { device: status.st_dev, inode: status.st_ino, owner: status.st_uid })
+}
