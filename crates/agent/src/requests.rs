@@ -10,7 +10,7 @@ use crate::call;
 use crate::pages::is_virtual;
 use crate::placement;
 use crate::runtime::runtime;
-use crate::sys::{self, Errno};
+use crate::sys;
 use crate::thread::Thread;
 use crate::user;
 use crate::words;
@@ -69,7 +69,8 @@ fn count(wanted: bool) {
             return;
         }
         let waited = sys::now_ns().saturating_sub(begun);
-        let patience = if is_seen(header) { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
+        let patience =
+            if sys::exists(header.collector_pid.load(Relaxed)) { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
         if waited >= patience {
             return;
         }
@@ -77,12 +78,6 @@ fn count(wanted: bool) {
         // SAFETY: a word of the session file, and a time of our own.
         let _ = unsafe { call!(__NR_futex, header.answered.as_ptr(), FUTEX_WAIT, answered, &raw const time, 0, 0) };
     }
-}
-
-fn is_seen(header: &SessionHeader) -> bool {
-    // SAFETY: no signal is sent.
-    let found = unsafe { call!(__NR_kill, header.collector_pid.load(Relaxed), 0) };
-    found != Err(Errno(linux_raw_sys::errno::ESRCH as i32))
 }
 
 /// Wakes the collector; returns what its answer will be.

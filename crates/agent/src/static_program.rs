@@ -24,7 +24,7 @@ impl StaticProgram {
             return None;
         }
         let environment = Environment::take(start.stack)?;
-        let allocator = environment.channel().and_then(|channel| Allocator::find(channel, file.bytes(), start.entry));
+        let allocator = environment.channel().and_then(|channel| Allocator::find(&channel, file.bytes(), start.entry));
         Some(StaticProgram { environment, allocator })
     }
 }

@@ -124,6 +124,26 @@ pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, 
     Err(Errno(linux_raw_sys::errno::EEXIST as i32))
 }
 
+/// Opens a file.
+pub fn open(path: &core::ffi::CStr, how: u32) -> Option<i32> {
+    // SAFETY: NUL-terminated.
+    let file = unsafe { call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), how | raw::O_CLOEXEC, 0) };
+    file.ok().map(|file| file as i32)
+}
+
+/// Bytes of an open file.
+pub fn length(file: i32) -> Option<u64> {
+    const SEEK_END: u32 = 2;
+    // SAFETY: no memory is passed.
+    unsafe { call!(__NR_lseek, file, 0, SEEK_END) }.ok()
+}
+
+/// Closes one.
+pub fn close(file: i32) {
+    // SAFETY: a descriptor of our own.
+    let _ = unsafe { call!(__NR_close, file) };
+}
+
 /// Maps a file, to be read, far away from the program's memory.
 pub fn map_file(bytes: u64, descriptor: i32) -> Result<u64, Errno> {
     // SAFETY: without MAP_FIXED nothing that exists is touched.
@@ -194,6 +214,13 @@ pub fn use_clock(header: &'static SessionHeader) {
 /// The time stamp counter must not be read any more: the program has forbidden it to itself.
 pub fn forget_clock() {
     CLOCK.store(0, Ordering::Relaxed);
+}
+
+/// Whether there is such a process, as far as can be seen from here.
+pub fn exists(pid: u32) -> bool {
+    // SAFETY: no signal is sent.
+    let found = unsafe { call!(__NR_kill, pid, 0) };
+    found != Err(Errno(linux_raw_sys::errno::ESRCH as i32))
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.

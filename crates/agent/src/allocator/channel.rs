@@ -1,8 +1,7 @@
 //! The channel of the preloaded library, written to from here: `crates/interpose/c/channel.c`, of which this is the twin for programs without it.
 
 use crate::call;
-use crate::static_program::executable::{close, length, open};
-use crate::sys::{self, Errno, raw};
+use crate::sys::{self, raw};
 use core::ffi::CStr;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -40,10 +39,10 @@ pub struct Record {
 impl Channel {
     /// Maps the channel at `path`; none: it is not there, or of another version.
     pub fn open(path: &CStr) -> Option<Self> {
-        let file = open(path, raw::O_RDWR)?;
-        let bytes = length(file).filter(|&bytes| bytes >= HEADER_BYTES as u64);
+        let file = sys::open(path, raw::O_RDWR)?;
+        let bytes = sys::length(file).filter(|&bytes| bytes >= HEADER_BYTES as u64);
         let base = bytes.and_then(|bytes| sys::map_shared(bytes, file, 0).ok());
-        close(file);
+        sys::close(file);
         let (base, bytes) = base.zip(bytes)?;
         let mut channel = Channel { base, shape: Shape { lanes_log2: 0, note_slots_log2: 0, wide_slots_log2: 0 } };
         let header = channel.header();
@@ -132,10 +131,8 @@ impl Channel {
                 return Some(position);
             }
             let header = self.header();
-            // SAFETY: no signal is sent.
-            let reader = unsafe { call!(__NR_kill, header.collector_pid.load(Relaxed), 0) };
-            let is_gone = reader == Err(Errno(linux_raw_sys::errno::ESRCH as i32));
-            let waits = header.every.load(Relaxed) != 0 && self.is_open() && !is_gone;
+            let is_read = self.is_open() && sys::exists(header.collector_pid.load(Relaxed));
+            let waits = header.every.load(Relaxed) != 0 && is_read;
             if !waits || sys::now_ns().saturating_sub(begun) > PATIENCE_NS {
                 return None;
             }

@@ -11,12 +11,13 @@
 use crate::call;
 use crate::sys::raw;
 use crate::user;
+use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
 const CHANNEL: &[u8] = b"NUMALENS_CHANNEL=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-/// Longest text of a variable that is looked at; the library has the same bound.
+/// Longest text of a variable that is looked at.
 const LONGEST: usize = 4096;
 /// Words of a first stack at most: the kernel allows 2 MiB of texts by default, and 6 MiB at most.
 const MOST_WORDS: usize = 1 << 20;
@@ -25,10 +26,9 @@ const MOST_WORDS: usize = 1 << 20;
 pub struct Environment {
     /// `NUMALENS_CHANNEL=channel:library`, with a NUL.
     entry: Vec<u8>,
-    /// The path of the channel, with a NUL.
-    channel: Vec<u8>,
-    /// The path of the library, with a NUL.
-    library: Vec<u8>,
+    /// Where the colon is.
+    colon: usize,
+    /// The library, when the program began.
     file: Identity,
 }
 
@@ -40,12 +40,12 @@ struct Identity {
     owner: u32,
 }
 
-/// Variables for the kernel's exec: pointers, then the texts of ours. Moves only before [`Passed::array`] is asked for.
+/// Variables for the kernel's exec.
 pub struct Passed {
+    /// The last of them is 0. They point to texts of the program's, of [`Environment`], and of `preload`.
     pointers: Vec<u64>,
+    #[expect(dead_code, reason = "the kernel reads it")]
     preload: Vec<u8>,
-    /// Where the pointer to `preload` stands.
-    slot: usize,
 }
 
 impl Environment {
@@ -74,10 +74,8 @@ impl Environment {
         let channel_at = place(CHANNEL)?;
         let entry = text(words[channel_at])?;
         let colon = entry.iter().position(|&byte| byte == b':')?;
-        let channel = [&entry[CHANNEL.len()..colon], &[0]].concat();
-        let library = entry[colon + 1..].to_vec();
-        let file = identity(&library)?;
-        let hidden = Environment { entry, channel, library, file };
+        let file = identity(&entry[colon + 1..])?;
+        let hidden = Environment { entry, colon, file };
         let mut gone = [Some(channel_at), None];
         if let Some(preload_at) = place(PRELOAD) {
             let value = words[preload_at] + PRELOAD.len() as u64;
@@ -93,13 +91,18 @@ impl Environment {
     }
 
     /// The path of the channel.
-    pub fn channel(&self) -> Option<&CStr> {
-        CStr::from_bytes_with_nul(&self.channel).ok()
+    pub fn channel(&self) -> Option<CString> {
+        CString::new(&self.entry[CHANNEL.len()..self.colon]).ok()
+    }
+
+    /// The path of the library, with a NUL.
+    fn library(&self) -> &[u8] {
+        &self.entry[self.colon + 1..]
     }
 
     /// What follows our library in a value of LD_PRELOAD, with the NUL; none: ours does not come first.
     fn theirs<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
-        let rest = value.strip_prefix(&self.library[..self.library.len() - 1])?;
+        let rest = value.strip_prefix(self.library().strip_suffix(&[0])?)?;
         match rest.first()? {
             b':' | b' ' => Some(&rest[1..]),
             0 => Some(rest),
@@ -112,11 +115,11 @@ impl Environment {
     pub fn pass(&self, from: u64) -> Option<Passed> {
         // SAFETY: no arguments.
         let user = unsafe { call!(__NR_geteuid) }.ok()? as u32;
-        if identity(&self.library) != Some(self.file) || (user != 0 && user != self.file.owner) {
+        let library = self.library();
+        if identity(library) != Some(self.file) || (user != 0 && user != self.file.owner) {
             return None;
         }
-        let library = &self.library[..self.library.len() - 1];
-        let (mut pointers, mut preload) = (Vec::new(), [PRELOAD, &self.library].concat());
+        let (mut pointers, mut preload) = (Vec::new(), [PRELOAD, library].concat());
         let mut at = from;
         while at != 0 && pointers.len() < MOST_WORDS {
             let variable: u64 = user::read(at).ok()?;
@@ -128,21 +131,19 @@ impl Environment {
                 let value = text(variable + PRELOAD.len() as u64)?;
                 let theirs = self.theirs(&value).unwrap_or(&value);
                 let colon: &[u8] = if theirs.len() > 1 { b":" } else { b"" };
-                preload = [PRELOAD, library, colon, theirs].concat();
+                preload = [PRELOAD, &library[..library.len() - 1], colon, theirs].concat();
                 continue;
             }
             pointers.push(variable);
         }
-        let slot = pointers.len();
-        pointers.extend([0, self.entry.as_ptr() as u64, 0]);
-        Some(Passed { pointers, preload, slot })
+        pointers.extend([preload.as_ptr() as u64, self.entry.as_ptr() as u64, 0]);
+        Some(Passed { pointers, preload })
     }
 }
 
 impl Passed {
     /// The address of the array.
-    pub fn array(&mut self) -> u64 {
-        self.pointers[self.slot] = self.preload.as_ptr() as u64;
+    pub fn array(&self) -> u64 {
         self.pointers.as_ptr() as u64
     }
 }

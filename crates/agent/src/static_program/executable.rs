@@ -1,14 +1,9 @@
 //! The executable file of this process, as it lies on disk.
 
-use crate::call;
 use crate::sys::{self, raw};
-use core::ffi::CStr;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadRef};
-
-/// In [`elf::DT_FLAGS_1`]: an executable, not a library.
-const PIE: u64 = 0x0800_0000;
 
 /// A file in memory.
 pub struct Mapped {
@@ -19,10 +14,10 @@ pub struct Mapped {
 impl Mapped {
     /// The program that this process executes; none: its file cannot be read.
     pub fn program() -> Option<Self> {
-        let file = open(c"/proc/self/exe", raw::O_RDONLY)?;
-        let bytes = length(file).unwrap_or(0);
+        let file = sys::open(c"/proc/self/exe", raw::O_RDONLY)?;
+        let bytes = sys::length(file).unwrap_or(0);
         let at = if bytes > 0 { sys::map_file(bytes, file).ok() } else { None };
-        close(file);
+        sys::close(file);
         at.map(|at| Mapped { at, bytes })
     }
 
@@ -53,32 +48,13 @@ fn static_program<'a>(data: impl ReadRef<'a>) -> object::Result<bool> {
     }
     for part in parts {
         if let Some(entries) = part.dynamic(endian, data)? {
-            let is_pie =
-                |entry: &elf::Dyn64<LittleEndian>| entry.tag(endian) == elf::DT_FLAGS_1 && entry.val(endian) & PIE != 0;
+            let is_pie = |entry: &elf::Dyn64<LittleEndian>| {
+                entry.tag(endian) == elf::DT_FLAGS_1 && entry.val(endian) & elf::DF_1_PIE.0 != 0
+            };
             return Ok(header.e_type(endian) == elf::ET_EXEC || entries.iter().any(is_pie));
         }
     }
     Ok(true)
-}
-
-/// Opens a file.
-pub fn open(path: &CStr, how: u32) -> Option<i32> {
-    // SAFETY: NUL-terminated.
-    let file = unsafe { call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), how | raw::O_CLOEXEC, 0) };
-    file.ok().map(|file| file as i32)
-}
-
-/// Bytes of an open file.
-pub fn length(file: i32) -> Option<u64> {
-    const SEEK_END: u32 = 2;
-    // SAFETY: no memory is passed.
-    unsafe { call!(__NR_lseek, file, 0, SEEK_END) }.ok()
-}
-
-/// Closes one.
-pub fn close(file: i32) {
-    // SAFETY: a descriptor of our own.
-    let _ = unsafe { call!(__NR_close, file) };
 }
 
 #[cfg(test)]

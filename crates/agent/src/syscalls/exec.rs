@@ -152,7 +152,7 @@ pub fn execute(
     };
     let variables = &mut arguments[if number == raw::__NR_execveat { 3 } else { 2 }];
     desk.passed = runtime.static_program.as_ref().and_then(|program| program.environment.pass(*variables));
-    if let Some(passed) = &mut desk.passed {
+    if let Some(passed) = &desk.passed {
         *variables = passed.array();
     }
     let errand = Errand {
