@@ -18,6 +18,7 @@ static size_t mask;
 static int array;
 static uint64_t *sums;
 static pthread_barrier_t ready;
+static int started; /* where a process says that all of its threads are there */
 
 static void work(int slot)
 {
@@ -30,6 +31,8 @@ static void work(int slot)
         tg_touched(array, slot, 0, (mask + 1) * 8, "first-touch");
     }
     pthread_barrier_wait(&ready);
+    if (slot == 1 && write(started, "", 1) != 1)
+        tg_die("write");
     start = tg_seconds();
     for (long n = 0; n < tg.rounds; n++) {
         at = at * 6364136223846793005ul + 1442695040888963407ul;
@@ -41,6 +44,7 @@ static void work(int slot)
 
 static int child(int number, int out)
 {
+    started = out;
     tg_child(number);
     tg.threads = 2;
 #ifdef FIXED
@@ -81,6 +85,10 @@ int main(int argc, char **argv)
         if (pid == 0)
             return child(p + 1, ends[p][1]);
         close(ends[p][1]);
+        /* One process after the other: who spreads threads over nodes in the order in which they begin puts those of one process on two. */
+        char byte;
+        if (read(ends[p][0], &byte, 1) != 1)
+            failed = 1;
     }
     for (int p = 0; p < PROCESSES; p++) {
         uint64_t part = 0;
