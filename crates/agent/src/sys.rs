@@ -275,14 +275,14 @@ pub fn nap() {
     let _ = unsafe { call!(__NR_nanosleep, &raw const time, 0) };
 }
 
-/// Whether `page` (its address) can be read, found out without touching it: rt_sigprocmask copies the mask in before it
+/// Whether the 8 bytes at `address` can be read, found out without touching them: rt_sigprocmask copies the mask in before it
 /// refuses the unknown `how`.
-pub fn is_readable(page: u64) -> bool {
-    if !(PAGE..USER_END).contains(&page) {
+pub fn is_readable(address: u64) -> bool {
+    if !(PAGE..USER_END).contains(&address) {
         return false;
     }
     // SAFETY: changes nothing: `how` is invalid.
-    let answer = unsafe { call!(__NR_rt_sigprocmask, 77, page, 0, 8) };
+    let answer = unsafe { call!(__NR_rt_sigprocmask, 77, address, 0, 8) };
     answer == Err(Errno(linux_raw_sys::errno::EINVAL as i32))
 }
 

@@ -30,6 +30,19 @@ pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
     Ok(unsafe { value.assume_init() })
 }
 
+/// Copies a word of the calling thread's own stack: several times quicker than [`read`], which looks pages up as if they were another
+/// process's. Nobody else may unmap it meanwhile, which would be the end of the thread without us too.
+///
+/// # Errors
+/// EFAULT.
+pub fn read_own_stack(address: u64) -> Result<u64, Errno> {
+    if !sys::is_readable(address) {
+        return Err(Errno(EFAULT as i32));
+    }
+    // SAFETY: it was found readable a moment ago, and is this thread's.
+    Ok(unsafe { (address as *const u64).read_unaligned() })
+}
+
 /// Copies a value into the program's memory.
 ///
 /// # Errors

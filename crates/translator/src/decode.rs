@@ -111,7 +111,7 @@ pub(crate) fn find_live(
     let in_loop = list.iter().any(|one| {
         let instruction = &one.instruction;
         matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && (first.saturating_sub(4096)..=instruction.ip()).contains(&instruction.near_branch64())
+            && (first.saturating_sub(64)..=instruction.ip()).contains(&instruction.near_branch64())
     });
     // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
     // any register when an instruction faults.

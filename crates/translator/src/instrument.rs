@@ -19,7 +19,7 @@
 
 use crate::block::State;
 use crate::count::{Operation, What};
-use crate::emit::{Code, Memory, RAX, RCX, RDI, RSI};
+use crate::emit::{Code, Field, Memory, RAX, RCX, RDI, RSI};
 use crate::liveness::Live;
 use crate::translate::Builder;
 use crate::{Env, Error, Shadow, Shape, Site, SiteId, area};
@@ -65,23 +65,29 @@ impl<E: Env> Builder<'_, E> {
             address(&mut self.hot, r1, r2, &access.address, access.shape);
             self.hot.shift_right(r1, 12);
         }
-        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
-        self.hot.move32(r2, r1);
-        self.hot.shift_right(r1, 32);
-        self.hot.registers(false, &[0x85], r2, r2);
-        let cold = self.hot.relative(&[0x0f, 0x84]);
-        self.mark_hot(State::Counting);
-        for &counter in page_counters(access.kind) {
-            self.hot.increment(Memory::Area { index: Some(r1), offset: self.config.pages + counter });
-        }
-        self.hot.increment(Memory::Area { index: Some(r2), offset: self.site_offset(site)? });
-
+        let cold = self.count_in_page(r1, r2, access.kind, site)?;
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
         self.mark_cold(State::Counting);
         address(&mut self.cold, r1, r2, &access.address, access.shape);
         call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         self.return_to(r1, back)
+    }
+
+    /// Counts an access to the page whose number is in `r1`, where flags are dead; `r2` is another scratch register. Goes to what is
+    /// returned if the page is not known.
+    fn count_in_page(&mut self, r1: u8, r2: u8, kind: Kind, site: SiteId) -> Result<Field, Error> {
+        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+        self.hot.move32(r2, r1);
+        self.hot.shift_right(r1, 32);
+        self.hot.registers(false, &[0x85], r2, r2);
+        let cold = self.hot.relative(&[0x0f, 0x84]);
+        self.mark_hot(State::Counting);
+        for &counter in page_counters(kind) {
+            self.hot.increment(Memory::Area { index: Some(r1), offset: self.config.pages + counter });
+        }
+        self.hot.increment(Memory::Area { index: Some(r2), offset: self.site_offset(site)? });
+        Ok(cold)
     }
 
     fn count_without_flags(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
@@ -161,12 +167,43 @@ impl<E: Env> Builder<'_, E> {
         site: SiteId,
         live: Live,
     ) -> Result<(), Error> {
-        let (registers, lanes) = self.address_and_mask(instruction, access, live);
+        let registers = self.address_and_mask(instruction, access, live);
+        let lanes = lanes(instruction);
         let memory = instruction.memory_size();
         let operation = if one_place(instruction) { Operation::AnyActive } else { Operation::FirstActive };
         let size = if is_byte_mask(instruction) { 1 } else { memory.element_size().clamp(1, 64) as u8 };
         let what = What { operation, size: size.next_power_of_two(), lanes, ..What::one(access.kind) };
+        let simple = operation == Operation::FirstActive && what.size <= 8 && !access.address.narrow;
+        if simple && live.flags == 0 && !self.config.each {
+            return self.count_first_active(instruction, access, &what, site, registers);
+        }
         self.call_out_inline(&what, site, &registers)
+    }
+
+    /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the registers hold address and mask.
+    fn count_first_active(
+        &mut self,
+        instruction: &Instruction,
+        access: &Access,
+        what: &What,
+        site: SiteId,
+        [r1, r2]: [u8; 2],
+    ) -> Result<(), Error> {
+        // tzcnt r2, r2: 64 if there is none.
+        self.hot.raw(&[0xf3]);
+        self.hot.registers(true, &[0x0f, 0xbc], r2, r2);
+        self.hot.compare(r2, i32::from(what.lanes));
+        let none = self.hot.relative(&[0x0f, 0x83]);
+        self.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
+        self.hot.shift_right(r1, 12);
+        let cold = self.count_in_page(r1, r2, access.kind, site)?;
+        let back = self.hot.here();
+        self.resolve_hot(none, back)?;
+        self.resolve_hot(cold, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        put_address_and_mask(&mut self.cold, instruction, access, [r1, r2]);
+        call_out(&mut self.cold, what, &[site], &[(0, r1), (1, r2)], r1);
+        self.return_to(r1, back)
     }
 
     fn count_elements(
@@ -176,7 +213,8 @@ impl<E: Env> Builder<'_, E> {
         site: SiteId,
         live: Live,
     ) -> Result<(), Error> {
-        let (registers, lanes) = self.address_and_mask(instruction, access, live);
+        let registers = self.address_and_mask(instruction, access, live);
+        let lanes = lanes(instruction);
         let vector = instruction.memory_index();
         store_vector(&mut self.hot, vector, instruction.has_op_mask());
         let index_size = if instruction.is_vsib64() { 8 } else { 4 };
@@ -214,22 +252,13 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Loads the address of the operand and its mask into two registers.
-    fn address_and_mask(&mut self, instruction: &Instruction, access: &Access, live: Live) -> ([u8; 2], u8) {
+    fn address_and_mask(&mut self, instruction: &Instruction, access: &Access, live: Live) -> [u8; 2] {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
         self.mark_spilled();
-        address(&mut self.hot, r1, r2, &access.address, access.shape);
-        let lanes = lanes(instruction);
-        if instruction.has_op_mask() {
-            let k = instruction.op_mask().number() as u8;
-            // kmovq r2, k
-            self.hot.raw(&[0xc4, u8::from(r2 < 8) << 7 | 0x61, 0xfb, 0x93, 0xc0 | (r2 & 7) << 3 | k]);
-        } else {
-            let mask = mask_register(instruction);
-            vector_mask(&mut self.hot, r2, mask, instruction);
-        }
-        ([r1, r2], lanes)
+        put_address_and_mask(&mut self.hot, instruction, access, [r1, r2]);
+        [r1, r2]
     }
 
     /// `registers` hold the first arguments.
@@ -342,6 +371,19 @@ fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
     if address.fs {
         code.read_fs(r2);
         code.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: 1, displacement: 0 });
+    }
+}
+
+/// The address of an operand into `r1`, its mask into `r2`.
+fn put_address_and_mask(code: &mut Code, instruction: &Instruction, access: &Access, [r1, r2]: [u8; 2]) {
+    address(code, r1, r2, &access.address, access.shape);
+    if instruction.has_op_mask() {
+        let k = instruction.op_mask().number() as u8;
+        // kmovq r2, k
+        code.raw(&[0xc4, u8::from(r2 < 8) << 7 | 0x61, 0xfb, 0x93, 0xc0 | (r2 & 7) << 3 | k]);
+    } else {
+        let mask = mask_register(instruction);
+        vector_mask(code, r2, mask, instruction);
     }
 }
 

@@ -51,7 +51,7 @@ pub unsafe fn release() {
 /// of it.
 pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
     let sp = area.get(own::COUNT_STACK);
-    let top: u64 = crate::user::read(sp).ok()?;
+    let top = crate::user::read_own_stack(sp).ok()?;
     let key = FxBuildHasher.hash_one((site.0, sp, area.get(own::COUNT_FRAME), top));
     {
         let mut known = KNOWN.lock();

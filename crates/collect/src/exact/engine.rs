@@ -24,6 +24,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
@@ -71,8 +72,13 @@ pub fn record(
         follow: options.session.follow,
         counting: !options.session.start_paused,
     };
-    let file = SessionFile::create(&image, &orders)?;
-    let machine_files = if orders.machine.is_virtual { Some(machine_files(orders.machine)?) } else { None };
+    // Hundreds of small files: meanwhile the session's own is made.
+    let (file, machine_files) = thread::scope(|scope| {
+        let files = orders.machine.is_virtual.then(|| scope.spawn(|| machine_files(orders.machine)));
+        let file = SessionFile::create(&image, &orders);
+        (file, files.map(|files| files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+    });
+    let (file, machine_files) = (file?, machine_files.transpose()?);
     if let Some(folder) = &machine_files {
         file.set_files(folder.path())?;
     }
@@ -125,7 +131,10 @@ pub fn record(
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
     let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
     let status = recorder.watch(&child, progress);
-    recorder.finish(&child, status, partial, progress)
+    thread::scope(|scope| {
+        scope.spawn(|| drop(machine_files));
+        recorder.finish(&child, status, partial, progress)
+    })
 }
 
 /// A folder with the files of a virtual machine, for programs to read in place of the host's; gone when it is dropped.

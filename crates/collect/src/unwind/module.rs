@@ -60,15 +60,42 @@ pub struct Section {
     pub executable: bool,
 }
 
+/// Bytes of a [`Positioned`] file that are read at a time: names of symbols are asked for one by one.
+const WINDOW: usize = 32 << 10;
+
 /// Reads a file at its own position: several threads may read one module, and a descriptor has one offset.
 pub(crate) struct Positioned<'a> {
     file: &'a File,
     at: u64,
+    /// What was read last, and where it begins.
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl<'a> Positioned<'a> {
+    fn new(file: &'a File) -> Self {
+        Positioned { file, at: 0, window: Vec::new(), window_at: 0 }
+    }
 }
 
 impl std::io::Read for Positioned<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
+        let within = |window: &[u8], from: u64| self.at.checked_sub(from).filter(|&at| at < window.len() as u64);
+        let read = if buffer.len() >= WINDOW {
+            self.file.read_at(buffer, self.at)?
+        } else {
+            if within(&self.window, self.window_at).is_none() {
+                self.window.resize(WINDOW, 0);
+                let read = self.file.read_at(&mut self.window, self.at);
+                self.window.truncate(*read.as_ref().unwrap_or(&0));
+                self.window_at = self.at;
+                read?;
+            }
+            let known = self.window.get((self.at - self.window_at) as usize..).unwrap_or_default();
+            let read = known.len().min(buffer.len());
+            buffer[..read].copy_from_slice(&known[..read]);
+            read
+        };
         self.at += read as u64;
         Ok(read)
     }
@@ -128,7 +155,7 @@ impl std::fmt::Debug for Module {
 impl Module {
     /// Reads the headers of `file`; `None` when it is no 64-bit little-endian ELF image.
     pub(crate) fn new(path: &Path, file: File, serial: u32) -> Option<Self> {
-        let cache = ReadCache::new(Positioned { file: &file, at: 0 });
+        let cache = ReadCache::new(Positioned::new(&file));
         let header = elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
         let endian = header.endian().ok()?;
         if endian != object::Endianness::Little {
@@ -252,7 +279,7 @@ impl Module {
         &self,
         use_it: impl FnOnce(&object::File<'_, &ReadCache<Positioned<'_>>>) -> T,
     ) -> Option<T> {
-        let cache = ReadCache::new(Positioned { file: &self.file, at: 0 });
+        let cache = ReadCache::new(Positioned::new(&self.file));
         let elf = object::File::parse(&cache).ok()?;
         Some(use_it(&elf))
     }
@@ -262,7 +289,7 @@ impl Module {
         &self,
         use_them: impl FnOnce(object::Endianness, ProgramHeaders<'_>) -> T,
     ) -> Option<T> {
-        let cache = ReadCache::new(Positioned { file: &self.file, at: 0 });
+        let cache = ReadCache::new(Positioned::new(&self.file));
         let header = elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
         let endian = header.endian().ok()?;
         Some(use_them(endian, header.program_headers(endian, &cache).ok()?))
