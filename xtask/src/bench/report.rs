@@ -130,6 +130,8 @@ pub struct Results {
     pub host: Host,
     pub version: String,
     pub engine: String,
+    /// The list of programs, where it is not the engine's own.
+    pub list: Option<String>,
     pub rounds: usize,
     pub load_before: String,
     pub load_after: String,
@@ -149,6 +151,7 @@ impl Results {
             host,
             version,
             engine: options.engine.clone(),
+            list: options.suite.clone(),
             rounds: options.rounds,
             load_before: load.clone(),
             load_after: load,
@@ -186,7 +189,8 @@ impl Results {
 /// The page and the JSON of a run; numbered when there is one of the same day.
 pub fn names(folder: &Path, results: &Results) -> Vec<PathBuf> {
     let engine = if results.engine == "sample" { "" } else { "-exact" };
-    let stem = format!("{}-{}{engine}", results.date, results.host.slug());
+    let list = results.list.as_ref().map(|list| format!("-{list}")).unwrap_or_default();
+    let stem = format!("{}-{}{engine}{list}", results.date, results.host.slug());
     let numbered = std::iter::once(stem.clone()).chain((2..).map(|number| format!("{stem}-{number}")));
     let mut free = numbered.filter(|stem| !folder.join(format!("{stem}.md")).exists());
     let stem = free.next().unwrap_or(stem);

@@ -9,6 +9,7 @@ use std::path::Path;
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
+    #[serde(default)]
     pub file: Vec<InputFile>,
     pub program: Vec<Program>,
 }
@@ -71,17 +72,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_of_the_suite_exists() {
+    fn every_kernel_of_the_lists_exists() {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench");
-        let suite = Suite::read(&bench.join("suite.toml")).unwrap();
-        let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
-        for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
-            assert!(bench.join(format!("kernels/{kernel}.c")).exists(), "{kernel}");
+        for list in ["suite", "exact", "threads"] {
+            let suite = Suite::read(&bench.join(format!("{list}.toml"))).unwrap();
+            let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
+            for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
+                let exists = |end| bench.join(format!("kernels/{kernel}.{end}")).exists();
+                assert!(exists("c") || exists("hs"), "{kernel}");
+            }
+            let mut names: Vec<_> = suite.program.iter().map(|program| &program.name).collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), suite.program.len(), "names in {list} are unique");
         }
-        let mut names: Vec<_> = suite.program.iter().map(|program| &program.name).collect();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), suite.program.len(), "names are unique");
     }
 
     #[test]
