@@ -206,9 +206,15 @@ pub fn process_id() -> u32 {
 /// The session's header, for its clock; 0 before it is mapped, and where the program forbids to read the counter.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-/// Lets [`now_ns`] use the session's clock.
+/// Lets [`now_ns`] use the session's clock, unless the program has inherited that it must not read the counter.
 pub fn use_clock(header: &'static SessionHeader) {
-    CLOCK.store(&raw const *header as u64, Ordering::Relaxed);
+    use linux_raw_sys::prctl::{PR_GET_TSC, PR_TSC_SIGSEGV};
+    let mut mode = 0u32;
+    // SAFETY: a word of our own for the answer.
+    let asked = unsafe { call!(__NR_prctl, PR_GET_TSC, &raw mut mode) };
+    if asked.is_err() || mode != PR_TSC_SIGSEGV {
+        CLOCK.store(&raw const *header as u64, Ordering::Relaxed);
+    }
 }
 
 /// The time stamp counter must not be read any more: the program has forbidden it to itself.

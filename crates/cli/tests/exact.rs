@@ -304,6 +304,14 @@ fn filters_of_system_calls_judge_the_program_alone() {
     }
 }
 
+/// The loader of a dynamic program reads the counter, and ends natively too where that is forbidden from the beginning.
+#[test]
+fn programs_may_forbid_themselves_the_counter_that_times_are_read_from() {
+    same_as_native("counter.c", &["-O1", "-pthread"], &[]);
+    same_as_native("counter.c", &["-O1", "-pthread", "-static"], &[]);
+    same_as_native("counter.c", &["musl-gcc", "-O1", "-pthread"], &[]);
+}
+
 #[test]
 fn limits_of_address_space_are_the_programs() {
     same_as_native("limits.c", &["-O1"], &[]);

@@ -98,11 +98,13 @@ __attribute__((constructor)) static void begin(void) {
     if (__atomic_load_n(&joined, __ATOMIC_ACQUIRE) == 0) stay_silent();
 }
 
+HIDDEN int numalens_no_counter;
+
 /* The agents' clock of an exact recording, by the arithmetic that they use: ClockAnchor in crates/event/src/exact.rs. */
 static uint64_t agents_time(const struct numalens_header *channel) {
     const struct numalens_clock *clock = &channel->clock[__atomic_load_n(&channel->clock_in_force, __ATOMIC_ACQUIRE) & 1];
     uint64_t rate = clock->ns_per_tick;
-    if (!rate) return 0; /* before the counter: a program may have forbidden itself to read it */
+    if (!rate || __atomic_load_n(&numalens_no_counter, __ATOMIC_RELAXED)) return 0;
     uint64_t ticks = __builtin_ia32_rdtsc();
     uint64_t since = ticks > clock->ticks ? ticks - clock->ticks : 0;
     return clock->ns + (uint64_t)((unsigned __int128)since * rate >> 32);
@@ -122,7 +124,7 @@ HIDDEN uint64_t numalens_now(void) {
         void *found = numalens_next("clock_gettime");
         if (found) clock = (int (*)(int, struct timespec64 *))found;
     }
-    if (clock) clock(1 /* CLOCK_MONOTONIC */, &now);
+    if (clock && !__atomic_load_n(&numalens_no_counter, __ATOMIC_RELAXED)) clock(1 /* CLOCK_MONOTONIC */, &now);
     else sys3(SYS_CLOCK_GETTIME, 1, &now, 0);
     return (uint64_t)now.seconds * UINT64_C(1000000000) + (uint64_t)now.nanoseconds;
 }

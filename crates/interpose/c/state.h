@@ -37,6 +37,9 @@ extern HIDDEN struct numalens_header *numalens_channel;
 /* Every block is told, to an agent as well, which has to know whose each address is. */
 extern HIDDEN int numalens_every;
 
+/* The program has forbidden itself to read the time stamp counter, which the C library's own clock reads as well. */
+extern HIDDEN int numalens_no_counter;
+
 /* channel.c */
 HIDDEN int numalens_connect(void);              /* is there a collector that listens? */
 HIDDEN uint32_t numalens_pid(void);             /* of the process that owns this memory; detects a fork */
@@ -87,6 +90,9 @@ HIDDEN void numalens_tell_policy(int mode, const unsigned long *nodes, unsigned 
 HIDDEN void numalens_tell_mbind(uint64_t begun, uint64_t address, uint64_t n, int mode, const unsigned long *nodes, unsigned long bits, unsigned flags);
 HIDDEN void numalens_tell_migrate(uint64_t begun, int pid);
 HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, const int *nodes);
+
+/* raw.c: what the program is about to ask of prctl */
+HIDDEN void numalens_before_prctl(int option, unsigned long value);
 
 /* request.c: to the agent */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
