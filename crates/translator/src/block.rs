@@ -188,6 +188,35 @@ pub(crate) struct Exit {
     pub stub: u64,
 }
 
+/// What blocks are made in. Kept from one to the next for its memory; a block has copies of their exact lengths, as there are many.
+#[derive(Default)]
+pub(crate) struct Drafts {
+    pub hot: Vec<u8>,
+    pub cold: Vec<u8>,
+    pub hot_marks: Vec<Mark>,
+    pub cold_marks: Vec<Mark>,
+    pub exits: Vec<Exit>,
+    pub sites: Vec<SiteId>,
+    pub site_instructions: Vec<u32>,
+    pub ahead: Vec<Ahead>,
+}
+
+impl Drafts {
+    /// Takes all of it, emptied.
+    pub fn take(&mut self) -> Drafts {
+        let mut drafts = core::mem::take(self);
+        drafts.hot.clear();
+        drafts.cold.clear();
+        drafts.hot_marks.clear();
+        drafts.cold_marks.clear();
+        drafts.exits.clear();
+        drafts.sites.clear();
+        drafts.site_instructions.clear();
+        drafts.ahead.clear();
+        drafts
+    }
+}
+
 /// A translated block.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -198,17 +227,17 @@ pub(crate) struct Block {
     pub entry: u64,
     pub hot: (u64, u32),
     pub cold: (u64, u32),
-    pub hot_marks: Vec<Mark>,
-    pub cold_marks: Vec<Mark>,
+    pub hot_marks: Box<[Mark]>,
+    pub cold_marks: Box<[Mark]>,
     pub first_exit: ExitId,
-    pub exits: Vec<Exit>,
+    pub exits: Box<[Exit]>,
     /// Sites in the order of instructions, with the offset of their instruction.
-    pub sites: Vec<SiteId>,
-    pub site_instructions: Vec<u32>,
+    pub sites: Box<[SiteId]>,
+    pub site_instructions: Box<[u32]>,
     /// Accesses of groups, by stretch and instruction.
-    pub ahead: Vec<Ahead>,
+    pub ahead: Box<[Ahead]>,
     /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
-    pub steps: Vec<Step>,
+    pub steps: Box<[Step]>,
     /// The stretches whose instructions are counted.
     pub pieces: Box<[Piece]>,
     /// Where a return to `end` comes, after a call.

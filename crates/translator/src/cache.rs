@@ -1,6 +1,6 @@
 //! The code cache: which blocks there are, how they are linked, and what stands at an address.
 
-use crate::block::{Block, Exit, ExitKind, Position};
+use crate::block::{Block, Drafts, Exit, ExitKind, Position};
 use crate::count::Hotter;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
@@ -106,6 +106,7 @@ impl Cache {
             tools: Tools {
                 liveness: Liveness::new(config.flags_dead_at_calls),
                 plan: Plan::default(),
+                drafts: Drafts::default(),
                 numbers: Numbers::default(),
                 hot: HashSet::new(),
                 short: HashSet::new(),
@@ -167,8 +168,8 @@ impl Cache {
             .ok_or(Error::NoRoom { ip })?;
         let id = BlockId(self.blocks.len() as u32);
         let first_exit = ExitId(self.exits.len() as u32);
-        let (block, hot, cold) = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
-        env.place(&room, &hot, &cold);
+        let block = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
+        env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
         for page in pages(ip..block.end) {
             self.by_page.entry(page).or_default().push(id);
@@ -266,8 +267,8 @@ impl Cache {
         // Not the return of a call that was translated.
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
         let room = room.ok_or(Error::NoRoom { ip })?;
-        let (block, hot, cold) = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
-        env.place(&room, &hot, &cold);
+        let block = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
+        env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         let checked = block.entry;
         self.keep(block);
         self.returns.insert(ip, checked);

@@ -4,7 +4,7 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Ahead, Block, Exit, ExitKind, Mark, State, Step};
+use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Mark, State, Step};
 use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::fetch;
@@ -30,6 +30,8 @@ pub(crate) struct Numbers {
 pub(crate) struct Tools {
     pub liveness: Liveness,
     pub plan: Plan,
+    /// Of the block that was made last, both halves of its code among it.
+    pub drafts: Drafts,
     pub numbers: Numbers,
     /// Instructions of the program whose groups are hot.
     pub hot: HashSet<u64>,
@@ -91,8 +93,8 @@ pub(crate) fn translate(
     room: &Room,
     ip: u64,
     first_exit: ExitId,
-) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
-    let Tools { liveness, plan, numbers, hot, short } = tools;
+) -> Result<Block, Error> {
+    let Tools { liveness, plan, drafts, numbers, hot, short } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     let mut bytes = Vec::new();
@@ -117,7 +119,7 @@ pub(crate) fn translate(
     let stretches =
         if config.code && config.count { fetch::stretches(&list, &plan.accesses, plan) } else { Vec::new() };
     let uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, numbers, uses);
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers, uses);
     builder.mark_hot(State::Before);
     if may_change {
         builder.compare_code(&bytes)?;
@@ -146,8 +148,9 @@ pub(crate) fn translate(
         builder.leave_to(&[0xe9], end)?;
     }
     let pieces = builder.tell_stretches(&list, &stretches);
-    let (block, hot, cold) = builder.finish(end);
-    Ok((Block { pieces, ..block }, hot, cold))
+    let block;
+    (block, *drafts) = builder.finish(end);
+    Ok(Block { pieces, ..block })
 }
 
 /// A block without instructions: where returns to `ip` come that no call was translated for.
@@ -158,11 +161,14 @@ pub(crate) fn relay(
     room: &Room,
     ip: u64,
     first_exit: ExitId,
-) -> Result<(Block, Vec<u8>, Vec<u8>), Error> {
-    tools.plan.clear();
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), &tools.plan, &mut tools.numbers, Vec::new());
+) -> Result<Block, Error> {
+    let Tools { plan, drafts, numbers, .. } = tools;
+    plan.clear();
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers, Vec::new());
     builder.return_site(ip)?;
-    Ok(builder.finish(ip))
+    let block;
+    (block, *drafts) = builder.finish(ip);
+    Ok(block)
 }
 
 impl<'a, E: Env> Builder<'a, E> {
@@ -172,28 +178,30 @@ impl<'a, E: Env> Builder<'a, E> {
         room: &Room,
         (start, first_exit): (u64, ExitId),
         plan: &'a Plan,
+        drafts: Drafts,
         numbers: &'a mut Numbers,
         uses: Vec<u16>,
     ) -> Self {
+        let Drafts { hot, cold, hot_marks, cold_marks, exits, sites, site_instructions, ahead } = drafts;
         Builder {
             config,
             env,
-            hot: Code::new(room.hot),
-            cold: Code::new(room.cold),
+            hot: Code { base: room.hot, bytes: hot },
+            cold: Code { base: room.cold, bytes: cold },
             scratch: Scratch { uses, ..Scratch::default() },
             start,
             first_exit,
-            exits: Vec::new(),
-            hot_marks: Vec::new(),
-            cold_marks: Vec::new(),
-            sites: Vec::new(),
-            site_instructions: Vec::new(),
+            exits,
+            hot_marks,
+            cold_marks,
+            sites,
+            site_instructions,
             current: 0,
             counted: 0,
             plan,
             accesses: &plan.accesses,
             numbers,
-            ahead: Vec::new(),
+            ahead,
             once: Vec::new(),
             counted_stretches: Vec::new(),
             count_on_the_way: None,
@@ -211,7 +219,8 @@ impl<'a, E: Env> Builder<'a, E> {
 }
 
 impl<E: Env> Builder<'_, E> {
-    fn finish(mut self, end: u64) -> (Block, Vec<u8>, Vec<u8>) {
+    /// The block, and the code of its halves among the rest of what it was made in.
+    fn finish(mut self, end: u64) -> (Block, Drafts) {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
         self.hot.align(16, 0xcc);
         self.cold.align(16, 0xcc);
@@ -222,14 +231,14 @@ impl<E: Env> Builder<'_, E> {
             entry: self.hot.base,
             hot: (self.hot.base, hot),
             cold: (self.cold.base, cold),
-            hot_marks: self.hot_marks,
-            cold_marks: self.cold_marks,
+            hot_marks: self.hot_marks[..].into(),
+            cold_marks: self.cold_marks[..].into(),
             first_exit: self.first_exit,
-            exits: self.exits,
-            sites: self.sites,
-            site_instructions: self.site_instructions,
-            ahead: self.ahead,
-            steps: self.steps,
+            exits: self.exits[..].into(),
+            sites: self.sites[..].into(),
+            site_instructions: self.site_instructions[..].into(),
+            ahead: self.ahead[..].into(),
+            steps: self.steps.into(),
             pieces: Default::default(),
             returns_at: self.returns_at,
             loop_start: self.loop_start,
@@ -237,7 +246,17 @@ impl<E: Env> Builder<'_, E> {
             incoming: self.goes_back.into_iter().collect(),
             dead: false,
         };
-        (block, self.hot.bytes, self.cold.bytes)
+        let drafts = Drafts {
+            hot: self.hot.bytes,
+            cold: self.cold.bytes,
+            hot_marks: self.hot_marks,
+            cold_marks: self.cold_marks,
+            exits: self.exits,
+            sites: self.sites,
+            site_instructions: self.site_instructions,
+            ahead: self.ahead,
+        };
+        (block, drafts)
     }
 
     fn begin(&mut self, number: usize, one: &Decoded) {
