@@ -118,8 +118,8 @@ pub(crate) fn translate(
     plan.accesses = accesses;
     let stretches =
         if config.code && config.count { fetch::stretches(&list, &plan.accesses, plan) } else { Vec::new() };
-    let uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers, uses);
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
+    builder.scratch.uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
     builder.mark_hot(State::Before);
     if may_change {
         builder.compare_code(&bytes)?;
@@ -164,7 +164,7 @@ pub(crate) fn relay(
 ) -> Result<Block, Error> {
     let Tools { plan, drafts, numbers, .. } = tools;
     plan.clear();
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers, Vec::new());
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
     builder.return_site(ip)?;
     let block;
     (block, *drafts) = builder.finish(ip);
@@ -180,7 +180,6 @@ impl<'a, E: Env> Builder<'a, E> {
         plan: &'a Plan,
         drafts: Drafts,
         numbers: &'a mut Numbers,
-        uses: Vec<u16>,
     ) -> Self {
         let Drafts { hot, cold, hot_marks, cold_marks, exits, sites, site_instructions, ahead } = drafts;
         Builder {
@@ -188,7 +187,7 @@ impl<'a, E: Env> Builder<'a, E> {
             env,
             hot: Code { base: room.hot, bytes: hot },
             cold: Code { base: room.cold, bytes: cold },
-            scratch: Scratch { uses, ..Scratch::default() },
+            scratch: Scratch::default(),
             start,
             first_exit,
             exits,
