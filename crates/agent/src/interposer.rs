@@ -46,6 +46,7 @@ pub fn makes(number: u32) -> bool {
             | raw::__NR_gettid
             | raw::__NR_futex
             | raw::__NR_sched_getaffinity
+            | raw::__NR_prctl
             | raw::__NR_clock_gettime
             | raw::__NR_nanosleep
     )

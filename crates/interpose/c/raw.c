@@ -8,9 +8,8 @@ extern long syscall(long, long, long, long, long, long, long);
 extern int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
 HIDDEN void numalens_before_prctl(int option, unsigned long value) {
-    enum { PR_SET_TSC = 26, PR_TSC_SIGSEGV = 2 };
     /* For good: other threads may go on without the counter. */
-    if (option == PR_SET_TSC && value == PR_TSC_SIGSEGV) __atomic_store_n(&numalens_no_counter, 1, __ATOMIC_RELAXED);
+    if (option == PR_SET_TSC_ && value == PR_TSC_SIGSEGV_) __atomic_store_n(&numalens_no_counter, 1, __ATOMIC_RELAXED);
 }
 
 EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {

@@ -39,6 +39,7 @@ extern HIDDEN int numalens_every;
 
 /* The program has forbidden itself to read the time stamp counter, which the C library's own clock reads as well. */
 extern HIDDEN int numalens_no_counter;
+enum { PR_GET_TSC_ = 25, PR_SET_TSC_ = 26, PR_TSC_SIGSEGV_ = 2 };
 
 /* channel.c */
 HIDDEN int numalens_connect(void);              /* is there a collector that listens? */
