@@ -7,7 +7,7 @@
 extern long syscall(long, long, long, long, long, long, long);
 extern int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
-HIDDEN void numalens_before_prctl(int option, unsigned long value) {
+static void before_prctl(int option, unsigned long value) {
     /* For good: other threads may go on without the counter. */
     if (option == PR_SET_TSC_ && value == PR_TSC_SIGSEGV_) __atomic_store_n(&numalens_no_counter, 1, __ATOMIC_RELAXED);
 }
@@ -18,7 +18,7 @@ EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
         set_errno(ENOSYS_);
         return -1;
     }
-    numalens_before_prctl(option, a);
+    before_prctl(option, a);
     return real(option, a, b, c, d);
 }
 
@@ -30,7 +30,7 @@ EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
     }
     switch (number) {
         case SYS_SCHED_SETAFFINITY: case SYS_MBIND: case SYS_SET_MEMPOLICY: case SYS_MIGRATE_PAGES: case SYS_MOVE_PAGES: break;
-        case SYS_PRCTL: numalens_before_prctl((int)a, (unsigned long)b); return real(number, a, b, c, d, e, f);
+        case SYS_PRCTL: before_prctl((int)a, (unsigned long)b); return real(number, a, b, c, d, e, f);
         default: return real(number, a, b, c, d, e, f);
     }
     uint64_t begun = numalens_now();

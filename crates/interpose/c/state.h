@@ -92,9 +92,6 @@ HIDDEN void numalens_tell_mbind(uint64_t begun, uint64_t address, uint64_t n, in
 HIDDEN void numalens_tell_migrate(uint64_t begun, int pid);
 HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, const int *nodes);
 
-/* raw.c: what the program is about to ask of prctl */
-HIDDEN void numalens_before_prctl(int option, unsigned long value);
-
 /* request.c: to the agent */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */

@@ -54,17 +54,7 @@ impl<E: Env> Builder<'_, E> {
             }
             self.hot.shift_right(r1, 12);
         }
-        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
-        self.hot.move32(r2, r1);
-        self.hot.shift_right(r1, 32);
-        self.hot.registers(false, &[0x85], r2, r2);
-        let unknown = self.hot.relative(&[0x0f, 0x84]);
-        self.mark_hot(State::Counting);
-        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
-            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
-        }
-        self.hot.increment(Memory::Area { index: Some(r2), offset: place.row });
-
+        let unknown = self.count_in_page([r1, r2], (group.reads, group.writes), place.row);
         let back = self.hot.here();
         let stub = self.cold.here();
         for field in [across, Some(unknown)].into_iter().flatten() {

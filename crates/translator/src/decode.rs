@@ -90,8 +90,12 @@ fn ends_block(instruction: &Instruction) -> bool {
         || is_request(instruction)
 }
 
+/// Farthest before a block that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few passes, and
+/// compilers, full of those, take an eighth more time with stays in them.
+const SMALL_LOOP: u64 = 64;
+
 /// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block. `true`: the block is, or ends,
-/// the body of a loop.
+/// the body of a small loop.
 pub(crate) fn find_live(
     config: &Config,
     list: &mut [Decoded],
@@ -111,7 +115,7 @@ pub(crate) fn find_live(
     let in_loop = list.iter().any(|one| {
         let instruction = &one.instruction;
         matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && (first.saturating_sub(64)..=instruction.ip()).contains(&instruction.near_branch64())
+            && (first.saturating_sub(SMALL_LOOP)..=instruction.ip()).contains(&instruction.near_branch64())
     });
     // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
     // any register when an instruction faults.

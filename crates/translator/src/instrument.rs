@@ -26,6 +26,11 @@ use crate::{Env, Error, Shadow, Shape, Site, SiteId, area};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Address, Kind};
 
+/// How many of each an access is.
+fn reads_and_writes(kind: Kind) -> (u8, u8) {
+    (u8::from(kind != Kind::Write), u8::from(kind != Kind::Read))
+}
+
 /// Counters beside a page's slot.
 fn page_counters(kind: Kind) -> &'static [u32] {
     match kind {
@@ -65,7 +70,7 @@ impl<E: Env> Builder<'_, E> {
             address(&mut self.hot, r1, r2, &access.address, access.shape);
             self.hot.shift_right(r1, 12);
         }
-        let cold = self.count_in_page(r1, r2, access.kind, site)?;
+        let cold = self.count_in_page([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
         self.mark_cold(State::Counting);
@@ -74,20 +79,20 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
-    /// Counts an access to the page whose number is in `r1`, where flags are dead; `r2` is another scratch register. Goes to what is
-    /// returned if the page is not known.
-    fn count_in_page(&mut self, r1: u8, r2: u8, kind: Kind, site: SiteId) -> Result<Field, Error> {
+    /// Counts so many reads and writes of the page whose number is in `r1`, and one in a row of site counters, where flags are dead; `r2` is
+    /// another scratch register. Goes to what is returned if the page is not known.
+    pub(crate) fn count_in_page(&mut self, [r1, r2]: [u8; 2], (reads, writes): (u8, u8), row: u32) -> Field {
         self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
         self.hot.move32(r2, r1);
         self.hot.shift_right(r1, 32);
         self.hot.registers(false, &[0x85], r2, r2);
-        let cold = self.hot.relative(&[0x0f, 0x84]);
+        let unknown = self.hot.relative(&[0x0f, 0x84]);
         self.mark_hot(State::Counting);
-        for &counter in page_counters(kind) {
-            self.hot.increment(Memory::Area { index: Some(r1), offset: self.config.pages + counter });
+        for (count, offset) in [(reads, 0), (writes, 8)] {
+            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
         }
-        self.hot.increment(Memory::Area { index: Some(r2), offset: self.site_offset(site)? });
-        Ok(cold)
+        self.hot.increment(Memory::Area { index: Some(r2), offset: row });
+        unknown
     }
 
     fn count_without_flags(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
@@ -196,7 +201,7 @@ impl<E: Env> Builder<'_, E> {
         let none = self.hot.relative(&[0x0f, 0x83]);
         self.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
         self.hot.shift_right(r1, 12);
-        let cold = self.count_in_page(r1, r2, access.kind, site)?;
+        let cold = self.count_in_page([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
         self.resolve_hot(cold, self.cold.here())?;

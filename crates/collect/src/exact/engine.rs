@@ -72,11 +72,16 @@ pub fn record(
         follow: options.session.follow,
         counting: !options.session.start_paused,
     };
-    // Hundreds of small files: meanwhile the session's own is made.
+    // Hundreds of small files: meanwhile the session's own is made, unless there may be no other thread.
     let (file, machine_files) = thread::scope(|scope| {
-        let files = orders.machine.is_virtual.then(|| scope.spawn(|| machine_files(orders.machine)));
+        let write = || machine_files(orders.machine);
+        let files = orders.machine.is_virtual.then(|| thread::Builder::new().spawn_scoped(scope, write));
         let file = SessionFile::create(&image, &orders);
-        (file, files.map(|files| files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+        let written = files.map(|files| match files {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => write(),
+        });
+        (file, written)
     });
     let (file, machine_files) = (file?, machine_files.transpose()?);
     if let Some(folder) = &machine_files {
@@ -132,7 +137,8 @@ pub fn record(
     let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
     let status = recorder.watch(&child, progress);
     thread::scope(|scope| {
-        scope.spawn(|| drop(machine_files));
+        // Without a thread for it they are removed here, as what it would have owned is dropped.
+        let _ = thread::Builder::new().spawn_scoped(scope, move || drop(machine_files));
         recorder.finish(&child, status, partial, progress)
     })
 }

@@ -80,22 +80,20 @@ impl<'a> Positioned<'a> {
 
 impl std::io::Read for Positioned<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let within = |window: &[u8], from: u64| self.at.checked_sub(from).filter(|&at| at < window.len() as u64);
-        let read = if buffer.len() >= WINDOW {
-            self.file.read_at(buffer, self.at)?
-        } else {
-            if within(&self.window, self.window_at).is_none() {
-                self.window.resize(WINDOW, 0);
-                let read = self.file.read_at(&mut self.window, self.at);
-                self.window.truncate(*read.as_ref().unwrap_or(&0));
-                self.window_at = self.at;
-                read?;
-            }
-            let known = self.window.get((self.at - self.window_at) as usize..).unwrap_or_default();
-            let read = known.len().min(buffer.len());
-            buffer[..read].copy_from_slice(&known[..read]);
-            read
-        };
+        if buffer.len() >= WINDOW {
+            let read = self.file.read_at(buffer, self.at)?;
+            self.at += read as u64;
+            return Ok(read);
+        }
+        if !(self.window_at..self.window_at + self.window.len() as u64).contains(&self.at) {
+            let mut window = vec![0; WINDOW];
+            let read = self.file.read_at(&mut window, self.at)?;
+            window.truncate(read);
+            (self.window, self.window_at) = (window, self.at);
+        }
+        let known = &self.window[(self.at - self.window_at) as usize..];
+        let read = known.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&known[..read]);
         self.at += read as u64;
         Ok(read)
     }
