@@ -31,8 +31,10 @@ const LEAST_HALF: u64 = 256 << 10;
 const SEGMENTS: u64 = 16;
 /// Farthest that an arena may be from code: its data must be within 2 GiB too.
 const REACH: u64 = 0x5800_0000;
-/// Arenas for code below 2 GiB end here at the latest.
-const LOW_END: u64 = 0x7ff0_0000;
+/// Arenas for code below 2 GiB end here at the latest: a multiple of huge pages.
+const LOW_END: u64 = 0x7fe0_0000;
+/// Bytes of a huge page. Arenas begin at multiples of it.
+const HUGE: u64 = 2 << 20;
 /// First distance that is tried, and the step.
 const FIRST_DISTANCE: u64 = 0x2000_0000;
 const STEP: u64 = 0x0200_0000;
@@ -102,24 +104,11 @@ impl Segment {
     fn give_back(&mut self) {
         for (from, used) in [(self.hot, &mut self.hot_used), (self.cold, &mut self.cold_used)] {
             // SAFETY: a piece of an arena of ours that nobody executes or names any more.
-            let _ = unsafe { call!(__NR_madvise, from, used.next_multiple_of(PAGE), raw::MADV_DONTNEED) };
+            let _ = unsafe { call!(__NR_madvise, from, self.half, raw::MADV_DONTNEED) };
             *used = 0;
         }
         self.dead = 0;
         self.state = State::Empty;
-    }
-
-    /// Asks for huge pages where the hot half goes on, once it has grown from `before` past its first ones: much code is waited for
-    /// when every 4 KiB of it need an entry in the processor's table of pages.
-    fn widen(&self, before: u64) {
-        const HUGE: u64 = 2 << 20;
-        let next = |address: u64| (address + HUGE / 2).next_multiple_of(HUGE);
-        let now = self.hot + self.hot_used;
-        let (from, to) = (next(now), next(now) + HUGE);
-        if next(before) != from && to <= self.hot + self.half {
-            // SAFETY: a piece of the arena that nothing lies in yet. Where it is refused, small pages do.
-            let _ = unsafe { call!(__NR_madvise, from, HUGE, raw::MADV_HUGEPAGE) };
-        }
     }
 }
 
@@ -143,7 +132,27 @@ impl Arena {
             dead: 0,
             state: if number == 0 { State::Open } else { State::Empty },
         };
-        Arena { range: start..start + bytes, segments: (0..bytes / 2 / half).map(segment).collect(), open: 0 }
+        let arena =
+            Arena { range: start..start + bytes, segments: (0..bytes / 2 / half).map(segment).collect(), open: 0 };
+        arena.widen(start + HUGE, middle, raw::MADV_HUGEPAGE);
+        arena
+    }
+
+    /// Much code is waited for when every 4 KiB of it need an entry in the processor's table of pages, so hot halves lie in huge pages, but for
+    /// the beginning of an arena: there small ones do until it is full, as most programs have less code than that.
+    fn widen(&self, from: u64, to: u64, how: u32) {
+        if from < to && self.range.contains(&from) {
+            // SAFETY: a piece of the arena, whose content does not change. Where it is refused, small pages do.
+            let _ = unsafe { call!(__NR_madvise, from, to - from, how) };
+        }
+    }
+
+    /// The hot half of a segment of it has grown from `before` to `now`.
+    fn grown(&self, before: u64, now: u64) {
+        let first_ends = self.range.start + HUGE;
+        if before < first_ends && now >= first_ends {
+            self.widen(self.range.start, first_ends, raw::MADV_COLLAPSE);
+        }
     }
 
     fn reaches(&self, ip: u64) -> bool {
@@ -238,11 +247,12 @@ impl Arenas {
 
     /// So many bytes of both halves of a room are filled.
     pub fn fill(&mut self, room: &Room, hot: u64, cold: u64) {
-        let Some(segment) = self.segment_of(room.hot) else { return };
+        let Some(arena) = self.list.iter_mut().find(|arena| arena.range.contains(&room.hot)) else { return };
+        let Some(segment) = arena.segment_of(room.hot) else { return };
         let before = segment.hot + segment.hot_used;
         segment.hot_used += hot;
         segment.cold_used += cold;
-        segment.widen(before);
+        arena.grown(before, before + hot);
     }
 
     /// So many bytes that begin at `hot` are not entered any more.
@@ -327,6 +337,6 @@ fn free_range(ip: u64, bytes: u64) -> Option<u64> {
         .chain(near().filter_map(above));
     let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
     candidates
-        .map(|at| at & !(PAGE - 1))
-        .find(|&at| at >= 0x10_0000 && sys::map_private_at(at, bytes, protection).is_ok())
+        .map(|at| at & !(HUGE - 1))
+        .find(|&at| at >= HUGE && sys::map_private_at(at, bytes, protection).is_ok())
 }
