@@ -336,7 +336,5 @@ fn free_range(ip: u64, bytes: u64) -> Option<u64> {
         .chain(near().filter_map(below))
         .chain(near().filter_map(above));
     let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
-    candidates
-        .map(|at| at & !(HUGE - 1))
-        .find(|&at| at >= HUGE && sys::map_private_at(at, bytes, protection).is_ok())
+    candidates.map(|at| at & !(HUGE - 1)).find(|&at| at >= HUGE && sys::map_private_at(at, bytes, protection).is_ok())
 }

@@ -6,10 +6,9 @@
 //!
 //! ```text
 //!   lea  r1, [lowest operand]
-//!   mov  r2d, r1d                       } if there is more than one address
-//!   and  r2d, 0xfff                     }
-//!   cmp  r2d, 4095 - span               }
-//!   ja   stub                           }
+//!   lea  r2d, [r1 + room]               } if there is more than one address: room is the next
+//!   test r2d, 0x1000 - room             } power of two from its span on; nothing is left of the
+//!   jz   stub                           } address within the page if less room is behind it
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
 //!   mov  r2d, r1d
@@ -23,13 +22,15 @@
 
 use crate::block::State;
 use crate::count::What;
-use crate::emit::Memory;
+use crate::emit::{Field, Memory};
 use crate::instrument::call_out;
 use crate::plan::Group;
 use crate::stay::{Place, operand};
 use crate::translate::Builder;
 use crate::{Env, Error, Shape, area};
 use numalens_isa::Kind;
+
+const PAGE: u32 = 4096;
 
 impl<E: Env> Builder<'_, E> {
     /// Counts a group where flags are dead.
@@ -46,11 +47,7 @@ impl<E: Env> Builder<'_, E> {
         } else {
             operand(&mut self.hot, r1, group);
             if group.span > 0 {
-                self.hot.move32(r2, r1);
-                self.hot.registers(false, &[0x81], 4, r2); // and r2d, 0xfff
-                self.hot.imm32(0xfff);
-                self.hot.compare(r2, 4095 - group.span as i32);
-                across = Some(self.hot.relative(&[0x0f, 0x87]));
+                across = Some(self.may_cross(r1, r2, group));
             }
             self.hot.shift_right(r1, 12);
         }
@@ -75,6 +72,15 @@ impl<E: Env> Builder<'_, E> {
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
         self.cold.jump_area(None, area::COUNT_GROUP);
         self.describe_group(group, place, field, back)
+    }
+
+    /// Whether the group, with its lowest operand in `r1`, may lie across the end of a page: goes to what is returned then, and never if all
+    /// of it is in one. `r2` is another scratch register.
+    pub(crate) fn may_cross(&mut self, r1: u8, r2: u8, group: &Group) -> Field {
+        let room = (group.span as u32).next_power_of_two();
+        self.hot.memory(false, &[0x8d], r2, Memory::base(r1, room as i32));
+        self.hot.test(r2, PAGE - room);
+        self.hot.relative(&[0x0f, 0x84])
     }
 }
 

@@ -14,7 +14,8 @@
 //! | [`Operation::Hot`] | | | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
-//! by a fault, and what it did not do is not counted.
+//! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
+//! rdi as they are then), as nobody can tell afterwards which pages were there already.
 
 use crate::block::Unmade;
 use crate::stay::{Record, descriptor};
@@ -70,6 +71,8 @@ pub struct What {
     pub destination: bool,
     /// The source of a string instruction is relative to FS.
     pub has_fs: bool,
+    /// A string instruction is about to begin: see [`Pages::ahead`].
+    pub ahead: bool,
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
@@ -98,6 +101,7 @@ impl What {
             source: false,
             destination: false,
             has_fs: false,
+            ahead: false,
         }
     }
 
@@ -119,6 +123,7 @@ impl What {
             | i32::from(self.source) << 20
             | i32::from(self.destination) << 21
             | i32::from(self.has_fs) << 22
+            | i32::from(self.ahead) << 23
     }
 
     /// The inverse of [`What::pack`]; `None` for what it cannot have made.
@@ -135,6 +140,7 @@ impl What {
             source: bits(20, 1) == 1,
             destination: bits(21, 1) == 1,
             has_fs: bits(22, 1) == 1,
+            ahead: bits(23, 1) == 1,
         })
     }
 }
@@ -168,6 +174,12 @@ pub struct Run {
 pub trait Pages {
     /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot succeed.
     fn entry(&mut self, run: &Run) -> Option<PageEntry>;
+
+    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how much of it, it may find
+    /// out on the way.
+    fn ahead(&mut self, run: &Run) {
+        let _ = run;
+    }
 
     /// `run` was counted with `entry`. With [`Config::each`] only.
     fn counted(&mut self, run: &Run, entry: PageEntry) {
@@ -252,6 +264,12 @@ pub unsafe fn finish_string(
 fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
     let sites = area.load(area::COUNT_SITES);
     let first = SiteId(sites as u32);
+    let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
+    let size = u32::from(what.size);
+    if what.ahead {
+        let (count, address) = (arguments[0] & limit, arguments[1] & limit);
+        return pages.ahead(&Run { site: first, kind: what.kind, address, size, count, done: false });
+    }
     let mut access = |site: SiteId, kind: Kind, address: u64, size: u32, count: u64| {
         let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
@@ -261,8 +279,6 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
             }
         }
     };
-    let size = u32::from(what.size);
-    let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
     let [address, mask, ..] = arguments;
     let lanes = u32::from(what.lanes);
     let active = if lanes >= 64 { mask } else { mask & ((1 << lanes) - 1) };

@@ -172,6 +172,12 @@ impl Code {
         self.imm32(value as u32);
     }
 
+    /// `test register, value` of 32 bits.
+    pub fn test(&mut self, register: u8, value: u32) {
+        self.registers(false, &[0xf7], 0, register);
+        self.imm32(value);
+    }
+
     /// `lea register, [rip + ..]`, to be filled in.
     pub fn load_address(&mut self, register: u8) -> Field {
         self.relative(&[0x48 | u8::from(register >= 8) << 2, 0x8d, (register & 7) << 3 | 5])

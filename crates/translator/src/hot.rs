@@ -6,10 +6,9 @@
 //!
 //! ```text
 //!   lea  r1, [lowest operand]
-//!   mov  r2d, r1d                       } if there is more than one address
-//!   and  r2d, 0xfff                     }
-//!   cmp  r2d, 4095 - span               }
-//!   ja   settle                         }
+//!   lea  r2d, [r1 + room]               } if there is more than one address: see
+//!   test r2d, 0x1000 - room             } [`crate::at_once`]
+//!   jz   settle                         }
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
 //!   inc  r1
@@ -35,13 +34,7 @@ impl<E: Env> Builder<'_, E> {
         let r2 = (group.span > 0).then(|| self.scratch.pick(&mut self.hot, live, registers | 1 << r1));
         self.mark_spilled();
         operand(&mut self.hot, r1, group);
-        let across = r2.map(|r2| {
-            self.hot.move32(r2, r1);
-            self.hot.registers(false, &[0x81], 4, r2); // and r2d, 0xfff
-            self.hot.imm32(0xfff);
-            self.hot.compare(r2, 4095 - group.span as i32);
-            self.hot.relative(&[0x0f, 0x87])
-        });
+        let across = r2.map(|r2| self.may_cross(r1, r2, group));
         self.hot.shift_right(r1, 12);
         self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
         self.hot.increment_register(r1);

@@ -281,6 +281,27 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
+    /// Tells of a repeated string instruction that writes, before it.
+    pub(crate) fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
+        self.mark_spilled();
+        for (number, register) in [RCX, RDI].into_iter().enumerate() {
+            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
+        }
+        describe(&mut self.hot, &What { ahead: true, ..*what }, &[site]);
+        self.leave_to_count(r1)
+    }
+
+    /// Leaves through COUNT and goes on behind; the register is lost.
+    fn leave_to_count(&mut self, register: u8) -> Result<(), Error> {
+        // lea register, [rip + ...]: what follows the jump
+        let field = self.hot.load_address(register);
+        self.hot.store(register, Memory::area(area::COUNT_RETURN));
+        self.hot.jump_area(None, area::COUNT);
+        let here = self.hot.here();
+        self.resolve_hot(field, here)
+    }
+
     /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
     pub(crate) fn before_string(&mut self, what: &What, sites: &[SiteId]) {
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
@@ -303,12 +324,7 @@ impl<E: Env> Builder<'_, E> {
         } else {
             self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
         }
-        // lea r1, [rip + ...]: what follows the jump
-        let field = self.hot.load_address(r1);
-        self.hot.store(r1, Memory::area(area::COUNT_RETURN));
-        self.hot.jump_area(None, area::COUNT);
-        let here = self.hot.here();
-        self.resolve_hot(field, here)
+        self.leave_to_count(r1)
     }
 
     /// Ends a cold path.

@@ -17,7 +17,7 @@ use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayI
 use alloc::vec::Vec;
 use hashbrown::HashSet;
 use iced_x86::{FlowControl, Mnemonic, Register};
-use numalens_isa::{Access, is_request};
+use numalens_isa::{Access, Kind, is_request};
 
 /// Numbers given so far.
 #[derive(Debug, Default)]
@@ -370,6 +370,11 @@ impl<E: Env> Builder<'_, E> {
         let mut sites = Vec::with_capacity(2);
         for access in source.iter().chain(destination.iter()) {
             sites.push(self.new_site(&Site::new(one.instruction.ip(), access))?);
+        }
+        if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
+            self.ahead_of_string(&what, site, one.before)?;
+            self.scratch.restore(&mut self.hot, one.usage.reads);
+            self.mark_hot(State::Before);
         }
         self.before_string(&what, &sites);
         self.mark_hot(State::String);

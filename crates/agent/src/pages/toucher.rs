@@ -1,6 +1,7 @@
 //! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
 
 use super::PAGE_BITS;
+use crate::area::own;
 use crate::cache;
 use crate::lines;
 use crate::runtime::runtime;
@@ -67,6 +68,25 @@ impl Pages for Toucher<'_> {
         }
         let runtime = runtime();
         runtime.shadow.touch(runtime.process(), self, run)
+    }
+
+    fn ahead(&mut self, run: &Run) {
+        const BACKWARDS: u64 = 1 << 10;
+        // SAFETY: the flags are what counting out of line puts on the thread's agent stack first.
+        let flags = unsafe { (self.thread.area.get(own::STACK) as *const u64).sub(1).read() };
+        let size = u64::from(run.size);
+        let bytes = run.count.saturating_mul(size);
+        let range = if flags & BACKWARDS != 0 {
+            let end = run.address.saturating_add(size);
+            end.saturating_sub(bytes)..end
+        } else {
+            run.address..run.address.saturating_add(bytes)
+        };
+        let range = range.start..range.end.min(sys::USER_END);
+        if range.start < range.end {
+            let runtime = runtime();
+            runtime.shadow.ahead(runtime.process(), self, run, range);
+        }
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {

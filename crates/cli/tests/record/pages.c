@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #define PAGE 4096L
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 static long count;
 
 static volatile char *fresh(int extra) {
@@ -58,6 +61,16 @@ int main(int arguments, char **argument) {
         writing(memory);
     } else if (!strcmp(kind, "populate")) {
         memory = fresh(MAP_POPULATE);
+    } else if (!strcmp(kind, "fill") || !strcmp(kind, "fill-down")) { /* one instruction, on pages that are there and others */
+        memory = fresh(0);
+        long left = count * PAGE;
+        for (long quarter = 0; quarter < 4; quarter += 2)
+            if (madvise((void *)(memory + quarter * (left / 4)), left / 4, MADV_POPULATE_WRITE)) return 6;
+        void *to = (void *)memory, *end = (void *)(memory + left - 1);
+        if (!strcmp(kind, "fill"))
+            __asm__ volatile("rep stosb" : "+D"(to), "+c"(left) : "a"(1) : "memory"); /* FILL */
+        else
+            __asm__ volatile("std; rep stosb; cld" : "+D"(end), "+c"(left) : "a"(1) : "memory"); /* FILL */
     } else if (!strcmp(kind, "read-call")) {
         memory = fresh(0);
         int zero = open("/dev/zero", O_RDONLY);
