@@ -5,7 +5,7 @@ use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::machine::place::Place;
 use crate::maps::{self, Maps};
-use crate::pages::{SHADOW_BYTES, Shadow, is_virtual};
+use crate::pages::{SHADOW_BYTES, Shadow};
 use crate::runtime::{self, Code, Runtime, install};
 use crate::shared::{self, ProcessMemory, Session};
 use crate::signals::Actions;
@@ -88,9 +88,10 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let header = session.header();
     let layout = Layout::new(header, pattern);
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
-    let config = runtime::config(&layout, place, wanted, header.debug.load(Relaxed));
+    let is_virtual = session.placement().is_virtual.load(Relaxed) != 0;
+    let config = runtime::config(&layout, place, wanted, is_virtual, header.debug.load(Relaxed));
     let mut world = World::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
-    if session.placement().is_virtual.load(Relaxed) != 0 && vdso != 0 {
+    if is_virtual && vdso != 0 {
         world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
     }
     let static_program = StaticProgram::find(start);
@@ -103,7 +104,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;
-    let place = if is_virtual() { placement::inherited(&session, Extent(start.caller)) } else { Place::nowhere() };
+    let place = if is_virtual { placement::inherited(&session, Extent(start.caller)) } else { Place::nowhere() };
     let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);
     session.entry(extent).stack.store(start.stack, Relaxed);

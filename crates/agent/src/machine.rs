@@ -31,7 +31,7 @@ use crate::runtime::runtime;
 use crate::sys::raw;
 use crate::syscalls::Verdict;
 use crate::thread::Thread;
-pub use calls::getcpu;
+pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Placement};
 pub use policies::wanted_home;

@@ -6,9 +6,9 @@
 
 use crate::call;
 use crate::machine::cpus::{CpuSet, bits};
-use crate::machine::index_of;
 use crate::machine::place::{Place, all_cpus};
 use crate::machine::policy::{Policy, mode};
+use crate::machine::{self, index_of};
 use crate::pages::is_virtual;
 use crate::runtime::runtime;
 use crate::shared::Session;
@@ -16,6 +16,7 @@ use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, end, kind};
+use numalens_translator::area as fixed;
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
 /// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
@@ -66,6 +67,7 @@ pub fn begin(session: &Session, thread: &mut Thread) {
         let index = entry.index.load(Relaxed);
         thread.place = thread.place.clone().seated(session.placement(), index);
         thread.node = node_of(session, &thread.place);
+        thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
         to_words(session, &thread.place.cpus, &thread.place.policy)
     } else {
         let (place, node) = ask(session);

@@ -300,7 +300,13 @@ pub unsafe extern "C" fn on_count(area: Area) {
 }
 
 /// How code is translated for areas of this layout.
-pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, (stack, code): (bool, bool), debug: u32) -> Config {
+pub fn config(
+    layout: &Layout,
+    shadow: numalens_translator::Shadow,
+    (stack, code): (bool, bool),
+    is_virtual: bool,
+    debug: u32,
+) -> Config {
     Config {
         code,
         count: debug & exact::debug::NO_COUNTING == 0,
@@ -328,5 +334,6 @@ pub fn config(layout: &Layout, shadow: numalens_translator::Shadow, (stack, code
         side_exits: 2,
         flags_dead_at_calls: true,
         predicted_returns: true,
+        own_processor: is_virtual,
     }
 }

@@ -135,15 +135,15 @@ fn hwloc_lscpu_and_python_see_the_machine() {
 #[test]
 fn threads_are_where_they_bind_themselves() {
     let directory = tempfile::tempdir().unwrap();
-    let wanted = "first: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, both say\n\
-        bound: cpus 6 7, on 6 of node 3, both say\n\
-        heir: cpus 6 7, on 7 of node 3, both say\n\
-        bound by another: cpus 2 3, on 2 of node 1, both say\n\
-        heir: cpus 5, on 5 of node 2, both say\n\
+    let wanted = "first: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, all say\n\
+        bound: cpus 6 7, on 6 of node 3, all say\n\
+        heir: cpus 6 7, on 7 of node 3, all say\n\
+        bound by another: cpus 2 3, on 2 of node 1, all say\n\
+        heir: cpus 5, on 5 of node 2, all say\n\
         a CPU that is not there: -1, errno 22\n\
         too short a mask: -1, no thread: -1\n\
-        as before: cpus 6 7, on 6 of node 3, both say\n\
-        everywhere: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, both say\n\
+        as before: cpus 6 7, on 6 of node 3, all say\n\
+        everywhere: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, all say\n\
         CPUs: 8\n";
     for flags in [&["-O1", "-pthread"][..], &["-O1", "-pthread", "-static"]] {
         let seats = program(directory.path(), "seats.c", flags);

@@ -62,6 +62,8 @@ pub const RETURN_INDEX: u32 = 0x318;
 pub const RETURN_IP: u32 = 0x320;
 /// Not 0: the thread is in a system call that it makes in the cache. Whoever lets it sets this; generated code sets it to 0 behind the call.
 pub const CALLING: u32 = 0x328;
+/// With [`crate::Config::own_processor`]: the CPU that the program is told to be on, and its node above 12 bits (32 bits).
+pub const PROCESSOR: u32 = 0x330;
 /// Code pointer: must hold the address of [`crate::count_group`].
 pub const COUNT_GROUP: u32 = 0x310;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.

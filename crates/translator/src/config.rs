@@ -82,6 +82,8 @@ pub struct Config {
     pub flags_dead_at_calls: bool,
     /// Have the processor predict returns.
     pub predicted_returns: bool,
+    /// `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`.
+    pub own_processor: bool,
 }
 
 impl Config {

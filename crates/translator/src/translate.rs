@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
-use iced_x86::{FlowControl, Mnemonic, Register};
+use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
 use numalens_isa::{Access, Kind, is_request};
 
 /// Numbers given so far.
@@ -399,6 +399,10 @@ impl<E: Env> Builder<'_, E> {
                 self.mark_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
+            _ if self.config.own_processor && matches!(instruction.mnemonic(), Mnemonic::Rdpid | Mnemonic::Rdtscp) => {
+                self.processor(instruction);
+                return Ok(false);
+            }
             FlowControl::Next | FlowControl::XbeginXabortXend => {
                 self.copy(one, code)?;
                 return Ok(false);
@@ -423,6 +427,16 @@ impl<E: Env> Builder<'_, E> {
             FlowControl::Return => self.give_back(instruction, code)?,
         }
         Ok(true)
+    }
+
+    /// `rdpid` or `rdtscp` on a processor that is not the host's. Done over again, if a signal comes between two of these, it is the same.
+    fn processor(&mut self, instruction: &Instruction) {
+        let to =
+            if instruction.mnemonic() == Mnemonic::Rdpid { instruction.op0_register().number() as u8 } else { RCX };
+        self.hot.memory(false, &[0x8b], to, Memory::area(area::PROCESSOR));
+        if instruction.mnemonic() == Mnemonic::Rdtscp {
+            self.hot.raw(&[0x0f, 0xae, 0xe8, 0x0f, 0x31]); // lfence; rdtsc
+        }
     }
 
     /// Copies an instruction that goes on to the next one, pointing a RIP-relative operand to where it pointed.

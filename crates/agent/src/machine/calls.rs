@@ -1,7 +1,7 @@
 //! Calls about the CPUs of threads.
 
 use super::cpus::{CpuSet, WORDS};
-use super::place::all_cpus;
+use super::place::{Place, all_cpus};
 use super::{number_of, placement};
 use crate::placement as places;
 use crate::runtime::runtime;
@@ -11,16 +11,23 @@ use crate::thread::Thread;
 use crate::user;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::{EFAULT, EINVAL};
+use numalens_event::exact::Placement;
 
 /// The CPU that a thread is on, and the number of its node.
-pub fn cpu_of(thread: &Thread) -> (u32, u32) {
-    let (cpu, node) = thread.place.current(placement(), sys::cpu).unwrap_or((0, 0));
-    (cpu, number_of(placement(), node).unwrap_or(0))
+pub fn cpu_of(place: &Place, placement: &Placement) -> (u32, u32) {
+    let (cpu, node) = place.current(placement, sys::cpu).unwrap_or((0, 0));
+    (cpu, number_of(placement, node).unwrap_or(0))
+}
+
+/// The same as `rdpid` and `rdtscp` tell it on Linux: of a thread on several nodes, where it was when it was put there.
+pub fn processor(place: &Place, placement: &Placement) -> u64 {
+    let (cpu, node) = cpu_of(place, placement);
+    u64::from(node << 12 | cpu)
 }
 
 /// getcpu.
 pub fn getcpu(thread: &Thread, [cpu, node, ..]: [u64; 6]) -> u64 {
-    let (on, of) = cpu_of(thread);
+    let (on, of) = cpu_of(&thread.place, placement());
     let told = |to: u64, value: u32| to == 0 || user::write_bytes(to, &value.to_le_bytes()).is_ok();
     if told(cpu, on) && told(node, of) { 0 } else { errno(EFAULT) }
 }

@@ -1,6 +1,7 @@
 /* Where a thread is, by each of the ways to ask, after it has bound itself to each CPU in turn; and what a thread is told that is bound by
  * another, or inherits. */
 #define _GNU_SOURCE
+#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,6 +23,12 @@ static int bind_to(int tid, int first, int last)
     return sched_setaffinity(tid, sizeof set, &set);
 }
 
+static int has_rdpid(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> 22 & 1;
+}
+
 static void show(const char *who)
 {
     cpu_set_t set;
@@ -33,7 +40,15 @@ static void show(const char *who)
     for (int i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &set))
             printf(" %d", i);
-    printf(", on %u of node %u, %s\n", cpu, node, sched_getcpu() == (int)cpu ? "both say" : "the C library says otherwise");
+    unsigned processor, low, high;
+    __asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(processor));
+    int agree = sched_getcpu() == (int)cpu && processor == (node << 12 | cpu) && (low | high);
+    if (has_rdpid()) {
+        unsigned long word;
+        __asm__ volatile("rdpid %0" : "=r"(word));
+        agree = agree && word == processor;
+    }
+    printf(", on %u of node %u, %s\n", cpu, node, agree ? "all say" : "others say otherwise");
 }
 
 static void *heir(void *nothing)

@@ -134,6 +134,7 @@ impl Machine {
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
             predicted_returns: true,
+            own_processor: false,
             scheme: options.scheme,
             each: options.each,
             most_sites: MOST_SITES,

@@ -86,6 +86,7 @@ pub const CONFIG: Config = Config {
     side_exits: 4,
     flags_dead_at_calls: true,
     predicted_returns: true,
+    own_processor: false,
     scheme: Scheme::Stays,
     each: false,
     most_sites: 1 << 20,
