@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  GS + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on
-//!     + 4 KiB      lookup table of indirect branches, copy-on-write from the process's pattern
+//!     + 4 KiB      lookup table of indirect branches, copy-on-write from the session's pattern
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
 //!     + 3 MiB      where stays have begun
@@ -45,6 +45,9 @@ pub const RETURNS_BITS: u8 = 17;
 pub const RETURNS: u64 = 0x40_0000;
 /// Bytes of it.
 pub const RETURNS_BYTES: u64 = 8 << RETURNS_BITS;
+/// Bytes of the pattern of an empty table, which repeats: less to write at the start, but each piece is a mapping of every thread.
+pub const PATTERN_BYTES: u64 = 512 << 10;
+const _: () = assert!(LOOKUP_BYTES.is_multiple_of(PATTERN_BYTES) && RETURNS_BYTES.is_multiple_of(PATTERN_BYTES));
 /// Where the site counters are.
 pub const SITES: u64 = RETURNS + RETURNS_BYTES;
 /// Bytes that site counters may take: what follows must stay within reach of a displacement.
@@ -202,9 +205,14 @@ impl Area {
         }
         // SAFETY: as above.
         unsafe {
-            let returns = layout.pattern + LOOKUP_BYTES;
-            call!(__NR_mmap, self.0 + LOOKUP, LOOKUP_BYTES, readable, fresh, session.descriptor, layout.pattern)?;
-            call!(__NR_mmap, self.0 + RETURNS, RETURNS_BYTES, readable, fresh, session.descriptor, returns)?;
+            let tables =
+                [(LOOKUP, LOOKUP_BYTES, layout.pattern), (RETURNS, RETURNS_BYTES, layout.pattern + PATTERN_BYTES)];
+            for (at, bytes, pattern) in tables {
+                for piece in (0..bytes).step_by(PATTERN_BYTES as usize) {
+                    let at = self.0 + at + piece;
+                    call!(__NR_mmap, at, PATTERN_BYTES, readable, fresh, session.descriptor, pattern)?;
+                }
+            }
         }
         self.map_counters(layout, session, thread)?;
         self.set(fixed::SELF, self.0);

@@ -1,7 +1,7 @@
 //! From the injector's registers to the first translated block.
 
 use crate::allocator::Allocator;
-use crate::area::{self, Area, Layout};
+use crate::area::{Area, Layout};
 use crate::code::World;
 use crate::machine::place::Place;
 use crate::maps::{self, Maps};
@@ -80,11 +80,8 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     }
     let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
-    let tables = [
-        (area::LOOKUP_BYTES, entry::lookup_miss as *const () as u64),
-        (area::RETURNS_BYTES, entry::return_miss as *const () as u64),
-    ];
-    let pattern = shared::table_pattern(&session, process, tables).map_err(because("its tables cannot be written"))?;
+    let misses = [entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64];
+    let pattern = shared::table_pattern(&session, process, misses).map_err(because("its tables cannot be written"))?;
     let header = session.header();
     let layout = Layout::new(header, pattern);
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);

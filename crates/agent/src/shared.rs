@@ -1,5 +1,6 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
+use crate::area::PATTERN_BYTES;
 use crate::call;
 use crate::sys::{self, Errno, raw};
 use core::mem::size_of;
@@ -277,31 +278,29 @@ impl ProcessMemory {
     }
 }
 
-/// Where the pattern of empty tables stands in the session file: for each of `tables` so many bytes of a pointer, one after the other. All
+/// Where the patterns of empty tables stand in the session file: for each of `misses` [`PATTERN_BYTES`] of this pointer, one after the other. All
 /// programs share one, as long as their agents lie at the same address.
 ///
 /// # Errors
 /// The kernel's.
-pub fn table_pattern(session: &Session, process: Extent, tables: [(u64, u64); 2]) -> Result<u64, Errno> {
+pub fn table_pattern(session: &Session, process: Extent, misses: [u64; 2]) -> Result<u64, Errno> {
     const BEING_WRITTEN: u64 = 1;
-    let [(_, miss), _] = tables;
+    let [miss, _] = misses;
     let shared = &session.header().pattern;
     if shared.load(Acquire) == miss {
         return Ok(exact::PATTERN_OFFSET);
     }
     let first = shared.compare_exchange(0, BEING_WRITTEN, AcqRel, Acquire).is_ok();
     let offset = if first { exact::PATTERN_OFFSET } else { process.offset() + exact::process::LOOKUP };
-    let bytes = tables.iter().map(|(bytes, _)| bytes).sum();
+    let bytes = PATTERN_BYTES * misses.len() as u64;
     let at = sys::map_shared(bytes, session.descriptor, offset)?;
     // SAFETY: a mapping of our own, filled and given back.
     unsafe {
         let populated = call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE);
         let _ = populated;
-        let mut rest = core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize);
-        for (bytes, pointer) in tables {
-            let (table, others) = rest.split_at_mut((bytes / 8) as usize);
-            table.fill(pointer);
-            rest = others;
+        let patterns = core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize);
+        for (pattern, miss) in patterns.chunks_exact_mut((PATTERN_BYTES / 8) as usize).zip(misses) {
+            pattern.fill(miss);
         }
         sys::unmap(at, bytes);
     }
