@@ -17,6 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use rayon::prelude::*;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,10 +32,14 @@ const SMALL_GROUP: u64 = (ROW_GROUP / 4) as u64;
 /// Rows from which on the columns of a table are encoded by several threads: below, starting the threads costs more.
 const WORTH_SHARING: usize = 16 << 10;
 
-fn properties<T: Row>() -> Result<WriterProperties, ParquetError> {
+/// Row groups with fewer rows than this are not compressed: each column would have a compressor of its own, and most tables of a short
+/// recording are that small.
+const WORTH_COMPRESSING: usize = 256;
+
+fn properties<T: Row>(compression: Compression) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        .set_compression(compression)
         .set_max_row_group_row_count(Some(ROW_GROUP))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         // An index of pages would stand between row groups and footer, outside of both checksums.
@@ -49,6 +54,16 @@ fn properties<T: Row>() -> Result<WriterProperties, ParquetError> {
         }
     }
     Ok(properties.build())
+}
+
+/// A writer of row groups, and what makes writers of columns for it.
+fn serialized<T: Row, W: Write + Send>(
+    to: W,
+    fields: &[Field],
+    compression: Compression,
+) -> Result<(SerializedFileWriter<W>, ArrowRowGroupWriterFactory), ParquetError> {
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    ArrowWriter::try_new(to, schema, Some(properties::<T>(compression)?))?.into_serialized_writer()
 }
 
 /// A file of `T` rows being written.
@@ -75,11 +90,8 @@ impl<T: Row> TableWriter<T> {
     /// On an opened, empty file.
     pub(crate) fn on(file: File, path: &Path, version: u32) -> Result<Self, Error> {
         let fields: Vec<Field> = T::fields().into_iter().map(|column| column.field).collect();
-        let (mut file, columns) = properties::<T>()
-            .and_then(|properties| {
-                ArrowWriter::try_new(SealingFile::new(file), Arc::new(Schema::new(fields.clone())), Some(properties))
-            })
-            .and_then(ArrowWriter::into_serialized_writer)
+        let (mut file, columns) = ZstdLevel::try_new(ZSTD_LEVEL)
+            .and_then(|level| serialized::<T, _>(SealingFile::new(file), &fields, Compression::ZSTD(level)))
             .map_err(|error| failed(path, error))?;
         file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), version.to_string()));
         Ok(TableWriter { path: path.to_owned(), file, columns, fields, group: None, buffer: Vec::new() })
@@ -105,12 +117,7 @@ impl<T: Row> TableWriter<T> {
         self.buffer.clear();
         let (mut writers, rows) = match self.group.take() {
             Some(group) => group,
-            None => (
-                self.columns
-                    .create_column_writers(self.file.flushed_row_groups().len())
-                    .map_err(|error| failed(&self.path, error))?,
-                0,
-            ),
+            None => (self.begin_group(added).map_err(|error| failed(&self.path, error))?, 0),
         };
         let write = |((field, array), writer): ((_, _), &mut ArrowColumnWriter)| {
             compute_leaves(field, array)?.iter().try_for_each(|leaf| writer.write(leaf))
@@ -123,6 +130,16 @@ impl<T: Row> TableWriter<T> {
         .map_err(|error| failed(&self.path, error))?;
         self.group = Some((writers, rows + added));
         if rows + added >= ROW_GROUP { self.close_group() } else { Ok(()) }
+    }
+
+    /// Writers for a row group that begins with so many rows.
+    fn begin_group(&self, rows: usize) -> Result<Vec<ArrowColumnWriter>, ParquetError> {
+        let number = self.file.flushed_row_groups().len();
+        if rows < WORTH_COMPRESSING {
+            let (_, columns) = serialized::<T, _>(Vec::new(), &self.fields, Compression::UNCOMPRESSED)?;
+            return columns.create_column_writers(number);
+        }
+        self.columns.create_column_writers(number)
     }
 
     /// Writes the row group in the making.
