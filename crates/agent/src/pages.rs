@@ -15,6 +15,7 @@
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
 //! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`].
 
+mod ahead;
 mod ask;
 mod decide;
 mod fetched;
@@ -231,32 +232,6 @@ impl Shadow {
             record.how.store(touch::FIRST, Release);
         }
         Some(entry)
-    }
-
-    /// Finds out which pages of a range that is about to be written are there already. A repeated string instruction counts when it is done,
-    /// and nobody can tell then which pages it has placed itself.
-    fn ahead(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run, range: Range<u64>) {
-        const AT_ONCE: u64 = 1024;
-        let last = (range.end - 1) >> PAGE_BITS;
-        let mut page = range.start >> PAGE_BITS;
-        let is_new = |page: &u64| self.load(*page) == PageEntry::default();
-        while page <= last {
-            if !is_new(&page) {
-                page += 1;
-                continue;
-            }
-            let mapping = runtime().code.lock().world.maps.find(page << PAGE_BITS).copied();
-            let Some(mapping) = mapping.filter(|mapping| mapping.protection & raw::PROT_WRITE != 0) else { return };
-            let end = (last + 1).min(mapping.end >> PAGE_BITS).min(page + AT_ONCE);
-            let new: Vec<u64> = (page..end).filter(is_new).collect();
-            for (page, there) in new.iter().zip(ask::presences(&new)) {
-                if there.is_some() {
-                    let address = range.start.max(page << PAGE_BITS);
-                    self.touch(memory, toucher, &Run { address, ..*run });
-                }
-            }
-            page = end;
-        }
     }
 
     /// Looks again at a page that was known and is open.
