@@ -141,7 +141,7 @@ impl Arena {
     /// Much code is waited for when every 4 KiB of it need an entry in the processor's table of pages, so hot halves lie in huge pages, but for
     /// the beginning of an arena: there small ones do until it is full, as most programs have less code than that.
     fn widen(&self, from: u64, to: u64, how: u32) {
-        if from < to && self.range.contains(&from) {
+        if from < to {
             // SAFETY: a piece of the arena, whose content does not change. Where it is refused, small pages do.
             let _ = unsafe { call!(__NR_madvise, from, to - from, how) };
         }

@@ -20,6 +20,7 @@
 
 use crate::block::State;
 use crate::emit::Memory;
+use crate::instrument::count_at_slot;
 use crate::plan::Group;
 use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
@@ -42,9 +43,7 @@ impl<E: Env> Builder<'_, E> {
         let other = self.hot.relative(&[0x0f, 0x85]);
         self.mark_hot(State::Counting);
         self.hot.shift_right(r1, 32);
-        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
-            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
-        }
+        count_at_slot(&mut self.hot, self.config.pages, r1, (group.reads, group.writes));
         let back = self.hot.here();
         if let Some(across) = across {
             let stub = self.cold.here();

@@ -88,9 +88,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.registers(false, &[0x85], r2, r2);
         let unknown = self.hot.relative(&[0x0f, 0x84]);
         self.mark_hot(State::Counting);
-        for (count, offset) in [(reads, 0), (writes, 8)] {
-            self.hot.add_small(Memory::Area { index: Some(r1), offset: self.config.pages + offset }, count);
-        }
+        count_at_slot(&mut self.hot, self.config.pages, r1, (reads, writes));
         self.hot.increment(Memory::Area { index: Some(r2), offset: row });
         unknown
     }
@@ -146,7 +144,7 @@ impl<E: Env> Builder<'_, E> {
         };
         self.mark_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
-        self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1])
+        self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1], r1)
     }
 
     /// `register`: page number in, entry of the page out.
@@ -182,7 +180,7 @@ impl<E: Env> Builder<'_, E> {
         if simple && live.flags == 0 && !self.config.each {
             return self.count_first_active(instruction, access, &what, site, registers);
         }
-        self.call_out_inline(&what, site, &registers)
+        self.call_out_inline(&what, site, &registers, registers[0])
     }
 
     /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the registers hold address and mask.
@@ -234,7 +232,7 @@ impl<E: Env> Builder<'_, E> {
             narrow: access.address.narrow,
             ..What::one(access.kind)
         };
-        self.call_out_inline(&what, site, &registers)
+        self.call_out_inline(&what, site, &registers, registers[0])
     }
 
     fn count_bits(
@@ -253,7 +251,7 @@ impl<E: Env> Builder<'_, E> {
         let index_size = instruction.op1_register().size() as u8;
         let what =
             What { operation: Operation::Bits, index_size, narrow: access.address.narrow, ..What::one(access.kind) };
-        self.call_out_inline(&what, site, &[r1, r2])
+        self.call_out_inline(&what, site, &[r1, r2], r1)
     }
 
     /// Loads the address of the operand and its mask into two registers.
@@ -266,30 +264,20 @@ impl<E: Env> Builder<'_, E> {
         [r1, r2]
     }
 
-    /// `registers` hold the first arguments.
-    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: &[u8]) -> Result<(), Error> {
-        let r1 = registers[0];
+    /// `registers` hold the first arguments; `last` is lost.
+    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: &[u8], last: u8) -> Result<(), Error> {
         for (number, &register) in (0..).zip(registers) {
             self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
         }
-        call_out(&mut self.hot, what, &[site], &[], r1);
-        let field = self.hot.bytes.len() - 4;
-        self.hot.store(r1, Memory::area(area::COUNT_RETURN));
-        self.hot.jump_area(None, area::COUNT);
-        let distance = (self.hot.bytes.len() - field - 4) as u32;
-        self.hot.bytes[field..field + 4].copy_from_slice(&distance.to_le_bytes());
-        Ok(())
+        describe(&mut self.hot, what, &[site]);
+        self.leave_to_count(last)
     }
 
     /// Tells of a repeated string instruction that writes, before it.
     pub(crate) fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
         self.mark_spilled();
-        for (number, register) in [RCX, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
-        }
-        describe(&mut self.hot, &What { ahead: true, ..*what }, &[site]);
-        self.leave_to_count(r1)
+        self.call_out_inline(&What { ahead: true, ..*what }, site, &[RCX, RDI], r1)
     }
 
     /// Leaves through COUNT and goes on behind; the register is lost.
@@ -350,6 +338,13 @@ pub(crate) fn string_operation(source: Option<&Access>, destination: Option<&Acc
         destination: destination.is_some(),
         has_fs: source.is_some_and(|access| access.address.fs),
         ..What::one(Kind::Read)
+    }
+}
+
+/// Adds to the counters of the page whose slot is in a register, where flags are dead; `pages` is [`crate::Config::pages`].
+pub(crate) fn count_at_slot(code: &mut Code, pages: u32, slot: u8, (reads, writes): (u8, u8)) {
+    for (count, offset) in [(reads, 0), (writes, 8)] {
+        code.add_small(Memory::Area { index: Some(slot), offset: pages + offset }, count);
     }
 }
 

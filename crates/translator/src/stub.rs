@@ -4,6 +4,7 @@
 use crate::block::State;
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
+use crate::instrument::count_at_slot;
 use crate::plan::Group;
 use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
@@ -106,9 +107,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn count_page_cold(&mut self, slot: u8, group: &Group) {
-        for (count, offset) in [(group.reads, 0), (group.writes, 8)] {
-            self.cold.add_small(Memory::Area { index: Some(slot), offset: self.config.pages + offset }, count);
-        }
+        count_at_slot(&mut self.cold, self.config.pages, slot, (group.reads, group.writes));
     }
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
