@@ -168,7 +168,7 @@ impl Cache {
             .ok_or(Error::NoRoom { ip })?;
         let id = BlockId(self.blocks.len() as u32);
         let first_exit = ExitId(self.exits.len() as u32);
-        let block = translate(&self.config, &mut self.tools, env, &room, ip, first_exit)?;
+        let block = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
         for page in pages(ip..block.end) {

@@ -1,9 +1,10 @@
 //! The first passes over a block: its instructions up to its end, and what is live before each.
 
 use crate::liveness::{Live, Liveness, Window};
-use crate::{Config, Env, Error};
+use crate::{BlockId, Config, Env, Error};
 use alloc::vec::Vec;
 use core::ops::Range;
+use hashbrown::HashMap;
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Usage, accesses, is_request};
 
@@ -31,15 +32,28 @@ impl Decoded {
     }
 }
 
-/// The instructions of the block at `ip`, and their bytes.
-pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut Vec<u8>) -> Result<Vec<Decoded>, Error> {
+/// The instructions of the block at `ip`, and their bytes. It ends where a `known` one begins, as code that is there twice crowds the
+/// caches; loops are kept in one piece, as they are counted by passes.
+pub(crate) fn decode(
+    config: &Config,
+    env: &mut impl Env,
+    known: &HashMap<u64, BlockId>,
+    ip: u64,
+    bytes: &mut Vec<u8>,
+) -> Result<Vec<Decoded>, Error> {
     let mut window = Window::new();
     let mut list = Vec::with_capacity(config.instructions.min(64));
     let mut side_exits = 0;
     let mut at = ip;
+    let mut meets = None;
     while list.len() < config.instructions.max(1) {
-        if !list.is_empty() && env.is_watched(at) {
-            break;
+        if !list.is_empty() {
+            if env.is_watched(at) {
+                break;
+            }
+            if meets.is_none() && known.contains_key(&at) {
+                meets = Some((list.len(), bytes.len()));
+            }
         }
         let code = window.code(env, at);
         let mut decoder = Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, DecoderOptions::NONE);
@@ -76,7 +90,20 @@ pub(crate) fn decode(config: &Config, env: &mut impl Env, ip: u64, bytes: &mut V
             _ => {}
         }
     }
+    if let Some((instructions, length)) = meets.filter(|_| !is_loop(ip, &list)) {
+        list.truncate(instructions);
+        bytes.truncate(length);
+    }
     Ok(list)
+}
+
+/// Whether the block is, or ends, the body of a small loop.
+fn is_loop(start: u64, list: &[Decoded]) -> bool {
+    list.iter().any(|one| {
+        let instruction = &one.instruction;
+        matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
+            && (start.saturating_sub(SMALL_LOOP)..=instruction.ip()).contains(&instruction.near_branch64())
+    })
 }
 
 fn ends_block(instruction: &Instruction) -> bool {
@@ -112,11 +139,7 @@ pub(crate) fn find_live(
     else {
         return false;
     };
-    let in_loop = list.iter().any(|one| {
-        let instruction = &one.instruction;
-        matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && (first.saturating_sub(SMALL_LOOP)..=instruction.ip()).contains(&instruction.near_branch64())
-    });
+    let in_loop = is_loop(first, list);
     // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
     // any register when an instruction faults.
     let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };

@@ -13,9 +13,9 @@ use crate::lap::Lap;
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use crate::{BlockId, Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::vec::Vec;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
 use numalens_isa::{Access, Kind, is_request};
 
@@ -91,6 +91,7 @@ pub(crate) fn translate(
     tools: &mut Tools,
     env: &mut impl Env,
     room: &Room,
+    known: &HashMap<u64, BlockId>,
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Block, Error> {
@@ -98,7 +99,7 @@ pub(crate) fn translate(
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     let mut bytes = Vec::new();
-    let mut list = decode(config, env, ip, &mut bytes)?;
+    let mut list = decode(config, env, known, ip, &mut bytes)?;
     let end = ip + bytes.len() as u64;
     let may_change = env.may_change(ip, end);
     let mut accesses = core::mem::take(&mut plan.accesses);
