@@ -6,6 +6,7 @@
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
 //!     + 3 MiB      where stays have begun
+//!     + 3.5 MiB    what is left of the addresses in the table of returns
 //!     + 4 MiB      table of returns, copy-on-write as well
 //!     + 5 MiB      site counters       }
 //!     + ...        stays               } shared memory:
@@ -39,12 +40,13 @@ pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
 /// Where the bytes are that tell which stays have ever begun.
 pub const TOUCHED: u64 = 0x30_0000;
 const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
-/// log2 of the entries of the table of return addresses.
-pub const RETURNS_BITS: u8 = 17;
-/// Where that is.
-pub const RETURNS: u64 = 0x40_0000;
-/// Bytes of it.
-pub const RETURNS_BYTES: u64 = 8 << RETURNS_BITS;
+/// Where the table of return addresses is.
+const RETURNS: u64 = fixed::RETURNS as u64;
+const RETURNS_BYTES: u64 = 8 << fixed::RETURNS_BITS;
+/// And what is left of these addresses.
+const RETURN_TAGS: u64 = fixed::RETURN_TAGS as u64;
+const RETURN_TAGS_BYTES: u64 = 4 << fixed::RETURNS_BITS;
+const _: () = assert!(TOUCHED + TOUCHED_BYTES <= RETURN_TAGS && RETURN_TAGS + RETURN_TAGS_BYTES <= RETURNS);
 /// Bytes of the pattern of an empty table, which repeats: less to write at the start, but each piece is a mapping of every thread.
 pub const PATTERN_BYTES: u64 = 512 << 10;
 const _: () = assert!(LOOKUP_BYTES.is_multiple_of(PATTERN_BYTES) && RETURNS_BYTES.is_multiple_of(PATTERN_BYTES));
@@ -196,7 +198,13 @@ impl Area {
     pub fn fill(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
-        let parts = [(0, PAGE), (STACK, STACK_BYTES), (SIGNAL_STACK, SIGNAL_STACK_BYTES), (TOUCHED, TOUCHED_BYTES)];
+        let parts = [
+            (0, PAGE),
+            (STACK, STACK_BYTES),
+            (SIGNAL_STACK, SIGNAL_STACK_BYTES),
+            (TOUCHED, TOUCHED_BYTES),
+            (RETURN_TAGS, RETURN_TAGS_BYTES),
+        ];
         for (offset, bytes) in parts {
             // SAFETY: within our own reservation; its thread does not run (yet, or any more).
             unsafe {
@@ -316,6 +324,12 @@ impl Area {
     pub fn set_lookup(self, entry: u64, code: u64) {
         // SAFETY: within these tables of the thread.
         unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
+    }
+
+    /// Puts down what tells an address in the table of returns from others, as `Config::return_tag` gives it.
+    pub fn set_return_tag(self, (at, tag): (u64, u32)) {
+        // SAFETY: within this table of the thread.
+        unsafe { ((self.0 + at) as *mut u32).write_volatile(tag) }
     }
 
     /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that holds the lock under which

@@ -10,7 +10,7 @@
 //!   hot halves                    cold halves
 //!   | segment 0 | segment 1 | ... | segment 0 | segment 1 | ...
 //!
-//!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> empty
+//!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> left --(the same again)--> empty
 //! ```
 //! Which threads are inside of closed segments: [`crate::runtime::Code::reclaim`].
 
@@ -39,9 +39,18 @@ const HUGE: u64 = 2 << 20;
 const FIRST_DISTANCE: u64 = 0x2000_0000;
 const STEP: u64 = 0x0200_0000;
 
-/// Counts up whenever a segment is closed.
+/// Counts up whenever a segment is closed, or left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
+
+/// How often all threads have been seen outside of a closed segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// What they did inside may lead back into it.
+    Once,
+    /// Nobody comes back.
+    Twice,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -51,8 +60,10 @@ enum State {
     Open,
     /// The number tells in which order segments became full.
     Full(u64),
-    /// Nothing leads in since this epoch.
+    /// Nothing leads in since this epoch, but what threads do that are inside.
     Closed(Epoch),
+    /// Nothing leads in since this epoch.
+    Left(Epoch),
 }
 
 #[derive(Debug)]
@@ -304,13 +315,24 @@ impl Arenas {
         })
     }
 
-    /// Empties the closed segments that `is_left` finds left by all threads, given when they were closed and whether they hold an address; `evict`
-    /// is called for their hot halves before.
-    pub fn empty(&mut self, is_left: impl Fn(Epoch, &dyn Fn(u64) -> bool) -> bool, mut evict: impl FnMut(Range<u64>)) {
+    /// Goes on with the closed segments that `is_left` finds left by all threads, given since when they should have and whether they hold an address.
+    /// When it is the first time, nothing may lead into their hot halves afterwards; when it is the second, they are empty afterwards.
+    pub fn empty(
+        &mut self,
+        is_left: impl Fn(Epoch, &dyn Fn(u64) -> bool) -> bool,
+        mut leave: impl FnMut(Times, Range<u64>),
+    ) {
         for segment in self.list.iter_mut().flat_map(|arena| &mut arena.segments) {
-            let State::Closed(since) = segment.state else { continue };
-            if is_left(since, &|address| segment.holds(address)) {
-                evict(segment.hot_range());
+            let (State::Closed(since) | State::Left(since)) = segment.state else { continue };
+            if !is_left(since, &|address| segment.holds(address)) {
+                continue;
+            }
+            if let State::Closed(_) = segment.state {
+                leave(Times::Once, segment.hot_range());
+                self.epoch.0 += 1;
+                segment.state = State::Left(self.epoch);
+            } else {
+                leave(Times::Twice, segment.hot_range());
                 segment.give_back();
                 self.closed -= 1;
             }

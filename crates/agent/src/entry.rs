@@ -119,6 +119,7 @@ lookup_miss:
 
 return_miss:
     mov gs:[{rax_}], rax
+    mov gs:[{rcx_}], rcx
     AGENT_SAVE
     mov rsi, gs:[{return_ip}]
     call {on_return_miss}

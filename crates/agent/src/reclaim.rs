@@ -11,16 +11,18 @@
 //!                      ^ segment closed, epoch 7
 //! ```
 //! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not, but stands in a system call,
-//! and it is known where; if that is outside, it is outside for good as well. A segment is empty when one of the two holds for each thread.
+//! and it is known where; if that is outside, it is outside for good as well. A segment is left when one of the two holds for each thread. But calls within it may have put where they return to into the table
+//! of their thread, so it is struck from those once more, and its memory is used again when all threads have left it a second time.
 //!
 //! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all jumps between blocks are unlinked once,
 //! and what these threads have in their tables is struck: then their next jump brings them by, and links itself again.
 
 use crate::area::{Area, own};
-use crate::arenas::Epoch;
+use crate::arenas::{Epoch, Times};
 use crate::entry;
 use crate::runtime::{Code, runtime};
-use numalens_translator::area as fixed;
+use alloc::vec::Vec;
+use numalens_translator::{Struck, area as fixed};
 
 /// Times that threads come by between two looks at who is inside.
 const EVERY: u32 = 64;
@@ -32,13 +34,7 @@ impl Code {
     pub fn reclaim(&mut self) {
         let Code { cache, world, .. } = self;
         while let Some(range) = world.arenas.take_worst() {
-            let struck = cache.close(world, range);
-            for (_, area) in runtime().threads.lock().iter() {
-                for one in &struck {
-                    let miss = if one.is_return { entry::return_miss } else { entry::lookup_miss };
-                    area.strike_lookup(one.entry, one.code, miss as *const () as u64);
-                }
-            }
+            strike(&cache.close(world, range), &runtime().threads.lock());
         }
         if !world.arenas.has_closed() {
             return;
@@ -49,7 +45,14 @@ impl Code {
             let left = |since: Epoch, holds: &dyn Fn(u64) -> bool| {
                 threads.iter().all(|&(_, area)| has_left(area, since, holds))
             };
-            world.arenas.empty(left, |range| cache.evict(range));
+            let mut left_once = Vec::new();
+            world.arenas.empty(left, |times, range| match times {
+                Times::Once => left_once.push(range),
+                Times::Twice => cache.evict(range),
+            });
+            for range in left_once {
+                strike(&cache.close(world, range), &threads);
+            }
             if let Some(since) = world.arenas.waits_for_threads(WAITING) {
                 cache.unlink(world);
                 for &(_, area) in threads.iter().filter(|&&(_, area)| !has_come_by(area, since)) {
@@ -64,6 +67,16 @@ impl Code {
         area.set(fixed::CALLING, 0);
         area.set(own::GOES_ON, address);
         area.set(own::EPOCH, self.world.arenas.epoch().0);
+    }
+}
+
+/// Takes what led into a closed segment out of the tables of all threads.
+fn strike(struck: &[Struck], threads: &[(u32, Area)]) {
+    for (_, area) in threads {
+        for one in struck {
+            let miss = if one.is_return { entry::return_miss } else { entry::lookup_miss };
+            area.strike_lookup(one.entry, one.code, miss as *const () as u64);
+        }
     }
 }
 

@@ -278,6 +278,7 @@ pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
 /// # Safety
 /// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
 pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
+    area.set_return_tag(runtime().config.return_tag(target));
     // SAFETY: the same promise.
     unsafe { land(area, target, runtime().config.return_entry(target), Cache::returning) }
 }
@@ -315,8 +316,6 @@ pub fn config(
         shadow,
         lookup: area::LOOKUP as u32,
         lookup_bits: area::LOOKUP_BITS,
-        returns: area::RETURNS as u32,
-        returns_bits: area::RETURNS_BITS,
         sites: area::SITES as u32,
         classes_log2: layout.classes_log2,
         pages: layout.pages() as u32,
@@ -333,7 +332,6 @@ pub fn config(
         instructions: 48,
         side_exits: 2,
         flags_dead_at_calls: true,
-        predicted_returns: true,
         own_processor: is_virtual,
     }
 }

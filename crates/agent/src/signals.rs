@@ -30,7 +30,10 @@ use crate::{call, say};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
 use numalens_translator::count::{self, Pages, Run};
-use numalens_translator::{SiteId, State, Unexecuted, Unmade, area as fixed, settle_stay, settle_stay_end};
+use numalens_translator::{
+    SiteId, State, Unexecuted, Unmade, area as fixed, settle_stay, settle_stay_end, take_return, take_return_end,
+    take_return_writes,
+};
 
 /// Signals, from 1.
 const SIGNALS: usize = 64;
@@ -429,7 +432,19 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     }
     let waiting = area.get(own::PENDING) != 0;
     let stepped = signal == SIGTRAP && waiting && code == STEPPED;
-    if (settle_stay as *const () as u64..settle_stay_end as *const () as u64).contains(&rip) {
+    if rip == take_return_writes as *const () as u64 && !stepped && is_fault(signal, code) {
+        // A return off a stack that cannot be written.
+        for (register, at) in [(0, fixed::SETTLE_SAVED), (2, fixed::SETTLE_SAVED + 8), (1, fixed::register(1))] {
+            context.set_register(register, area.get(at));
+        }
+        context.set_register(4, context.register(4).wrapping_add(8));
+        context.registers[R_RIP] = entry::return_miss as *const () as u64;
+        return;
+    }
+    let within = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
+        (from as *const () as u64..to as *const () as u64).contains(&rip)
+    };
+    if within(settle_stay, settle_stay_end) || within(take_return, take_return_end) {
         // On the way back to the cache: no register of the program is where it was.
         step_on(thread, info, context, signal, stepped);
         return;

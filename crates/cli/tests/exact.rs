@@ -332,6 +332,12 @@ fn calls_at_fixed_addresses_of_the_kernel_work() {
 }
 
 #[test]
+fn returns_of_all_kinds_go_where_they_should() {
+    same_as_native("returns.c", &["-O1", "-mno-red-zone"], &[]);
+    same_as_native("returns.c", &["-O1", "-mno-red-zone", "-no-pie"], &[]);
+}
+
+#[test]
 fn many_threads_and_many_execs_are_followed() {
     same_as_native("many_threads.c", &["-O1", "-pthread"], &[]);
     same_as_native("many_threads.c", &["-O1", "-pthread", "-static"], &[]);

@@ -51,13 +51,14 @@ pub const TOUCHED: u32 = 0x2b8;
 pub const ROW_BYTES: u32 = 0x2c0;
 /// Where [`crate::settle_stay`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
-/// Code pointer. Entered by `jmp` with the program's target of a return in [`RETURN_IP`]; the program's rcx stands in [`REGISTERS`]`[1]`,
-/// every other register and the flags are the program's.
+/// Code pointer. Entered with the program's target of a return in [`RETURN_IP`]; every register and flag is the program's.
 pub const RETURN_MISS: u32 = 0x300;
 /// Constant for generated code: the bits of a return address that do not choose its entry.
 pub const RETURN_TAG: u32 = 0x308;
 /// Constant for generated code: the bits of a return address that choose its entry.
 pub const RETURN_INDEX: u32 = 0x318;
+/// Code pointer: must hold the address of [`crate::take_return`].
+pub const RETURN: u32 = 0x338;
 /// The program's target of the return that is under way.
 pub const RETURN_IP: u32 = 0x320;
 /// Not 0: the thread is in a system call that it makes in the cache. Whoever lets it sets this; generated code sets it to 0 behind the call.
@@ -66,6 +67,13 @@ pub const CALLING: u32 = 0x328;
 pub const PROCESSOR: u32 = 0x330;
 /// Code pointer: must hold the address of [`crate::count_group`].
 pub const COUNT_GROUP: u32 = 0x310;
+/// The table of return addresses: `1 << RETURNS_BITS` code pointers, which must start as copies of [`RETURN_MISS`]; and for each of them 32 bits
+/// of what an address has beside its place there, see [`crate::Config::return_tag`].
+pub const RETURNS: u32 = 0x40_0000;
+/// See [`RETURNS`].
+pub const RETURN_TAGS: u32 = 0x38_0000;
+/// What is left of an address beside its place must fit in 32 bits.
+pub const RETURNS_BITS: u8 = 17;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.

@@ -232,7 +232,7 @@ impl Cache {
         }
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
         let mut code = Code::new(room.hot);
-        // The upper half of the tag can be replaced at once: it begins at `TAG`, as the code is 16-aligned.
+        // The upper half of the tag can be replaced at once: it begins at `TAG`, as the code is 8-aligned.
         code.pad(2);
         code.raw(&[0x48, 0xb9]); // mov rcx, -ip
         code.imm64(ip.wrapping_neg());
@@ -247,7 +247,7 @@ impl Cache {
         if !code.resolve(field, entry) {
             return Err(Error::OutOfReach { ip, target: entry });
         }
-        code.align(16, 0xcc);
+        code.align(8, 0xcc);
         env.place(&room, &code.bytes, &[]);
         self.hot.insert(room.hot, Place::Landing(ip));
         if let Some(block) = self.get_mut(id) {

@@ -51,11 +51,6 @@ pub struct Config {
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
-    /// Offset from GS of the table of return addresses: `1 << returns_bits` code pointers, which must start as copies of
-    /// `area::RETURN_MISS`.
-    pub returns: u32,
-    /// 17 to 20: what is left of an address must fit in 32 bits. 17 is good.
-    pub returns_bits: u8,
     /// Offset from GS of the site counters: 64 bits at `sites + ((site << classes_log2) + class) * 8`.
     pub sites: u32,
     /// Classes per site, class 0 included.
@@ -80,8 +75,6 @@ pub struct Config {
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it.
     pub flags_dead_at_calls: bool,
-    /// Have the processor predict returns.
-    pub predicted_returns: bool,
     /// `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`.
     pub own_processor: bool,
 }
@@ -106,12 +99,13 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 12] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
-            (area::RETURN_TAG, self.return_tag()),
-            (area::RETURN_INDEX, self.return_index()),
+            (area::RETURN_TAG, RETURN_TAG),
+            (area::RETURN_INDEX, RETURN_INDEX),
+            (area::RETURN, crate::returns::take_return as *const () as u64),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
@@ -122,26 +116,18 @@ impl Config {
         ]
     }
 
-    /// The bits of a return address that choose its entry: not the lowest, as calls lie apart.
-    fn return_index(&self) -> u64 {
-        ((1 << self.returns_bits) - 1) << 3
-    }
-
-    /// The other bits: those that addresses of programs have, and the highest.
-    fn return_tag(&self) -> u64 {
-        (1 << 63 | ((1 << 48) - 1)) & !self.return_index()
-    }
-
     /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
     pub fn return_entry(&self, ip: u64) -> u64 {
-        u64::from(self.returns) + (ip & self.return_index())
+        u64::from(area::RETURNS) + (ip & RETURN_INDEX)
     }
 
-    /// What generated code has of an address beside its entry: as `pext` takes the bits of [`Config::return_tag`].
-    pub(crate) fn return_tag_of(&self, ip: u64) -> u32 {
-        let upper = (ip & ((1 << 48) - 1)) >> (3 + self.returns_bits);
-        let bits = 48 - self.returns_bits;
-        ((ip >> 63) << bits | upper << 3 | ip & 7) as u32
+    /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
+    pub fn return_tag(&self, ip: u64) -> (u64, u32) {
+        let upper = (ip & ((1 << 48) - 1)) >> (3 + area::RETURNS_BITS);
+        let bits = 48 - area::RETURNS_BITS;
+        // As `pext` takes the bits of [`RETURN_TAG`].
+        let tag = ((ip >> 63) << bits | upper << 3 | ip & 7) as u32;
+        (u64::from(area::RETURN_TAGS) + (ip & RETURN_INDEX) / 2, tag.wrapping_neg())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
@@ -149,6 +135,11 @@ impl Config {
         u64::from(self.lookup) + (ip & ((1 << self.lookup_bits) - 1)) * 8
     }
 }
+
+/// The bits of a return address that choose its entry: not the lowest, as calls lie apart.
+const RETURN_INDEX: u64 = ((1 << area::RETURNS_BITS) - 1) << 3;
+/// The other bits: those that addresses of programs have, and the highest.
+const RETURN_TAG: u64 = (1 << 63 | ((1 << 48) - 1)) & !RETURN_INDEX;
 
 /// Offsets are displacements: 31 bits.
 fn within(offset: u64) -> Option<u32> {
@@ -158,11 +149,11 @@ fn within(offset: u64) -> Option<u32> {
 /// Free space in the code cache: two places within 2 GiB of each other and of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Address of the free space for code that runs often; 16-aligned.
+    /// Address of the free space for code that runs often; 8-aligned.
     pub hot: u64,
     /// Bytes free there.
     pub hot_size: usize,
-    /// Address of the free space for stubs, cold paths and constants; 16-aligned.
+    /// Address of the free space for stubs, cold paths and constants; 8-aligned.
     pub cold: u64,
     /// Bytes free there.
     pub cold_size: usize,
@@ -205,7 +196,7 @@ pub trait Env {
     fn room(&mut self, ip: u64) -> Option<Room>;
 
     /// Fills the beginning of both halves of the room that was asked for last, and takes these bytes out of it.
-    /// Their lengths are multiples of 16.
+    /// Their lengths are multiples of 8.
     fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]);
 
     /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within eight

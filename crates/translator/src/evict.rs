@@ -6,7 +6,8 @@
 //! ```text
 //!   close   nothing leads into the range any more: jumps of other blocks go to their stubs again, landings and sites of returns are
 //!           struck from the tables of the threads. Threads that are inside finish their block and leave for good.
-//!   evict   once no thread is inside: the blocks are forgotten, and the bytes are free.
+//!   close   once no thread is inside: again, as calls inside have put the sites of their returns into the tables since.
+//!   evict   once no thread is inside, which may have come back by such a site: the blocks are forgotten, and the bytes are free.
 //! ```
 //!
 //! How long to wait in between only the owner knows, who sees the threads come by.
@@ -28,7 +29,7 @@ pub struct Struck {
 }
 
 impl Cache {
-    /// Has nothing go into `range` of the cache any more. Both halves of a room belong together: `range` holds hot halves, and what belongs to
+    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot halves, and what belongs to
     /// them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
     pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
         let mut struck = Vec::new();

@@ -13,37 +13,11 @@
 //! ```
 //! The flags are left alone all the way: an indirect jump within a function may need them.
 //!
-//! # Returns
-//!
-//! With [`crate::Config::predicted_returns`] (else they are indirect jumps like others):
-//!
-//! The processor predicts returns by a stack of its own, on which only call instructions push. A return that is translated to a jump
-//! is guessed by its history instead, often wrongly. So calls are calls, and returns returns, though by way of addresses in the cache that the
-//! program never sees: a call replaces the address that it has pushed at once, and a return puts what the table of returns has
-//! in the place of its own right before it pops it. Several addresses share an entry, so what is come to there compares the rest of the address:
-//!
-//! ```text
-//!   call 1f                            mov  gs:[REGISTERS + 8], rcx
-//!   [site, see below]                  mov  rcx, [rsp]
-//! 1: lea  rsp, [rsp + 8]               mov  gs:[RETURN_IP], rcx
-//!   push [next, as a constant]         pext rcx, rcx, gs:[RETURN_INDEX]     bits 3 to 19: which entry
-//!   jmp  target                        mov  rcx, gs:[rcx*8 + returns]       a site, or RETURN_MISS
-//!                                      mov  [rsp], rcx
-//! site:                                mov  rcx, gs:[RETURN_IP]
-//!   lea  ecx, [rcx - tag of next]      pext rcx, rcx, gs:[RETURN_TAG]       the other bits
-//!   jrcxz 2f                           ret
-//!   jmp  gs:[RETURN_MISS]              (in the cold half)
-//! 2: mov  rcx, gs:[REGISTERS + 8]
-//!   jmp  next
-//! ```
-//! The flags are left alone here as well: a program may return into the middle of a function with flags that it restored just before, as Go's
-//! preemption does. No register is dead at a return either, as callers may know what this function leaves alone. The table says where
-//! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
-//! below the stack pointer is the address in the cache, where a program cannot expect anything.
+//! Returns: [`crate::returns`].
 
 use crate::block::{Exit, ExitKind, Mark, State};
 use crate::decode::Decoded;
-use crate::emit::{Memory, RAX, RCX, RSP};
+use crate::emit::{Memory, RAX, RCX};
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, ExitId, area};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};
@@ -142,62 +116,6 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    pub(crate) fn push_constant(&mut self, value: u64) -> Result<(), Error> {
-        if value < 1 << 31 {
-            self.hot.raw(&[0x68]);
-            self.hot.imm32(value as u32);
-            return Ok(());
-        }
-        self.cold.align(8, 0xcc);
-        let constant = self.cold.here();
-        self.cold.imm64(value);
-        let field = self.hot.relative(&[0xff, 0x35]);
-        self.resolve_hot(field, constant)
-    }
-
-    /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
-    pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
-        if !self.config.predicted_returns {
-            self.push_constant(next)?;
-            self.mark_hot(State::Counted);
-            return Ok(());
-        }
-        let under_way = self.hot_marks.last().copied();
-        let over = self.hot.relative(&[0xe8]);
-        self.return_site(next)?;
-        let here = self.hot.here();
-        self.resolve_hot(over, here)?;
-        if let Some(mark) = under_way {
-            push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Counted, ..mark });
-        }
-        if next < 1 << 31 {
-            self.hot.raw(&[0x48, 0xc7, 0x04, 0x24]); // mov qword [rsp], next
-            self.hot.imm32(next as u32);
-            return Ok(());
-        }
-        self.hot.lea(RSP, Memory::base(RSP, 8));
-        self.push_constant(next)
-    }
-
-    /// Writes where a return to `next` comes.
-    pub(crate) fn return_site(&mut self, next: u64) -> Result<(), Error> {
-        let instruction = (next - self.start) as u32;
-        let clean = Mark { instruction, begun: 0, counted: 0, ..self.mark(self.hot.offset(), State::Before) };
-        let leaving = Mark { instruction: u32::MAX, state: State::Leaving, saved: 1 << RCX, ..clean };
-        self.returns_at = Some(self.hot.here());
-        push_mark(&mut self.hot_marks, leaving);
-        self.hot.memory(false, &[0x8d], RCX, Memory::base(RCX, self.config.return_tag_of(next).wrapping_neg() as i32));
-        self.hot.raw(&[0xe3, 5]); // jrcxz past the next
-        let miss = self.hot.relative(&[0xe9]);
-        let stub = self.cold.here();
-        self.resolve_hot(miss, stub)?;
-        push_mark(&mut self.cold_marks, Mark { offset: self.cold.offset(), ..leaving });
-        self.cold.jump_area(None, area::RETURN_MISS);
-        self.hot.load(RCX, Memory::area(area::register(RCX)));
-        push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Before, ..clean });
-        self.leave_to(&[0xe9], next)
-    }
-
     fn save_for_lookup(&mut self) {
         self.hot.store(RAX, Memory::area(area::register(RAX)));
         self.hot.store(RCX, Memory::area(area::register(RCX)));
@@ -213,31 +131,6 @@ impl<E: Env> Builder<'_, E> {
         push_mark(&mut self.hot_marks, unknown);
         self.hot.extract(RCX, RAX, area::LOOKUP_MASK);
         self.hot.jump_area(Some(RCX), self.config.lookup);
-    }
-
-    /// A return.
-    pub(crate) fn give_back(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
-        if !self.config.predicted_returns {
-            self.save_for_lookup();
-            let popped = if instruction.op_count() == 1 { 8 + i32::from(instruction.immediate16()) } else { 8 };
-            self.hot.load(RAX, Memory::base(RSP, 0));
-            self.hot.lea(RSP, Memory::base(RSP, popped));
-            self.look_up();
-            return Ok(());
-        }
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
-        self.count_pass_on_the_way();
-        self.hot.load(RCX, Memory::base(RSP, 0));
-        self.hot.store(RCX, Memory::area(area::RETURN_IP));
-        self.hot.extract(RCX, RCX, area::RETURN_INDEX);
-        self.hot.load(RCX, Memory::Area { index: Some(RCX), offset: self.config.returns });
-        self.hot.store(RCX, Memory::base(RSP, 0));
-        self.hot.load(RCX, Memory::area(area::RETURN_IP));
-        self.hot.extract(RCX, RCX, area::RETURN_TAG);
-        self.hot.raw(code);
-        Ok(())
     }
 
     /// An indirect jump or call.

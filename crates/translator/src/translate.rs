@@ -222,8 +222,8 @@ impl<E: Env> Builder<'_, E> {
     /// The block, and the code of its halves among the rest of what it was made in.
     fn finish(mut self, end: u64) -> (Block, Drafts) {
         let (hot, cold) = (self.hot.offset(), self.cold.offset());
-        self.hot.align(16, 0xcc);
-        self.cold.align(16, 0xcc);
+        self.hot.align(8, 0xcc);
+        self.cold.align(8, 0xcc);
         self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
         let block = Block {
             ip: self.start,
@@ -425,7 +425,7 @@ impl<E: Env> Builder<'_, E> {
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
-            FlowControl::Return => self.give_back(instruction, code)?,
+            FlowControl::Return => self.give_back(instruction),
         }
         Ok(true)
     }

@@ -72,6 +72,12 @@ impl Mapping {
         // SAFETY: within the mapping.
         unsafe { self.pointer.add(offset).cast::<u64>().write_unaligned(value) }
     }
+
+    pub fn set_half(&mut self, offset: usize, value: u32) {
+        assert!(offset + 4 <= self.size);
+        // SAFETY: within the mapping.
+        unsafe { self.pointer.add(offset).cast::<u32>().write_unaligned(value) }
+    }
 }
 
 impl Drop for Mapping {

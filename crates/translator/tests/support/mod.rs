@@ -22,10 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const LOOKUP: u32 = 0x10000;
 const LOOKUP_BITS: u8 = 14;
 const SITES: u32 = 0x40000;
-const RETURNS: u32 = 0x80_0000;
-const RETURNS_BITS: u8 = 17;
 const CLASSES_LOG2: u8 = 3;
-const PAGES: u32 = 0x40_0000;
+const PAGES: u32 = 0x80_0000;
 const AREA: usize = 0x90_0000;
 const MOST_SITES: u32 = 0xc000;
 const STAYS: u32 = 0x50_0000;
@@ -125,15 +123,12 @@ impl Machine {
             shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromArea },
             lookup: LOOKUP,
             lookup_bits: LOOKUP_BITS,
-            returns: RETURNS,
-            returns_bits: RETURNS_BITS,
             sites: SITES,
             classes_log2: CLASSES_LOG2,
             pages: PAGES,
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
-            predicted_returns: true,
             own_processor: false,
             scheme: options.scheme,
             each: options.each,
@@ -182,8 +177,8 @@ impl Machine {
         for entry in 0..1 << LOOKUP_BITS {
             set(LOOKUP + 8 * entry, switch::lookup_miss as *const () as u64);
         }
-        for entry in 0..1 << RETURNS_BITS {
-            set(RETURNS + 8 * entry, switch::return_miss as *const () as u64);
+        for entry in 0..1 << area::RETURNS_BITS {
+            set(area::RETURNS + 8 * entry, switch::return_miss as *const () as u64);
         }
         let shadow = machine.world.shadow.address();
         for (offset, value) in config.constants(shadow) {
@@ -415,7 +410,7 @@ impl Machine {
         (self.world.hot, self.world.cold) = (0, ARENA / 2);
         // Nothing else leads there.
         let arena = base..base + ARENA as u64;
-        let tables = [(LOOKUP as usize, 1 << LOOKUP_BITS), (RETURNS as usize, 1 << RETURNS_BITS)];
+        let tables = [(LOOKUP as usize, 1 << LOOKUP_BITS), (area::RETURNS as usize, 1 << area::RETURNS_BITS)];
         let left = tables.iter().flat_map(|&(table, entries)| (0..entries).map(move |entry| table + 8 * entry));
         assert_eq!(left.filter(|&entry| arena.contains(&self.area.get(entry))).count(), 0);
     }
@@ -439,7 +434,9 @@ impl Machine {
     /// Makes returns to `ip` go where those to `other` do.
     pub fn confuse_returns(&mut self, ip: u64, other: u64) {
         let entry = self.return_entry(other).expect("a return to it has been seen");
-        self.area.set(self.cache.config().return_entry(ip) as usize, entry);
+        let config = *self.cache.config();
+        self.area.set(config.return_entry(ip) as usize, entry);
+        self.area.set_half(config.return_tag(ip).0 as usize, config.return_tag(other).1);
     }
 
     /// The code in the arena so far: hot and cold half.
@@ -564,8 +561,10 @@ extern "C" fn on_return_miss(area: *mut u8) -> u64 {
     let machine = machine_of(area);
     let ip = machine.area.get(area::RETURN_IP as usize);
     let landing = machine.cache.returning(&mut machine.world, ip).expect("what comes next can be translated");
-    let entry = machine.cache.config().return_entry(ip);
-    machine.area.set(entry as usize, landing.checked);
+    let config = *machine.cache.config();
+    machine.area.set(config.return_entry(ip) as usize, landing.checked);
+    let (at, tag) = config.return_tag(ip);
+    machine.area.set_half(at as usize, tag);
     landing.entry
 }
 

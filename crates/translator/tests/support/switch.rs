@@ -125,6 +125,7 @@ global_asm!(
 
     nl_return_miss:
         mov gs:[{registers}], rax
+        mov gs:[{registers} + 8], rcx
         NL_SAVE
         call {on_return_miss}
         mov gs:[{next}], rax
