@@ -52,8 +52,6 @@ pub const PATTERN_BYTES: u64 = 512 << 10;
 const _: () = assert!(LOOKUP_BYTES.is_multiple_of(PATTERN_BYTES) && RETURNS_BYTES.is_multiple_of(PATTERN_BYTES));
 /// Where the site counters are.
 pub const SITES: u64 = RETURNS + RETURNS_BYTES;
-/// Bytes that site counters may take: what follows must stay within reach of a displacement.
-const MOST_SITE_BYTES: u64 = 1 << 30;
 
 /// Our own fields in the fixed part.
 pub mod own {
@@ -102,10 +100,9 @@ impl Layout {
     /// The layout that a session asks for.
     pub fn new(header: &exact::SessionHeader, pattern: u64) -> Self {
         let classes_log2 = header.classes_log2.load(Relaxed) as u8;
-        let row = 8u64 << classes_log2;
         Layout {
             classes_log2,
-            sites: u64::from(exact::MOST_SITES).min(MOST_SITE_BYTES / row) as u32,
+            sites: exact::sites(classes_log2.into()),
             pattern,
             lines: header.lines.load(Relaxed) != 0,
             cache: header.cache(),

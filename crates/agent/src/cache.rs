@@ -96,7 +96,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
         return;
     }
     let at = thread.area.0 + runtime.layout.misses();
-    let row = (u64::from(run.site.0) << runtime.layout.classes_log2) + u64::from(entry.class);
+    let row = exact::site_counter(run.site.0, entry.class, runtime.layout.sites);
     let page = exact::thread::SITES_BYTES + u64::from(entry.slot / 2) * size_of::<PageCounts>() as u64;
     // The read of a read-modify-write fetches the line.
     let page = page + if run.kind == Kind::Write { 8 } else { 0 };

@@ -125,8 +125,7 @@ impl Shadow {
     }
 
     fn load(&self, page: u64) -> PageEntry {
-        let word = self.word(page).load(Relaxed);
-        PageEntry { class: word as u32, slot: (word >> 32) as u32 }
+        runtime().config.page_of(self.word(page).load(Relaxed))
     }
 
     /// The number of the page that holds an address, if it has one.
@@ -149,7 +148,7 @@ impl Shadow {
             }
             word.fetch_or(bit, Relaxed);
         }
-        self.word(page).store(u64::from(entry.class) | u64::from(entry.slot) << 32, Release);
+        self.word(page).store(runtime().config.word_of(entry), Release);
     }
 
     /// Nobody else may change the table until [`Shadow::release`]: around a fork.

@@ -317,7 +317,6 @@ pub fn config(
         lookup: area::LOOKUP as u32,
         lookup_bits: area::LOOKUP_BITS,
         sites: area::SITES as u32,
-        classes_log2: layout.classes_log2,
         pages: layout.pages() as u32,
         scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS) {
             0 => Scheme::Loops,

@@ -358,7 +358,7 @@ pub struct ProcessHeader {
     pub inherited_stretches: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
-    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half is its class. Setting
+    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting
     /// that to 0 makes the agent ask for the page's home again.
     pub shadow: AtomicU64,
     /// What each class means, from 1: see [`class_word`]; 0 while it is not in use.
@@ -463,7 +463,7 @@ pub struct StayRecord {
     pub page: AtomicU64,
     /// The number of passes before the stay.
     pub since: AtomicU64,
-    /// What it is counted for: the class below, above it the index of the page's counter of reads; 0: there is no stay.
+    /// What it is counted for: below, where the column of the class begins among the site counters; above, the index of the page's counter of reads; 0: there is no stay.
     pub entry: AtomicU64,
     /// How often the page changed.
     pub misses: AtomicU32,
@@ -628,13 +628,24 @@ pub struct ThreadPlace {
     pub cpus: [AtomicU64; MOST_CPUS / 64],
 }
 
+/// How many sites have counters, for so many classes: their columns may take 1 GiB, as what follows must stay within reach of a displacement.
+pub fn sites(classes_log2: u32) -> u32 {
+    let most = (1u64 << 30) / (8 << classes_log2);
+    most.min(MOST_SITES.into()) as u32
+}
+
+/// The place of the counter of a site and class: a column of [`sites`] counters for each class.
+pub fn site_counter(site: u32, class: u32, sites: u32) -> u64 {
+    u64::from(class) * u64::from(sites) + u64::from(site)
+}
+
 /// Offsets in a thread's extent.
 pub mod thread {
     /// The [`super::ThreadPlace`].
     pub const PLACE: u64 = 1 << 38;
     /// The one that another thread wants for it, on a virtual machine.
     pub const WANTED: u64 = PLACE + (1 << 16);
-    /// Site counters: row `s` has one counter for each class.
+    /// Site counters: see [`super::site_counter`].
     pub const SITES: u64 = 0;
     /// Bytes reserved for them.
     pub const SITES_BYTES: u64 = 1 << 32;

@@ -47,8 +47,6 @@ pub const PAGES: u32 = 0x2a8;
 pub const STAYS: u32 = 0x2b0;
 /// Constant for generated code: must hold [`crate::Config::touched`].
 pub const TOUCHED: u32 = 0x2b8;
-/// Constant for generated code: must hold the bytes of a row of site counters.
-pub const ROW_BYTES: u32 = 0x2c0;
 /// Where [`crate::settle_stay`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
 /// Code pointer. Entered with the program's target of a return in [`RETURN_IP`]; every register and flag is the program's.

@@ -11,9 +11,9 @@ pub enum Shadow {
     FromArea,
 }
 
-/// An entry of the shadow table: one per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped).
+/// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped), see
+/// [`Config::word_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(C, align(8))]
 pub struct PageEntry {
     /// The class of the page for the site counters, from 1; 0: ask.
     pub class: u32,
@@ -51,10 +51,9 @@ pub struct Config {
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
-    /// Offset from GS of the site counters: 64 bits at `sites + ((site << classes_log2) + class) * 8`.
+    /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since nearly all accesses of a program
+    /// fall into few classes: sites whose code lies together share lines of the processor's caches.
     pub sites: u32,
-    /// Classes per site, class 0 included.
-    pub classes_log2: u8,
     /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them.
     pub pages: u32,
     /// Where accesses are counted by stays.
@@ -82,8 +81,19 @@ pub struct Config {
 impl Config {
     /// Offset from GS of the counter of a site and class; `None`: there is no such site.
     pub fn site_counter(&self, site: SiteId, class: u32) -> Option<u32> {
-        let offset = u64::from(self.sites) + ((u64::from(site.0) << self.classes_log2) + u64::from(class)) * 8;
-        within(offset).filter(|_| site.0 < self.most_sites)
+        let number = u64::from(class) * u64::from(self.most_sites) + u64::from(site.0);
+        within(u64::from(self.sites) + number * 8).filter(|_| site.0 < self.most_sites)
+    }
+
+    /// A page as the shadow table has it, and [`crate::Record::ENTRY`]: in the lower half where the column of its class begins among the site counters,
+    /// in units of 8 bytes, in the upper one its slot.
+    pub fn word_of(&self, entry: PageEntry) -> u64 {
+        u64::from(entry.class * self.most_sites) | u64::from(entry.slot) << 32
+    }
+
+    /// The page that a word stands for.
+    pub fn page_of(&self, word: u64) -> PageEntry {
+        PageEntry { class: word as u32 / self.most_sites.max(1), slot: (word >> 32) as u32 }
     }
 
     /// Offset from GS of the record of a stay; `None`: there is no such stay.
@@ -99,7 +109,7 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 12] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -112,7 +122,6 @@ impl Config {
             (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),
-            (area::ROW_BYTES, 8 << self.classes_log2),
         ]
     }
 

@@ -367,7 +367,7 @@ pub unsafe fn abandon(
         let run = Run { count: 1u64.wrapping_neg(), ..run };
         let tables = one.stay.and_then(|stay| config.stay_record(stay.id).zip(config.passes_counter(stay.passes)));
         let entry = tables.map_or(0, |(record, _)| area.load(record + Record::ENTRY));
-        let entry = PageEntry { class: entry as u32, slot: (entry >> 32) as u32 };
+        let entry = config.page_of(entry);
         let begun = |(record, passes)| area.load(record + Record::SINCE) < area.load(passes);
         let in_stay = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };

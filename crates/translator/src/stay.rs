@@ -47,11 +47,11 @@ impl Record {
     pub const PAGE: u32 = 0;
     /// The number of the last pass before the stay.
     pub const SINCE: u32 = 8;
-    /// The [`crate::PageEntry`] that the stay counts for; 0: there is no stay.
+    /// The [`crate::Config::word_of`] the page that the stay counts for; 0: there is no stay.
     pub const ENTRY: u32 = 16;
     /// How often the page, or the class of a hot group, changed (32 bits).
     pub const MISSES: u32 = 24;
-    /// 0: by page; else hot: the class of the stay plus 1, so that no page without a class is taken for one, or one of the two below
+    /// 0: by page; else hot: the column of the class of the stay plus 1, so that no page without a class is taken for one, or one of the two below
     /// (32 bits).
     pub const HOT: u32 = 28;
     /// Hot, and the class changes too often.
@@ -309,7 +309,7 @@ numalens_count_group:
     je 75f
     inc qword ptr gs:[r9 + 8]
 75:
-    add rdx, gs:[{row_bytes}]
+    add rdx, 8
     add rdi, 2
     dec esi
     jne 73b
@@ -330,7 +330,6 @@ numalens_settle_stay_end:
     pages = const area::PAGES,
     stays = const area::STAYS,
     touched = const area::TOUCHED,
-    row_bytes = const area::ROW_BYTES,
     shadow = const area::SHADOW_BASE,
     group = const Operation::Group as u32,
     page = const Record::PAGE,

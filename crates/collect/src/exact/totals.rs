@@ -71,7 +71,7 @@ impl Totals {
         let before = taken_back();
         // Before the accesses, which are no fewer.
         if file.header().cache().is_some() {
-            totals.add_misses(file, extent)?;
+            totals.add_misses(file, extent, classes_log2)?;
         }
         // In this order: see `numalens_event::exact`.
         totals.add_tables(file, extent, classes_log2, known)?;
@@ -81,12 +81,13 @@ impl Totals {
         Ok(totals)
     }
 
-    fn add_misses(&mut self, file: &SessionFile, extent: Extent) -> io::Result<()> {
+    fn add_misses(&mut self, file: &SessionFile, extent: Extent, classes_log2: u32) -> io::Result<()> {
         const { assert!(size_of::<PageCounts>() == 16) };
         let (sites, pages) = (exact::thread::MISSES, exact::thread::MISSES + exact::thread::SITES_BYTES);
         for part in file.written(extent, sites, exact::thread::SITES_BYTES) {
             let words = file.read(extent, &part)?;
-            self.site_misses.extend(((part.start - sites) / 8..).zip(words).filter(|(_, count)| *count != 0));
+            let counts = ((part.start - sites) / 8..).zip(words).filter(|(_, count)| *count != 0);
+            self.site_misses.extend(counts.map(|(at, count)| (key(at, classes_log2), count)));
         }
         for part in file.written(extent, pages, exact::thread::PAGES_BYTES) {
             let words = file.read(extent, &part)?;
@@ -110,6 +111,7 @@ impl Totals {
             for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
                 let count = counter.load(Acquire);
                 if count != 0 {
+                    let at = key(at, classes_log2);
                     let (row, class) = ((at >> classes_log2) as u32, at & ((1 << classes_log2) - 1));
                     self.add_row(members(known, row), class, classes_log2, count);
                 }
@@ -163,7 +165,8 @@ impl Totals {
                     counts[0] += if flags & site::READ != 0 { pending } else { 0 };
                     counts[1] += if flags & site::WRITE != 0 { pending } else { 0 };
                 }
-                self.add_row(members, entry & 0xffff_ffff, classes_log2, pending);
+                let class = (entry & 0xffff_ffff) / u64::from(exact::sites(classes_log2));
+                self.add_row(members, class, classes_log2, pending);
                 // That of a hot group was counted.
                 if entry >> 33 != 0 {
                     self.add_page(entry >> 33, counts);
@@ -184,6 +187,12 @@ impl Totals {
         let total = self.pages.entry(page).or_default();
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
+}
+
+/// What [`Totals::sites`] has for the place of a counter.
+fn key(at: u64, classes_log2: u32) -> u64 {
+    let sites = u64::from(exact::sites(classes_log2));
+    at % sites << classes_log2 | at / sites
 }
 
 /// The entry of a stay and the passes that are pending in it; `None` while it changes.

@@ -44,6 +44,7 @@ pub struct Registers {
 
 /// What the translator sees of the machine.
 pub struct World {
+    config: Config,
     pub sites: Vec<Site>,
     /// With the row that each is counted in.
     pub groups: Vec<(Group, SiteId)>,
@@ -124,7 +125,6 @@ impl Machine {
             lookup: LOOKUP,
             lookup_bits: LOOKUP_BITS,
             sites: SITES,
-            classes_log2: CLASSES_LOG2,
             pages: PAGES,
             instructions: options.instructions,
             side_exits: options.side_exits,
@@ -142,6 +142,7 @@ impl Machine {
         let mut machine = Box::new(Machine {
             cache: Cache::new(config),
             world: World {
+                config,
                 sites: Vec::new(),
                 groups: Vec::new(),
                 stretches: Vec::new(),
@@ -331,11 +332,11 @@ impl Machine {
                 add(page, if kind == Kind::Write { 0 } else { pending });
                 add(page + 8, if kind == Kind::Read { 0 } else { pending });
             }
-            add(config.site_counter(*row, entry as u32).expect("a site") as usize, pending);
+            add(config.site_counter(*row, config.page_of(entry).class).expect("a site") as usize, pending);
         }
         // Rows that stand for several sites.
         for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
-            for class in 0..1 << CLASSES_LOG2 {
+            for class in 0..1u32 << CLASSES_LOG2 {
                 let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
                 let count = self.area.get(counter(*row));
                 self.area.set(counter(*row), 0);
@@ -361,10 +362,11 @@ impl Machine {
             self.area.set(at + 8, 0);
         }
         let mut sites = Vec::new();
+        let config = *self.cache.config();
         for (number, site) in self.world.sites.iter().enumerate().skip(self.world.first_site) {
             let mut sum = 0;
-            for class in 0..1 << CLASSES_LOG2 {
-                let at = SITES as usize + ((number << CLASSES_LOG2) + class) * 8;
+            for class in 0..1u32 << CLASSES_LOG2 {
+                let at = config.site_counter(SiteId(number as u32), class).expect("a site") as usize;
                 sum += self.area.get(at);
                 self.area.set(at, 0);
             }
@@ -378,8 +380,10 @@ impl Machine {
     /// Counters of one site by class, without resetting.
     pub fn classes_of(&mut self, site: usize) -> Vec<u64> {
         self.settle_stays();
-        (0..1 << CLASSES_LOG2)
-            .map(|class| self.area.get(SITES as usize + ((site << CLASSES_LOG2) + class) * 8))
+        let config = *self.cache.config();
+        (0..1u32 << CLASSES_LOG2)
+            .map(|class| config.site_counter(SiteId(site as u32), class).expect("a site"))
+            .map(|at| self.area.get(at as usize))
             .collect()
     }
 

@@ -10,11 +10,11 @@ impl Pages for World {
         let page = run.address >> 12;
         let known = self.shadow.get(page as usize * 8);
         if known as u32 != 0 {
-            return Some(PageEntry { class: known as u32, slot: (known >> 32) as u32 });
+            return Some(self.config.page_of(known));
         }
         let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
         self.slots.push(page);
-        self.shadow.set(page as usize * 8, u64::from(entry.class) | u64::from(entry.slot) << 32);
+        self.shadow.set(page as usize * 8, self.config.word_of(entry));
         Some(entry)
     }
 

@@ -78,7 +78,6 @@ pub const CONFIG: Config = Config {
     lookup: 0x20_0000,
     lookup_bits: 18,
     sites: 0x100_0000,
-    classes_log2: 3,
     pages: 0x4000_0000,
     instructions: 64,
     side_exits: 4,
