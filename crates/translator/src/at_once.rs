@@ -5,10 +5,9 @@
 //! gets one. Where the group may lie across the end of a page, or the page is not known, [`crate::count_group`] counts each member by itself.
 //!
 //! ```text
-//!   lea  r1, [lowest operand]
-//!   lea  r2d, [r1 + room]               } if there is more than one address: room is the next
-//!   test r2d, 0x1000 - room             } power of two from its span on; nothing is left of the
-//!   jz   stub                           } address within the page if less room is behind it
+//!   lea  r1, [lowest operand + room]    } if there is more than one address: room is the next
+//!   test r1d, 0x1000 - room             } power of two from its span on; nothing is left of the
+//!   jz   stub                           } sum within its page if it is the next page
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
 //!   mov  r2d, r1d
@@ -43,15 +42,13 @@ impl<E: Env> Builder<'_, E> {
         self.mark_spilled();
         let mut across = None;
         if group.is_constant() {
-            self.hot.constant(r1, group.address.displacement as u64 >> 12);
+            self.load_entry_of(r1, group.address.displacement as u64 >> 12);
         } else {
-            operand(&mut self.hot, r1, group);
-            if group.span > 0 {
-                across = Some(self.may_cross(r1, r2, group));
-            }
+            across = self.operand_in_one_page(r1, group);
             self.hot.shift_right(r1, 12);
+            self.load_entry(r1);
         }
-        let unknown = self.count_in_page([r1, r2], (group.reads, group.writes), place.row);
+        let unknown = self.count_entry([r1, r2], (group.reads, group.writes), place.row);
         let back = self.hot.here();
         let stub = self.cold.here();
         for field in [across, Some(unknown)].into_iter().flatten() {
@@ -74,13 +71,25 @@ impl<E: Env> Builder<'_, E> {
         self.describe_group(group, place, field, back)
     }
 
-    /// Whether the group, with its lowest operand in `r1`, may lie across the end of a page: goes to what is returned then, and never if all
-    /// of it is in one. `r2` is another scratch register.
-    pub(crate) fn may_cross(&mut self, r1: u8, r2: u8, group: &Group) -> Field {
+    /// Puts an address in the page of a group's operands into `r1`. Goes to what is returned if they may lie across the end of one, and never if
+    /// they do not.
+    pub(crate) fn operand_in_one_page(&mut self, r1: u8, group: &Group) -> Option<Field> {
+        if group.span == 0 {
+            operand(&mut self.hot, r1, group);
+            return None;
+        }
         let room = (group.span as u32).next_power_of_two();
-        self.hot.memory(false, &[0x8d], r2, Memory::base(r1, room as i32));
-        self.hot.test(r2, PAGE - room);
-        self.hot.relative(&[0x0f, 0x84])
+        let shift = group.shift + i64::from(room);
+        if i32::try_from(group.address.displacement + shift).is_ok() {
+            let mut further = *group;
+            further.shift = shift;
+            operand(&mut self.hot, r1, &further);
+        } else {
+            operand(&mut self.hot, r1, group);
+            self.hot.lea(r1, Memory::base(r1, room as i32));
+        }
+        self.hot.test(r1, PAGE - room);
+        Some(self.hot.relative(&[0x0f, 0x84]))
     }
 }
 

@@ -5,9 +5,8 @@
 //! look-up in place of the check. The row of site counters still costs nothing: the stay is one in a class of pages, and what is compared is the class.
 //!
 //! ```text
-//!   lea  r1, [lowest operand]
-//!   lea  r2d, [r1 + room]               } if there is more than one address: see
-//!   test r2d, 0x1000 - room             } [`crate::at_once`]
+//!   lea  r1, [lowest operand + room]    } if there is more than one address: see
+//!   test r1d, 0x1000 - room             } [`crate::at_once`]
 //!   jz   settle                         }
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
@@ -22,9 +21,9 @@ use crate::block::State;
 use crate::emit::Memory;
 use crate::instrument::count_at_slot;
 use crate::plan::Group;
-use crate::stay::{Place, Record, operand};
+use crate::stay::{Place, Record};
 use crate::translate::Builder;
-use crate::{Env, Error, Shape, area};
+use crate::{Env, Error, Shape};
 
 impl<E: Env> Builder<'_, E> {
     /// Looks a hot group up and counts it, where flags are dead.
@@ -32,12 +31,10 @@ impl<E: Env> Builder<'_, E> {
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
-        let r2 = (group.span > 0).then(|| self.scratch.pick(&mut self.hot, live, registers | 1 << r1));
         self.mark_spilled();
-        operand(&mut self.hot, r1, group);
-        let across = r2.map(|r2| self.may_cross(r1, r2, group));
+        let across = self.operand_in_one_page(r1, group);
         self.hot.shift_right(r1, 12);
-        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+        self.load_entry(r1);
         self.hot.increment_register(r1);
         self.hot.memory(false, &[0x3b], r1, Memory::area(place.stay + Record::HOT)); // cmp r1d, gs:[hot]
         let other = self.hot.relative(&[0x0f, 0x85]);

@@ -65,12 +65,13 @@ impl<E: Env> Builder<'_, E> {
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
         self.mark_spilled();
         if access.address.is_constant() {
-            self.hot.constant(r1, access.address.displacement as u64 >> 12);
+            self.load_entry_of(r1, access.address.displacement as u64 >> 12);
         } else {
             address(&mut self.hot, r1, r2, &access.address, access.shape);
             self.hot.shift_right(r1, 12);
+            self.load_entry(r1);
         }
-        let cold = self.count_in_page([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
+        let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
         self.mark_cold(State::Counting);
@@ -79,10 +80,9 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
-    /// Counts so many reads and writes of the page whose number is in `r1`, and one in a row of site counters, where flags are dead; `r2` is
+    /// Counts so many reads and writes of the page whose entry is in `r1`, and one in a row of site counters, where flags are dead; `r2` is
     /// another scratch register. Goes to what is returned if the page is not known.
-    pub(crate) fn count_in_page(&mut self, [r1, r2]: [u8; 2], (reads, writes): (u8, u8), row: u32) -> Field {
-        self.load_entry(r1, |code| code.memory(true, &[0x03], r1, Memory::area(area::SHADOW_BASE)));
+    pub(crate) fn count_entry(&mut self, [r1, r2]: [u8; 2], (reads, writes): (u8, u8), row: u32) -> Field {
         self.hot.move32(r2, r1);
         self.hot.shift_right(r1, 32);
         self.hot.registers(false, &[0x85], r2, r2);
@@ -102,7 +102,7 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.take(&mut self.hot, RCX, live.registers);
         self.mark_spilled();
         self.hot.extract(r2, r1, area::PAGE_MASK);
-        self.load_entry(r2, |code| {
+        self.load_entry_with(r2, |code| {
             code.load(RCX, Memory::area(area::SHADOW_BASE));
             code.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
         });
@@ -147,8 +147,24 @@ impl<E: Env> Builder<'_, E> {
         self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1], r1)
     }
 
-    /// `register`: page number in, entry of the page out.
-    pub(crate) fn load_entry(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
+    /// Loads the entry of a page that is always the same, where flags are dead.
+    pub(crate) fn load_entry_of(&mut self, register: u8, page: u64) {
+        if let Shadow::At(address) = self.config.shadow
+            && let Ok(displacement) = i32::try_from(u64::from(address) + page * 8)
+        {
+            return self.hot.load(register, Memory::Flat { base: None, index: None, scale: 1, displacement });
+        }
+        self.hot.constant(register, page);
+        self.load_entry(register);
+    }
+
+    /// `register`: page number in, entry of the page out, where flags are dead.
+    pub(crate) fn load_entry(&mut self, register: u8) {
+        self.load_entry_with(register, |code| code.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE)));
+    }
+
+    /// The same with a way of its own to add the table's address, where it is not a constant.
+    fn load_entry_with(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
         let table = match self.config.shadow {
             Shadow::At(address) => address as i32,
             Shadow::FromArea => {
@@ -199,7 +215,8 @@ impl<E: Env> Builder<'_, E> {
         let none = self.hot.relative(&[0x0f, 0x83]);
         self.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
         self.hot.shift_right(r1, 12);
-        let cold = self.count_in_page([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
+        self.load_entry(r1);
+        let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
         self.resolve_hot(cold, self.cold.here())?;
