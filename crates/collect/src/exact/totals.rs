@@ -192,7 +192,7 @@ impl Totals {
 /// What [`Totals::sites`] has for the place of a counter.
 fn key(at: u64, classes_log2: u32) -> u64 {
     let sites = u64::from(exact::sites(classes_log2));
-    at % sites << classes_log2 | at / sites
+    ((at % sites) << classes_log2) | (at / sites)
 }
 
 /// The entry of a stay and the passes that are pending in it; `None` while it changes.
