@@ -43,15 +43,6 @@ const STEP: u64 = 0x0200_0000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
-/// How often all threads have been seen outside of a closed segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
-    /// What they did inside may lead back into it.
-    Once,
-    /// Nobody comes back.
-    Twice,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Has never been used, or not since it was emptied.
@@ -315,28 +306,31 @@ impl Arenas {
         })
     }
 
-    /// Goes on with the closed segments that `is_left` finds left by all threads, given since when they should have and whether they hold an address.
-    /// When it is the first time, nothing may lead into their hot halves afterwards; when it is the second, they are empty afterwards.
+    /// Empties the segments that `is_left` finds left by all threads for the second time, given since when they should have and whether they hold an
+    /// address; `evict` is called for their hot halves before. Returns the hot halves of those that it finds left for the first time: before any
+    /// thread goes on, nothing may lead into them.
     pub fn empty(
         &mut self,
         is_left: impl Fn(Epoch, &dyn Fn(u64) -> bool) -> bool,
-        mut leave: impl FnMut(Times, Range<u64>),
-    ) {
+        mut evict: impl FnMut(Range<u64>),
+    ) -> Vec<Range<u64>> {
+        let mut left_once = Vec::new();
         for segment in self.list.iter_mut().flat_map(|arena| &mut arena.segments) {
             let (State::Closed(since) | State::Left(since)) = segment.state else { continue };
             if !is_left(since, &|address| segment.holds(address)) {
                 continue;
             }
             if let State::Closed(_) = segment.state {
-                leave(Times::Once, segment.hot_range());
+                left_once.push(segment.hot_range());
                 self.epoch.0 += 1;
                 segment.state = State::Left(self.epoch);
             } else {
-                leave(Times::Twice, segment.hot_range());
+                evict(segment.hot_range());
                 segment.give_back();
                 self.closed -= 1;
             }
         }
+        left_once
     }
 }
 

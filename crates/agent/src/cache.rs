@@ -96,11 +96,13 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
         return;
     }
     let at = thread.area.0 + runtime.layout.misses();
-    let row = exact::site_counter(run.site.0, entry.class, runtime.layout.sites);
+    // Side by side as the counters of all accesses are.
+    let config = &runtime.config;
+    let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
     let page = exact::thread::SITES_BYTES + u64::from(entry.slot / 2) * size_of::<PageCounts>() as u64;
     // The read of a read-modify-write fetches the line.
     let page = page + if run.kind == Kind::Write { 8 } else { 0 };
-    for offset in [row * 8, page] {
+    for offset in [row, page] {
         // SAFETY: the thread's own tables, mapped as long as its area: as many as there are site and page counters.
         let counter = unsafe { &*((at + offset) as *const AtomicU64) };
         counter.store(counter.load(Relaxed).wrapping_add(misses), Relaxed);

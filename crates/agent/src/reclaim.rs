@@ -11,17 +11,17 @@
 //!                      ^ segment closed, epoch 7
 //! ```
 //! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not, but stands in a system call,
-//! and it is known where; if that is outside, it is outside for good as well. A segment is left when one of the two holds for each thread. But calls within it may have put where they return to into the table
-//! of their thread, so it is struck from those once more, and its memory is used again when all threads have left it a second time.
+//! and it is known where; if that is outside, it is outside for good as well. A segment is left when one of the two holds for each thread.
+//! But calls within it may have put where they return to into the table of their thread, so it is struck from those once more, and its memory is
+//! used again when all threads have left it a second time.
 //!
 //! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all jumps between blocks are unlinked once,
 //! and what these threads have in their tables is struck: then their next jump brings them by, and links itself again.
 
 use crate::area::{Area, own};
-use crate::arenas::{Epoch, Times};
+use crate::arenas::Epoch;
 use crate::entry;
 use crate::runtime::{Code, runtime};
-use alloc::vec::Vec;
 use numalens_translator::{Struck, area as fixed};
 
 /// Times that threads come by between two looks at who is inside.
@@ -45,12 +45,7 @@ impl Code {
             let left = |since: Epoch, holds: &dyn Fn(u64) -> bool| {
                 threads.iter().all(|&(_, area)| has_left(area, since, holds))
             };
-            let mut left_once = Vec::new();
-            world.arenas.empty(left, |times, range| match times {
-                Times::Once => left_once.push(range),
-                Times::Twice => cache.evict(range),
-            });
-            for range in left_once {
+            for range in world.arenas.empty(left, |range| cache.evict(range)) {
                 strike(&cache.close(world, range), &threads);
             }
             if let Some(since) = world.arenas.waits_for_threads(WAITING) {

@@ -463,7 +463,8 @@ pub struct StayRecord {
     pub page: AtomicU64,
     /// The number of passes before the stay.
     pub since: AtomicU64,
-    /// What it is counted for: below, where the column of the class begins among the site counters; above, the index of the page's counter of reads; 0: there is no stay.
+    /// What it is counted for: below, where the column of the class begins among the site counters; above, the index of the page's counter of
+    /// reads; 0: there is no stay.
     pub entry: AtomicU64,
     /// How often the page changed.
     pub misses: AtomicU32,
@@ -634,9 +635,10 @@ pub fn sites(classes_log2: u32) -> u32 {
     most.min(MOST_SITES.into()) as u32
 }
 
-/// The place of the counter of a site and class: a column of [`sites`] counters for each class.
-pub fn site_counter(site: u32, class: u32, sites: u32) -> u64 {
-    u64::from(class) * u64::from(sites) + u64::from(site)
+/// The site and the class of the counter at a place among the site counters: there is a column of [`sites`] counters for each class.
+pub fn site_and_class(place: u64, classes_log2: u32) -> (u32, u32) {
+    let sites = u64::from(sites(classes_log2));
+    ((place % sites) as u32, (place / sites) as u32)
 }
 
 /// Offsets in a thread's extent.
@@ -645,7 +647,7 @@ pub mod thread {
     pub const PLACE: u64 = 1 << 38;
     /// The one that another thread wants for it, on a virtual machine.
     pub const WANTED: u64 = PLACE + (1 << 16);
-    /// Site counters: see [`super::site_counter`].
+    /// Site counters: see [`super::site_and_class`].
     pub const SITES: u64 = 0;
     /// Bytes reserved for them.
     pub const SITES_BYTES: u64 = 1 << 32;

@@ -22,7 +22,7 @@
 use crate::block::State;
 use crate::count::What;
 use crate::emit::{Field, Memory};
-use crate::instrument::call_out;
+use crate::instrument::{call_out, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, operand};
 use crate::translate::Builder;
@@ -46,7 +46,7 @@ impl<E: Env> Builder<'_, E> {
         } else {
             across = self.operand_in_one_page(r1, group);
             self.hot.shift_right(r1, 12);
-            self.load_entry(r1);
+            load_entry(&mut self.hot, self.config.shadow, r1);
         }
         let unknown = self.count_entry([r1, r2], (group.reads, group.writes), place.row);
         let back = self.hot.here();

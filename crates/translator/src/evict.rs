@@ -29,8 +29,8 @@ pub struct Struck {
 }
 
 impl Cache {
-    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot halves, and what belongs to
-    /// them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
+    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot
+    /// halves, and what belongs to them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
     pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
         let mut struck = Vec::new();
         let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();

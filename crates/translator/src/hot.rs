@@ -19,7 +19,7 @@
 
 use crate::block::State;
 use crate::emit::Memory;
-use crate::instrument::count_at_slot;
+use crate::instrument::{count_at_slot, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record};
 use crate::translate::Builder;
@@ -34,7 +34,7 @@ impl<E: Env> Builder<'_, E> {
         self.mark_spilled();
         let across = self.operand_in_one_page(r1, group);
         self.hot.shift_right(r1, 12);
-        self.load_entry(r1);
+        load_entry(&mut self.hot, self.config.shadow, r1);
         self.hot.increment_register(r1);
         self.hot.memory(false, &[0x3b], r1, Memory::area(place.stay + Record::HOT)); // cmp r1d, gs:[hot]
         let other = self.hot.relative(&[0x0f, 0x85]);

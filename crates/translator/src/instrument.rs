@@ -69,7 +69,7 @@ impl<E: Env> Builder<'_, E> {
         } else {
             address(&mut self.hot, r1, r2, &access.address, access.shape);
             self.hot.shift_right(r1, 12);
-            self.load_entry(r1);
+            load_entry(&mut self.hot, self.config.shadow, r1);
         }
         let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
@@ -102,10 +102,11 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.take(&mut self.hot, RCX, live.registers);
         self.mark_spilled();
         self.hot.extract(r2, r1, area::PAGE_MASK);
-        self.load_entry_with(r2, |code| {
-            code.load(RCX, Memory::area(area::SHADOW_BASE));
-            code.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
-        });
+        if self.config.shadow == Shadow::FromArea {
+            self.hot.load(RCX, Memory::area(area::SHADOW_BASE));
+            self.hot.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
+        }
+        load_from_table(&mut self.hot, self.config.shadow, r2);
         self.hot.move32(RCX, r2);
         self.hot.raw(&[0xe3, 0]); // jrcxz unknown
         let unknown = self.hot.bytes.len();
@@ -155,24 +156,7 @@ impl<E: Env> Builder<'_, E> {
             return self.hot.load(register, Memory::Flat { base: None, index: None, scale: 1, displacement });
         }
         self.hot.constant(register, page);
-        self.load_entry(register);
-    }
-
-    /// `register`: page number in, entry of the page out, where flags are dead.
-    pub(crate) fn load_entry(&mut self, register: u8) {
-        self.load_entry_with(register, |code| code.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE)));
-    }
-
-    /// The same with a way of its own to add the table's address, where it is not a constant.
-    fn load_entry_with(&mut self, register: u8, add_base: impl FnOnce(&mut Code)) {
-        let table = match self.config.shadow {
-            Shadow::At(address) => address as i32,
-            Shadow::FromArea => {
-                add_base(&mut self.hot);
-                0
-            }
-        };
-        self.hot.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement: table });
+        load_entry(&mut self.hot, self.config.shadow, register);
     }
 
     fn site_offset(&self, site: SiteId) -> Result<u32, Error> {
@@ -215,7 +199,7 @@ impl<E: Env> Builder<'_, E> {
         let none = self.hot.relative(&[0x0f, 0x83]);
         self.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
         self.hot.shift_right(r1, 12);
-        self.load_entry(r1);
+        load_entry(&mut self.hot, self.config.shadow, r1);
         let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
@@ -356,6 +340,23 @@ pub(crate) fn string_operation(source: Option<&Access>, destination: Option<&Acc
         has_fs: source.is_some_and(|access| access.address.fs),
         ..What::one(Kind::Read)
     }
+}
+
+/// `register`: page number in, entry of the page out, where flags are dead.
+pub(crate) fn load_entry(code: &mut Code, shadow: Shadow, register: u8) {
+    if shadow == Shadow::FromArea {
+        code.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
+    }
+    load_from_table(code, shadow, register);
+}
+
+/// The same, with what stands at `area::SHADOW_BASE` added already if the table may be anywhere.
+fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
+    let displacement = match shadow {
+        Shadow::At(address) => address as i32,
+        Shadow::FromArea => 0,
+    };
+    code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
 }
 
 /// Adds to the counters of the page whose slot is in a register, where flags are dead; `pages` is [`crate::Config::pages`].

@@ -17,8 +17,8 @@
 //!   jmp  target
 //! ```
 //! Several addresses share an entry of the table, so the rest of the address is compared as well. An instruction that calls may have been
-//! translated several times, as part of several blocks, each with a site of its own: what is predicted is the site of the one that was executed, so that
-//! is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
+//! translated several times, as part of several blocks, each with a site of its own: what is predicted is the site of the one that was
+//! executed, so that is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
 //! in the way of the program's code in the caches.
 //!
 //! The flags are left alone: a program may return into the middle of a function with flags that it restored just before, as Go's
@@ -116,8 +116,8 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn return_site(&mut self, next: u64) -> Result<(), Error> {
         let instruction = (next - self.start) as u32;
         self.returns_at = Some(self.hot.here());
-        let clean = Mark { instruction, begun: 0, counted: 0, ..self.mark(self.hot.offset(), State::Before) };
-        push_mark(&mut self.hot_marks, Mark { state: State::Before, ..clean });
+        let mark = self.mark(self.hot.offset(), State::Before);
+        push_mark(&mut self.hot_marks, Mark { instruction, state: State::Before, begun: 0, counted: 0, ..mark });
         self.leave_to(&[0xe9], next)
     }
 

@@ -4,7 +4,7 @@
 use crate::block::State;
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
-use crate::instrument::count_at_slot;
+use crate::instrument::{count_at_slot, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
@@ -37,7 +37,7 @@ impl<E: Env> Builder<'_, E> {
             across
         });
         self.cold.shift_right(r1, 12);
-        self.load_entry_cold(r1);
+        load_entry(&mut self.cold, self.config.shadow, r1);
         self.cold.increment_register(r1);
         self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
         let other = self.cold.relative(&[0x0f, 0x85]);
@@ -147,17 +147,6 @@ impl<E: Env> Builder<'_, E> {
             self.cold.raw(&pack_member(offset as u16, member.access.kind).to_le_bytes());
         }
         Ok(())
-    }
-
-    fn load_entry_cold(&mut self, register: u8) {
-        let table = match self.config.shadow {
-            crate::Shadow::At(address) => address as i32,
-            crate::Shadow::FromArea => {
-                self.cold.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
-                0
-            }
-        };
-        self.cold.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement: table });
     }
 }
 

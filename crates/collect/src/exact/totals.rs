@@ -87,7 +87,11 @@ impl Totals {
         for part in file.written(extent, sites, exact::thread::SITES_BYTES) {
             let words = file.read(extent, &part)?;
             let counts = ((part.start - sites) / 8..).zip(words).filter(|(_, count)| *count != 0);
-            self.site_misses.extend(counts.map(|(at, count)| (key(at, classes_log2), count)));
+            let key = |at| {
+                let (site, class) = exact::site_and_class(at, classes_log2);
+                key(site, class, classes_log2)
+            };
+            self.site_misses.extend(counts.map(|(at, count)| (key(at), count)));
         }
         for part in file.written(extent, pages, exact::thread::PAGES_BYTES) {
             let words = file.read(extent, &part)?;
@@ -111,8 +115,7 @@ impl Totals {
             for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
                 let count = counter.load(Acquire);
                 if count != 0 {
-                    let at = key(at, classes_log2);
-                    let (row, class) = ((at >> classes_log2) as u32, at & ((1 << classes_log2) - 1));
+                    let (row, class) = exact::site_and_class(at, classes_log2);
                     self.add_row(members(known, row), class, classes_log2, count);
                 }
             }
@@ -165,7 +168,7 @@ impl Totals {
                     counts[0] += if flags & site::READ != 0 { pending } else { 0 };
                     counts[1] += if flags & site::WRITE != 0 { pending } else { 0 };
                 }
-                let class = (entry & 0xffff_ffff) / u64::from(exact::sites(classes_log2));
+                let (_, class) = exact::site_and_class(entry & 0xffff_ffff, classes_log2);
                 self.add_row(members, class, classes_log2, pending);
                 // That of a hot group was counted.
                 if entry >> 33 != 0 {
@@ -176,9 +179,9 @@ impl Totals {
         Ok(())
     }
 
-    fn add_row(&mut self, members: Range<u32>, class: u64, classes_log2: u32, count: u64) {
+    fn add_row(&mut self, members: Range<u32>, class: u32, classes_log2: u32, count: u64) {
         for member in members {
-            let total = self.sites.entry(u64::from(member) << classes_log2 | class).or_default();
+            let total = self.sites.entry(key(member, class, classes_log2)).or_default();
             *total = total.wrapping_add(count);
         }
     }
@@ -189,10 +192,9 @@ impl Totals {
     }
 }
 
-/// What [`Totals::sites`] has for the place of a counter.
-fn key(at: u64, classes_log2: u32) -> u64 {
-    let sites = u64::from(exact::sites(classes_log2));
-    ((at % sites) << classes_log2) | (at / sites)
+/// Where [`Totals::sites`] has the count of a site and class.
+fn key(site: u32, class: u32, classes_log2: u32) -> u64 {
+    u64::from(site) << classes_log2 | u64::from(class)
 }
 
 /// The entry of a stay and the passes that are pending in it; `None` while it changes.
