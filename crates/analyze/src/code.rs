@@ -9,30 +9,42 @@
 use crate::facts::NO_SITE;
 use crate::report::Location;
 use crate::runtime;
+use indexmap::IndexSet;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
 use numalens_profile::tables::{Frame, Function, Module, Site, Stack};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The names of everything in a profile's code.
 #[derive(Default)]
 pub struct Code {
-    modules: FxHashMap<ModuleId, String>,
+    modules: FxHashMap<ModuleId, NamedModule>,
     sites: FxHashMap<SiteId, (Option<ModuleId>, u64)>,
-    /// Innermost first.
-    frames: FxHashMap<SiteId, Vec<Frame>>,
+    /// By site, innermost first.
+    frames: Vec<Frame>,
+    /// Which of them are a site's.
+    frames_of: FxHashMap<SiteId, Range<usize>>,
     functions: FxHashMap<FunctionId, String>,
     stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
     own: OnceLock<OwnPlaces>,
     by_function: OnceLock<FxHashMap<String, Vec<SiteId>>>,
 }
 
+struct NamedModule {
+    path: String,
+    file_name: String,
+    /// It works for its callers.
+    is_library: bool,
+}
+
 /// The own places of all sites, by number: names take time to compare.
 pub struct OwnPlaces {
     /// In the order of sites: the number of each one's place, and the function that it called there.
     sites: Vec<(SiteId, usize, Option<String>)>,
-    locations: Vec<Location>,
+    /// In the order of the first site of each.
+    locations: IndexSet<Location, FxBuildHasher>,
 }
 
 /// Where the site is that was asked for last: mostly the next one asked for is one of the next.
@@ -40,6 +52,13 @@ pub type SiteCursor = usize;
 
 /// Sites that are looked at before the next one is searched for.
 const NEXT: usize = 16;
+
+impl NamedModule {
+    fn new(path: String) -> Self {
+        let file_name = file_name(&path).to_string();
+        NamedModule { is_library: runtime::is_library(&file_name), path, file_name }
+    }
+}
 
 impl OwnPlaces {
     /// The number of a site's place, and the function that it called there.
@@ -54,12 +73,17 @@ impl OwnPlaces {
 
     /// The number of a place.
     pub fn number(&self, location: &Location) -> Option<usize> {
-        self.locations.binary_search(location).ok()
+        self.locations.get_index_of(location)
     }
 
-    /// Places in the order of their numbers, which is that of places.
-    pub fn locations(&self) -> &[Location] {
-        &self.locations
+    /// The place of a number.
+    pub fn location(&self, number: usize) -> Option<&Location> {
+        self.locations.get_index(number)
+    }
+
+    /// How many places there are: their numbers are below.
+    pub fn count(&self) -> usize {
+        self.locations.len()
     }
 }
 
@@ -102,19 +126,26 @@ impl Code {
         stacks: Vec<Stack>,
     ) -> Self {
         let mut code = Code {
-            modules: modules.into_iter().map(|m| (m.module, m.path)).collect(),
+            modules: modules.into_iter().map(|m| (m.module, NamedModule::new(m.path))).collect(),
             sites: sites.into_iter().map(|s| (s.site, (s.module, s.address))).collect(),
             functions: functions.into_iter().map(|f| (f.function, f.name)).collect(),
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
-            frames: FxHashMap::default(),
+            frames: Vec::new(),
+            frames_of: FxHashMap::default(),
             own: OnceLock::new(),
             by_function: OnceLock::new(),
         };
-        frames.sort_by_key(|frame| (frame.site, frame.depth));
-        for frame in frames {
-            code.frames.entry(frame.site).or_default().push(frame);
+        frames.par_sort_by_key(|frame| (frame.site, frame.depth));
+        for (at, frame) in frames.iter().enumerate() {
+            code.frames_of.entry(frame.site).or_insert(at..at).end = at + 1;
         }
+        code.frames = frames;
         code
+    }
+
+    /// Innermost first; at least one.
+    fn frames(&self, site: SiteId) -> Option<&[Frame]> {
+        self.frames.get(self.frames_of.get(&site)?.clone())
     }
 
     /// Whether anything has a name.
@@ -124,12 +155,12 @@ impl Code {
 
     /// Whether a module's file name begins with one of these.
     pub fn has_module(&self, names: &[&str]) -> bool {
-        self.modules.values().any(|path| names.iter().any(|name| file_name(path).starts_with(name)))
+        self.modules.values().any(|module| names.iter().any(|name| module.file_name.starts_with(name)))
     }
 
     /// Path of a module.
     pub fn module_path(&self, module: ModuleId) -> Option<&str> {
-        self.modules.get(&module).map(String::as_str)
+        self.modules.get(&module).map(|module| module.path.as_str())
     }
 
     /// The nearest place of the program's own along the inlined frames of a site; else the innermost.
@@ -143,15 +174,9 @@ impl Code {
             let mut sites: Vec<SiteId> = self.sites.keys().copied().collect();
             sites.par_sort_unstable();
             let found: Vec<OwnPlace> = sites.into_par_iter().map(|site| self.own(site)).collect();
-            let mut locations: Vec<&Location> = found.iter().map(|place| &place.location).collect();
-            locations.par_sort_unstable();
-            locations.dedup();
-            let locations: Vec<Location> = locations.into_iter().cloned().collect();
-            let number = |place: OwnPlace| {
-                let number = locations.binary_search(&place.location);
-                (place.site, number.unwrap_or_else(|at| at), place.via)
-            };
-            OwnPlaces { sites: found.into_par_iter().map(number).collect(), locations }
+            let mut locations = IndexSet::default();
+            let number = |place: OwnPlace| (place.site, locations.insert_full(place.location).0, place.via);
+            OwnPlaces { sites: found.into_iter().map(number).collect(), locations }
         })
     }
 
@@ -190,7 +215,7 @@ impl Code {
     /// The function that a site lies in.
     pub fn function(&self, site: SiteId) -> FunctionName {
         let module = self.module_name(site);
-        match self.frames.get(&site).and_then(|frames| frames.last()) {
+        match self.frames(site).and_then(|frames| frames.last()) {
             Some(frame) => FunctionName { name: self.function_name(frame.function), module, file: frame.file.clone() },
             None if site == NO_SITE => FunctionName { name: self.address(site), module, file: None },
             None => FunctionName { name: "[no symbols]".to_string(), module, file: None },
@@ -209,7 +234,7 @@ impl Code {
     /// The functions at a site, outermost first.
     fn calls_at(&self, site: SiteId) -> Vec<Called> {
         let module = self.module_name(site);
-        match self.frames.get(&site) {
+        match self.frames(site) {
             Some(frames) => {
                 let called = |frame: &Frame| Called {
                     function: self.function_name(frame.function),
@@ -236,8 +261,8 @@ impl Code {
 
     /// The sites of which a line of source is the own place.
     pub fn sites_at(&self, file: &str, line: u32) -> impl Iterator<Item = SiteId> {
-        self.frames.iter().filter_map(move |(site, frames)| {
-            let own = &frames[self.own_index(*site).unwrap_or(0)];
+        self.frames_of.iter().filter_map(move |(site, range)| {
+            let own = self.frames[range.clone()].get(self.own_index(*site).unwrap_or(0))?;
             (own.line == Some(line) && own.file.as_deref() == Some(file)).then_some(*site)
         })
     }
@@ -265,7 +290,7 @@ impl Code {
 
     /// The inlined calls of a site, the innermost first; the last is the function that it lies in. At least one.
     pub fn lines(&self, site: SiteId) -> Vec<Location> {
-        match self.frames.get(&site).filter(|frames| !frames.is_empty()) {
+        match self.frames(site) {
             Some(frames) => frames.iter().map(|frame| self.location(site, frame)).collect(),
             None => vec![self.innermost(site).location],
         }
@@ -273,7 +298,7 @@ impl Code {
 
     /// The function that a site lies in, or its address.
     fn outermost(&self, site: SiteId) -> String {
-        match self.frames.get(&site).and_then(|frames| frames.last()) {
+        match self.frames(site).and_then(|frames| frames.last()) {
             Some(frame) => self.function_name(frame.function),
             None => self.address(site),
         }
@@ -281,7 +306,7 @@ impl Code {
 
     /// The innermost frame, or what is known without one.
     fn innermost(&self, site: SiteId) -> OwnPlace {
-        let location = match self.frames.get(&site).and_then(|frames| frames.first()) {
+        let location = match self.frames(site).and_then(|frames| frames.first()) {
             Some(frame) => self.location(site, frame),
             None => Location { function: self.address(site), module: self.module_name(site), ..Location::default() },
         };
@@ -290,13 +315,13 @@ impl Code {
 
     /// Which of its frames is the innermost that is the program's own and has a line.
     fn own_index(&self, site: SiteId) -> Option<usize> {
-        let frames = self.frames.get(&site)?;
+        let frames = self.frames(site)?;
         frames.iter().position(|frame| frame.line.is_some() && !self.is_runtime_frame(site, frame))
     }
 
     /// That frame as a place.
     fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
-        let (frames, own) = (self.frames.get(&site)?, self.own_index(site)?);
+        let (frames, own) = (self.frames(site)?, self.own_index(site)?);
         let via = own.checked_sub(1).map(|inner| self.function_name(frames[inner].function));
         Some(OwnPlace { location: self.location(site, &frames[own]), via, site })
     }
@@ -329,7 +354,7 @@ impl Code {
 
     fn is_in_library(&self, site: SiteId) -> bool {
         let module = self.sites.get(&site).and_then(|(module, _)| self.modules.get(module.as_ref()?));
-        module.is_some_and(|path| runtime::is_library(file_name(path)))
+        module.is_some_and(|module| module.is_library)
     }
 
     fn function_name(&self, function: FunctionId) -> String {
@@ -339,7 +364,7 @@ impl Code {
     /// File name of the module of a site.
     fn module_name(&self, site: SiteId) -> Option<String> {
         let module = self.sites.get(&site)?.0?;
-        self.modules.get(&module).map(|path| file_name(path).to_string())
+        self.modules.get(&module).map(|module| module.file_name.clone())
     }
 
     fn address(&self, site: SiteId) -> String {

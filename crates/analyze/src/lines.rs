@@ -40,7 +40,7 @@ impl<'a> Lines<'a> {
     }
 
     fn number(&mut self, location: Location) -> usize {
-        let known = self.places.locations().len();
+        let known = self.places.count();
         self.places.number(&location).unwrap_or_else(|| {
             *self.numbers.entry(location).or_insert_with_key(|location| {
                 self.others.push(location.clone());
@@ -50,18 +50,16 @@ impl<'a> Lines<'a> {
     }
 
     fn location(&self, number: usize) -> Option<&Location> {
-        let known = self.places.locations();
-        known.get(number).or_else(|| self.others.get(number - known.len()))
+        self.places.location(number).or_else(|| self.others.get(number - self.places.count()))
     }
 
     fn len(&self) -> usize {
-        self.places.locations().len() + self.others.len()
+        self.places.count() + self.others.len()
     }
 
     /// As their places.
     fn compare(&self, one: usize, other: usize) -> Ordering {
-        let known = self.places.locations().len();
-        if one.max(other) < known { one.cmp(&other) } else { self.location(one).cmp(&self.location(other)) }
+        self.location(one).cmp(&self.location(other))
     }
 
     /// Placed pages with their lines, and who acted for those.
@@ -122,7 +120,7 @@ impl Rank {
 
 /// The numbers of the first `most` lines that have a figure, and how many more there are.
 fn ordered(lines: &mut Lines, placed: &Placed, by_remote: bool, most: usize) -> (Vec<usize>, usize) {
-    let mut ranks: Vec<Option<Rank>> = vec![None; lines.places.locations().len()];
+    let mut ranks: Vec<Option<Rank>> = vec![None; lines.places.count()];
     let mut add = |number: usize, figure: Figure| {
         if ranks.len() <= number {
             ranks.resize(number + 1, None);

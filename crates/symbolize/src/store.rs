@@ -40,35 +40,65 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
 /// # Errors
 /// When a table cannot be read.
 pub fn minor_modules(profile: &Profile, share: f64) -> Result<FxHashSet<ModuleId>, Error> {
-    let module_of: FxHashMap<SiteId, Option<ModuleId>> =
-        profile.rows::<Site>()?.iter().map(|site| (site.site, site.module)).collect();
-    // Accesses, and pages.
-    let mut totals = [0; 2];
-    let mut weights: FxHashMap<ModuleId, [u64; 2]> = FxHashMap::default();
-    let mut add = |what: usize, site: SiteId, weight: u64| {
-        totals[what] += weight;
-        if let Some(Some(module)) = module_of.get(&site) {
-            weights.entry(*module).or_default()[what] += weight;
-        }
-    };
-    for row in profile.rows::<SiteAccess>()? {
-        add(0, row.site, row.reads.saturating_add(row.writes).saturating_mul(row.period.max(1)));
-    }
-    for row in profile.rows::<PlacedPages>()? {
-        row.site.into_iter().for_each(|site| add(1, site, row.count));
-    }
+    let sites = profile.fold::<Site, _>(
+        &["site", "module"],
+        FxHashMap::default,
+        |modules: &mut FxHashMap<_, _>, row| {
+            modules.insert(row.site, row.module);
+        },
+        |mut left, right| {
+            left.extend(right);
+            left
+        },
+    )?;
+    let of = |site: SiteId| sites.get(&site).copied().flatten();
+    let accesses = profile.fold::<SiteAccess, _>(
+        &["site", "reads", "writes", "period"],
+        Weights::default,
+        |weights, row| {
+            let accesses = row.reads.saturating_add(row.writes).saturating_mul(row.period.max(1));
+            weights.add(of(row.site), accesses);
+        },
+        Weights::plus,
+    )?;
+    let pages = profile.fold::<PlacedPages, _>(
+        &["site", "count"],
+        Weights::default,
+        |weights, row| row.site.into_iter().for_each(|site| weights.add(of(site), row.count)),
+        Weights::plus,
+    )?;
     // Phases are named by their places.
     let phases = profile.rows::<Phase>()?;
-    let named: FxHashSet<ModuleId> =
-        phases.iter().filter_map(|phase| module_of.get(&phase.site?).copied().flatten()).collect();
+    let named: FxHashSet<ModuleId> = phases.iter().filter_map(|phase| of(phase.site?)).collect();
     let is_minor = |module: &ModuleId| {
-        if named.contains(module) {
-            return false;
-        }
-        let own = weights.get(module).copied().unwrap_or_default();
-        own.iter().zip(totals).all(|(&own, total)| (own as f64) <= share * total as f64)
+        !named.contains(module)
+            && [&accesses, &pages].iter().all(|weights| weights.of(module) <= share * weights.total())
     };
     Ok(profile.rows::<Module>()?.iter().map(|module| module.module).filter(is_minor).collect())
+}
+
+/// What there is of something in each module's code; of other code under none.
+#[derive(Default)]
+struct Weights(FxHashMap<Option<ModuleId>, u64>);
+
+impl Weights {
+    fn add(&mut self, module: Option<ModuleId>, weight: u64) {
+        let sum = self.0.entry(module).or_default();
+        *sum = sum.saturating_add(weight);
+    }
+
+    fn plus(mut self, other: Weights) -> Weights {
+        other.0.into_iter().for_each(|(module, weight)| self.add(module, weight));
+        self
+    }
+
+    fn of(&self, module: &ModuleId) -> f64 {
+        self.0.get(&Some(*module)).map_or(0.0, |&weight| weight as f64)
+    }
+
+    fn total(&self) -> f64 {
+        self.0.values().map(|&weight| weight as f64).sum()
+    }
 }
 
 /// Names the phases that are a place's: `omp parallel solve at cg.c:120`; whether there were any.

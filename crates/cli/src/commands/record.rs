@@ -10,6 +10,7 @@ use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
 use numalens_collect::{doctor, exact, rank};
+use numalens_profile::tables::SiteAccess;
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
@@ -185,9 +186,16 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     };
     match recorded {
         Ok(outcome) => {
-            name_everything(&outcome.profile);
-            if !args.quiet {
-                summarise(&outcome.profile);
+            match Profile::open(&outcome.profile) {
+                Ok(profile) => {
+                    name_everything(&profile);
+                    if !args.quiet {
+                        summarise(&profile);
+                    }
+                }
+                Err(error) => {
+                    eprintln!("numalens: the profile {} cannot be read: {error}", outcome.profile.display());
+                }
             }
             Ok(outcome.status.map_or(ExitCode::SUCCESS, end_like))
         }
@@ -361,32 +369,37 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
 /// those with separate debug files: the C library's debug information alone takes longer to read than all else.
 const MINOR: f64 = 0.01;
 
+/// Bytes of decoded rows that are kept between naming and the summary, by table: large profiles are read again.
+const KEPT: usize = 16 << 20;
+
 /// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
-fn name_everything(path: &Path) {
-    let named = Profile::open(path).and_then(|profile| {
-        let without_lines = numalens_symbolize::minor_modules(&profile, MINOR)?;
+fn name_everything(profile: &Profile) {
+    let name = || {
+        profile.keep::<SiteAccess>(KEPT)?;
+        let without_lines = numalens_symbolize::minor_modules(profile, MINOR)?;
         profile.update_meta(|meta| meta.lines_wait = true)?;
         let options = numalens_symbolize::Options { without_lines, separate_lines: false, ..Default::default() };
-        numalens_symbolize::symbolize(&profile, &options)
-    });
-    if let Err(error) = named {
+        numalens_symbolize::symbolize(profile, &options)
+    };
+    if let Err(error) = name() {
         eprintln!("numalens: functions and lines could not be found: {error}");
     }
 }
 
-fn summarise(path: &Path) {
+/// The ten lines at the end: only what comes first in each section.
+fn summarise(profile: &Profile) {
     let wanted: Vec<_> =
         sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
-    let reports = Profile::open(path)
-        .map_err(|error| error.to_string())
-        .and_then(|profile| sections::run(&profile, &Default::default(), &wanted).map_err(|error| error.to_string()));
-    match reports {
-        Ok(reports) => {
+    match sections::load(profile, &Default::default(), &wanted) {
+        Ok(study) => {
+            let reports = sections::first_of(&study, &wanted, 1);
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            eprint!("{}", text::closing_summary(&reports, path, Look { color, width: None }));
+            eprint!("{}", text::closing_summary(&reports, profile.path(), Look { color, width: None }));
         }
-        Err(error) => eprintln!("numalens: the profile {} cannot be summarised: {error}", path.display()),
+        Err(error) => {
+            eprintln!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());
+        }
     }
 }
 
