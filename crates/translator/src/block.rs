@@ -1,12 +1,13 @@
 //! What is remembered of a translated block: its ways out, and what program state stands behind each address in the cache.
 //!
-//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
-//! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
+//! There are tens of thousands of blocks in a large program, so what few of them have is apart ([`Rare`]).
 
 use crate::fetch::Piece;
+use crate::marks::{Mark, Marks};
 use crate::{ExitId, SiteId, Stay};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 /// How the state of the program can be had at an address in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,23 +146,6 @@ pub(crate) struct Ahead {
     pub(crate) instruction: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// From the start of the half.
-    pub offset: u32,
-    /// From the start of the block; of [`State::Leaving`] through an exit: its index in the block.
-    pub instruction: u32,
-    pub spilled: u16,
-    pub saved: u16,
-    pub state: State,
-    /// Sites of the instruction that have been counted.
-    pub counted: u8,
-    /// The number of the stretch whose pass has been counted, plus 1; 0: none.
-    pub begun: u16,
-    /// Groups that have been checked.
-    pub checked: u16,
-}
-
 /// What an exit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitKind {
@@ -195,6 +179,8 @@ pub(crate) struct Drafts {
     pub cold: Vec<u8>,
     pub hot_marks: Vec<Mark>,
     pub cold_marks: Vec<Mark>,
+    /// Room to pack both in.
+    pub packed: Vec<u8>,
     pub exits: Vec<Exit>,
     pub sites: Vec<SiteId>,
     pub site_instructions: Vec<u32>,
@@ -221,66 +207,92 @@ impl Drafts {
 #[derive(Debug)]
 pub(crate) struct Block {
     pub ip: u64,
-    /// The end of the program's code that was translated.
-    pub end: u64,
-    /// Where to enter.
-    pub entry: u64,
-    pub hot: (u64, u32),
-    pub cold: (u64, u32),
-    pub hot_marks: Box<[Mark]>,
-    pub cold_marks: Box<[Mark]>,
-    pub first_exit: ExitId,
+    /// Where its hot half lies, and is entered.
+    pub hot: u64,
+    pub marks: Marks,
     pub exits: Box<[Exit]>,
-    /// Sites in the order of instructions, with the offset of their instruction.
-    pub sites: Box<[SiteId]>,
-    pub site_instructions: Box<[u32]>,
     /// Accesses of groups, by stretch and instruction.
     pub ahead: Box<[Ahead]>,
-    /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
-    pub steps: Box<[Step]>,
     /// The stretches whose instructions are counted.
     pub pieces: Box<[Piece]>,
-    /// Where a return to `end` comes, after a call.
-    pub returns_at: Option<u64>,
-    /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
-    pub loop_start: Option<u64>,
-    /// The code that a lookup enters, once there is one.
-    pub landing: Option<u64>,
+    /// What it has of what few have.
+    pub rare: Option<Box<Rare>>,
     /// Exits of other blocks that jump here.
     pub incoming: Vec<ExitId>,
+    /// Where a return to the end comes, after a call: an address in the cache.
+    pub returns_at: Option<NonZeroU64>,
+    /// The code that a lookup enters, once there is one.
+    pub landing: Option<NonZeroU64>,
+    /// Bytes of the program's code that was translated.
+    pub length: u32,
+    /// Bytes of the hot half.
+    pub hot_length: u32,
+    /// Where the cold half lies, from the hot one.
+    pub cold: i32,
+    pub cold_length: u32,
+    pub first_exit: ExitId,
     pub dead: bool,
 }
 
+/// What few blocks have.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// Sites that are counted one by one, in the order of instructions.
+    pub sites: Box<[SiteId]>,
+    /// The offset of the instruction of each.
+    pub site_instructions: Box<[u32]>,
+    /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
+    pub steps: Box<[Step]>,
+    /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
+    pub loop_start: Option<u64>,
+}
+
 impl Block {
+    /// The end of the program's code that was translated.
+    pub fn end(&self) -> u64 {
+        self.ip + u64::from(self.length)
+    }
+
+    /// Where the cold half lies.
+    pub fn cold(&self) -> u64 {
+        self.hot.wrapping_add_signed(self.cold.into())
+    }
+
+    /// See [`Rare::loop_start`].
+    pub fn loop_start(&self) -> Option<u64> {
+        self.rare.as_ref()?.loop_start
+    }
+
     pub fn locate(&self, address: u64) -> Option<Position<'_>> {
-        let within =
-            |(start, length): (u64, u32)| address.checked_sub(start).filter(|&offset| offset < u64::from(length));
-        let (marks, offset) = match (within(self.hot), within(self.cold)) {
-            (Some(offset), _) => (&self.hot_marks, offset),
-            (None, Some(offset)) => (&self.cold_marks, offset),
-            (None, None) => return None,
+        let within = |start: u64, length: u32| address.checked_sub(start).filter(|&offset| offset < u64::from(length));
+        let last = |marks: &mut dyn Iterator<Item = Mark>, offset: u64| {
+            marks.take_while(|mark| u64::from(mark.offset) <= offset).last()
         };
-        let after = marks.partition_point(|mark| u64::from(mark.offset) <= offset);
-        let mark = marks[..after].last()?;
-        let Mark { state, spilled, saved, checked, .. } = *mark;
+        let mark = match (within(self.hot, self.hot_length), within(self.cold(), self.cold_length)) {
+            (Some(offset), _) => last(&mut self.marks.hot(), offset),
+            (None, Some(offset)) => last(&mut self.marks.cold(), offset),
+            (None, None) => None,
+        }?;
+        let Mark { state, spilled, saved, checked, instruction, .. } = mark;
         if state == State::Leaving {
-            let exit = self.exits.get(mark.instruction as usize);
+            let exit = self.exits.get(instruction as usize);
             let ip = exit.map_or(0, |exit| exit.target);
             // The first instruction of a stub saves rax.
             let saved = if exit.is_some_and(|exit| exit.stub == address) { 0 } else { saved };
             return Some(Position::leaving(ip, spilled, saved));
         }
-        let from = self.site_instructions.partition_point(|&instruction| instruction < mark.instruction);
-        let to = self.site_instructions.partition_point(|&instruction| instruction <= mark.instruction);
-        let sites = &self.sites[from..to];
+        let (sites, steps) = self.rare.as_deref().map_or((&[][..], &[][..]), |rare| {
+            let from = rare.site_instructions.partition_point(|&of| of < instruction);
+            let to = rare.site_instructions.partition_point(|&of| of <= instruction);
+            (&rare.sites[from..to], &rare.steps[..])
+        });
         let counted = &sites[..usize::from(mark.counted).min(sites.len())];
         let within = |one: &Ahead| (one.stretch + 1, one.instruction);
-        let from = self.ahead.partition_point(|one| within(one) < (mark.begun, mark.instruction));
+        let from = self.ahead.partition_point(|one| within(one) < (mark.begun, instruction));
         let to = self.ahead.partition_point(|one| one.stretch < mark.begun);
         let ahead = self.ahead.get(from..to).unwrap_or(&[]);
-        let ip = self.ip + u64::from(mark.instruction);
-        let (steps, instruction) = (&self.steps[..], mark.instruction);
-        let unexecuted = self.unexecuted(mark);
+        let ip = self.ip + u64::from(instruction);
+        let unexecuted = self.unexecuted(&mark);
         Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction, unexecuted })
     }
 
@@ -293,7 +305,7 @@ impl Block {
         let (range, too_many) = piece.unmade(at, mark.begun != 0);
         // Every instruction has marks, in order; those after a call begin with what follows it.
         let mut next = range.start;
-        for mark in self.hot_marks.iter().filter(|mark| range.contains(&mark.instruction)) {
+        for mark in self.marks.hot().filter(|mark| range.contains(&mark.instruction)) {
             if mark.instruction >= next {
                 next = mark.instruction + 1;
                 let page = (self.ip + u64::from(mark.instruction)) & !0xfff;
@@ -306,3 +318,6 @@ impl Block {
         unexecuted
     }
 }
+
+/// There are many: they fill the heap's blocks of this size.
+const _: () = assert!(size_of::<Block>() <= 160);

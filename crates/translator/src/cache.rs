@@ -12,6 +12,7 @@ use crate::{BlockId, Config, Env, Error, ExitId, area};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use core::ops::Range;
 use hashbrown::{HashMap, HashSet};
 
@@ -148,7 +149,7 @@ impl Cache {
 
     /// Of a block that is there.
     fn entry_of(&self, id: BlockId) -> u64 {
-        self.get(id).map_or(0, |block| block.entry)
+        self.get(id).map_or(0, |block| block.hot)
     }
 
     /// An exit, with the block that it belongs to.
@@ -171,11 +172,11 @@ impl Cache {
         let block = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
-        for page in pages(ip..block.end) {
+        for page in pages(ip..block.end()) {
             self.by_page.entry(page).or_default().push(id);
         }
         if let Some(at) = block.returns_at {
-            self.returns.insert(block.end, at);
+            self.returns.insert(block.end(), at.get());
         }
         self.keep(block);
         Ok(id)
@@ -185,9 +186,9 @@ impl Cache {
     fn keep(&mut self, block: Block) {
         let id = BlockId(self.blocks.len() as u32);
         self.exits.extend(block.exits.iter().map(|_| id));
-        self.hot.insert(block.hot.0, Place::Block(id));
-        if block.cold.1 > 0 {
-            self.cold.insert(block.cold.0, id);
+        self.hot.insert(block.hot, Place::Block(id));
+        if block.cold_length > 0 {
+            self.cold.insert(block.cold(), id);
         }
         self.blocks.push(Some(Box::new(block)));
     }
@@ -198,11 +199,11 @@ impl Cache {
         match kind {
             ExitKind::Unsupported => Ok(Leave::Unsupported { ip: target }),
             // The only system call of a block is its last instruction.
-            ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end, execute }),
-            ExitKind::Request => Ok(Leave::Request { next: block.end }),
+            ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end(), execute }),
+            ExitKind::Request => Ok(Leave::Request { next: block.end() }),
             ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
             ExitKind::Stale => {
-                let range = block.ip..block.end;
+                let range = block.ip..block.end();
                 self.invalidate(env, range);
                 self.entry(env, target).map(Leave::Enter)
             }
@@ -211,7 +212,7 @@ impl Cache {
                 let from = *self.exits.get(id.0 as usize).ok_or(Error::NoExit(id))?;
                 let to = self.block(env, target)?;
                 let entry = self.entry_of(to);
-                let again = self.get(to).and_then(|block| block.loop_start).filter(|_| from == to);
+                let again = self.get(to).and_then(Block::loop_start).filter(|_| from == to);
                 if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
                     if let Some(to) = self.get_mut(to) {
@@ -228,7 +229,7 @@ impl Cache {
         let id = self.block(env, ip)?;
         let entry = self.entry_of(id);
         if let Some(checked) = self.get(id).and_then(|block| block.landing) {
-            return Ok(Landing { checked, entry });
+            return Ok(Landing { checked: checked.get(), entry });
         }
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
         let mut code = Code::new(room.hot);
@@ -251,7 +252,7 @@ impl Cache {
         env.place(&room, &code.bytes, &[]);
         self.hot.insert(room.hot, Place::Landing(ip));
         if let Some(block) = self.get_mut(id) {
-            block.landing = Some(room.hot);
+            block.landing = NonZeroU64::new(room.hot);
         }
         Ok(Landing { checked: room.hot, entry })
     }
@@ -269,7 +270,7 @@ impl Cache {
         let room = room.ok_or(Error::NoRoom { ip })?;
         let block = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
-        let checked = block.entry;
+        let checked = block.hot;
         self.keep(block);
         self.returns.insert(ip, checked);
         Ok(Landing { checked, entry })
@@ -328,7 +329,7 @@ impl Cache {
     /// `true` when the block is dead or gone.
     fn kill_if_within(&mut self, env: &mut impl Env, id: BlockId, range: &Range<u64>) -> bool {
         match self.get(id) {
-            Some(block) if !block.dead && (block.end <= range.start || range.end <= block.ip) => false,
+            Some(block) if !block.dead && (block.end() <= range.start || range.end <= block.ip) => false,
             Some(block) if !block.dead => {
                 self.kill(env, id);
                 true
@@ -341,14 +342,14 @@ impl Cache {
     pub(crate) fn kill(&mut self, env: &mut impl Env, id: BlockId) {
         let Some(block) = self.get_mut(id).filter(|block| !block.dead) else { return };
         block.dead = true;
-        env.died(block.hot.0, block.hot.1 + block.cold.1);
+        env.died(block.hot, block.hot_length + block.cold_length);
         let (ip, landing) = (block.ip, block.landing);
         if self.by_ip.get(&ip) == Some(&id) {
             self.by_ip.remove(&ip);
         }
         if let Some(landing) = landing {
             // An address that no jump can have.
-            env.patch(landing + TAG, i32::MIN + 1);
+            env.patch(landing.get() + TAG, i32::MIN + 1);
         }
         self.unlink_incoming(env, id);
     }

@@ -15,6 +15,7 @@
 use crate::cache::{Cache, PAGE, Place};
 use crate::{BlockId, Env};
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use core::ops::Range;
 
 /// What the tables of the threads must not name any more.
@@ -39,15 +40,17 @@ impl Cache {
                 Place::Landing(ip) => {
                     struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
                     let block = self.by_ip.get(&ip).copied();
-                    if let Some(block) =
-                        block.and_then(|id| self.get_mut(id)).filter(|block| block.landing == Some(start))
+                    if let Some(block) = block
+                        .and_then(|id| self.get_mut(id))
+                        .filter(|block| block.landing.map(NonZeroU64::get) == Some(start))
                     {
                         block.landing = None;
                     }
                 }
                 Place::Block(id) => {
                     self.kill(env, id);
-                    let Some((next, at)) = self.get(id).and_then(|block| Some((block.end, block.returns_at?))) else {
+                    let Some((next, at)) = self.get(id).and_then(|block| Some((block.end(), block.returns_at?.get())))
+                    else {
                         continue;
                     };
                     struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
@@ -80,8 +83,8 @@ impl Cache {
 
     fn forget(&mut self, id: BlockId) {
         let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.cold.remove(&block.cold.0);
-        for page in pages(block.ip..block.end) {
+        self.cold.remove(&block.cold());
+        for page in pages(block.ip..block.end()) {
             if let Some(blocks) = self.by_page.get_mut(&page) {
                 blocks.retain(|&other| other != id);
             }

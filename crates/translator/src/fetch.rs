@@ -18,10 +18,11 @@
 //! has counted too much, or not yet; that is added to the *correction* of the code's page ([`crate::Cache::correction`]), a counter of
 //! passes that counts single instructions. What was counted by a site follows that site: an access that did not happen is taken back there.
 
-use crate::block::{Mark, State};
+use crate::block::State;
 use crate::decode::Decoded;
 use crate::emit::{Code, Memory, RCX};
 use crate::liveness::Live;
+use crate::marks::Mark;
 use crate::plan::Plan;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, Shape, SiteId};

@@ -15,9 +15,10 @@
 //!
 //! Returns: [`crate::returns`].
 
-use crate::block::{Exit, ExitKind, Mark, State};
+use crate::block::{Exit, ExitKind, State};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RAX, RCX};
+use crate::marks::Mark;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, ExitId, area};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};

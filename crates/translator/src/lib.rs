@@ -73,6 +73,7 @@ mod instrument;
 mod lap;
 mod leave;
 mod liveness;
+mod marks;
 mod plan;
 mod returns;
 mod scratch;

@@ -26,8 +26,9 @@
 //! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
 //! below the stack pointer is the address in the cache, where a program cannot expect anything.
 
-use crate::block::{Mark, State};
+use crate::block::State;
 use crate::emit::{Memory, RCX, RSP};
+use crate::marks::Mark;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, area};
 use core::arch::global_asm;

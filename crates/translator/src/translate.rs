@@ -4,17 +4,20 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Mark, State, Step};
+use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State, Step};
 use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
-use crate::fetch;
+use crate::fetch::{self, Piece};
 use crate::instrument::string_operation;
 use crate::lap::Lap;
 use crate::liveness::Liveness;
+use crate::marks::{Mark, Marks};
 use crate::plan::Plan;
 use crate::scratch::Scratch;
 use crate::{BlockId, Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use hashbrown::{HashMap, HashSet};
 use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
 use numalens_isa::{Access, Kind, is_request};
@@ -51,6 +54,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub exits: Vec<Exit>,
     pub hot_marks: Vec<Mark>,
     pub cold_marks: Vec<Mark>,
+    /// Room to pack both in.
+    pub packed: Vec<u8>,
     pub sites: Vec<SiteId>,
     pub site_instructions: Vec<u32>,
     /// The current instruction, as an offset from the start, and how many of its sites are counted.
@@ -150,8 +155,8 @@ pub(crate) fn translate(
     }
     let pieces = builder.tell_stretches(&list, &stretches);
     let block;
-    (block, *drafts) = builder.finish(end);
-    Ok(Block { pieces, ..block })
+    (block, *drafts) = builder.finish(end, pieces)?;
+    Ok(block)
 }
 
 /// A block without instructions: where returns to `ip` come that no call was translated for.
@@ -168,7 +173,7 @@ pub(crate) fn relay(
     let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
     builder.return_site(ip)?;
     let block;
-    (block, *drafts) = builder.finish(ip);
+    (block, *drafts) = builder.finish(ip, Box::default())?;
     Ok(block)
 }
 
@@ -182,7 +187,7 @@ impl<'a, E: Env> Builder<'a, E> {
         drafts: Drafts,
         numbers: &'a mut Numbers,
     ) -> Self {
-        let Drafts { hot, cold, hot_marks, cold_marks, exits, sites, site_instructions, ahead } = drafts;
+        let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead } = drafts;
         Builder {
             config,
             env,
@@ -194,6 +199,7 @@ impl<'a, E: Env> Builder<'a, E> {
             exits,
             hot_marks,
             cold_marks,
+            packed,
             sites,
             site_instructions,
             current: 0,
@@ -220,30 +226,36 @@ impl<'a, E: Env> Builder<'a, E> {
 
 impl<E: Env> Builder<'_, E> {
     /// The block, and the code of its halves among the rest of what it was made in.
-    fn finish(mut self, end: u64) -> (Block, Drafts) {
-        let (hot, cold) = (self.hot.offset(), self.cold.offset());
+    fn finish(mut self, end: u64, pieces: Box<[Piece]>) -> Result<(Block, Drafts), Error> {
+        let (hot_length, cold_length) = (self.hot.offset(), self.cold.offset());
+        let (ip, hot, target) = (self.start, self.hot.base, self.cold.base);
+        let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
         self.hot.align(8, 0xcc);
         self.cold.align(8, 0xcc);
         self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
-        let block = Block {
-            ip: self.start,
-            end,
-            entry: self.hot.base,
-            hot: (self.hot.base, hot),
-            cold: (self.cold.base, cold),
-            hot_marks: self.hot_marks[..].into(),
-            cold_marks: self.cold_marks[..].into(),
-            first_exit: self.first_exit,
-            exits: self.exits[..].into(),
+        let rare = Rare {
             sites: self.sites[..].into(),
             site_instructions: self.site_instructions[..].into(),
-            ahead: self.ahead[..].into(),
             steps: self.steps.into(),
-            pieces: Default::default(),
-            returns_at: self.returns_at,
             loop_start: self.loop_start,
-            landing: None,
+        };
+        let has_rare = !rare.sites.is_empty() || !rare.steps.is_empty() || rare.loop_start.is_some();
+        let block = Block {
+            ip,
+            hot,
+            marks: Marks::pack(&self.hot_marks, &self.cold_marks, &mut self.packed),
+            exits: self.exits[..].into(),
+            ahead: self.ahead[..].into(),
+            pieces,
+            rare: has_rare.then(|| Box::new(rare)),
             incoming: self.goes_back.into_iter().collect(),
+            returns_at: self.returns_at.and_then(NonZeroU64::new),
+            landing: None,
+            length: (end - ip) as u32,
+            hot_length,
+            cold,
+            cold_length,
+            first_exit: self.first_exit,
             dead: false,
         };
         let drafts = Drafts {
@@ -251,12 +263,13 @@ impl<E: Env> Builder<'_, E> {
             cold: self.cold.bytes,
             hot_marks: self.hot_marks,
             cold_marks: self.cold_marks,
+            packed: self.packed,
             exits: self.exits,
             sites: self.sites,
             site_instructions: self.site_instructions,
             ahead: self.ahead,
         };
-        (block, drafts)
+        Ok((block, drafts))
     }
 
     fn begin(&mut self, number: usize, one: &Decoded) {

@@ -1,0 +1,198 @@
+//! What program state stands behind each address of a block's code.
+//!
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
+//! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
+//!
+//! They are looked at seldom and there are many, a dozen a block, more than there is of the program's code. So they are kept packed: each as
+//! what it changes of the one before, three bytes as a rule, and read from the start of its half of the block.
+//!
+//! ```text
+//!   byte      bits 0 to 2 the state, then a bit for each field that follows
+//!   number    offset, less the one before's
+//!   number    instruction, less the one before's            if its bit is set
+//!   ...       spilled, saved, counted, begun and checked    likewise
+//! ```
+//! Numbers are LEB128; one that may be negative takes its sign in the lowest bit.
+
+use crate::block::State;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// From the start of the half.
+    pub offset: u32,
+    /// From the start of the block; of [`State::Leaving`] through an exit: its index in the block.
+    pub instruction: u32,
+    pub spilled: u16,
+    pub saved: u16,
+    pub state: State,
+    /// Sites of the instruction that have been counted.
+    pub counted: u8,
+    /// The number of the stretch whose pass has been counted, plus 1; 0: none.
+    pub begun: u16,
+    /// Groups that have been checked.
+    pub checked: u16,
+}
+
+/// What the first mark of a half is told from.
+const NONE: Mark =
+    Mark { offset: 0, instruction: 0, spilled: 0, saved: 0, state: State::Before, counted: 0, begun: 0, checked: 0 };
+
+const STATES: [State; 6] =
+    [State::Before, State::Counting, State::Counted, State::AfterSyscall, State::String, State::Leaving];
+const STATE: u8 = 7;
+const INSTRUCTION: u8 = 1 << 3;
+const SPILLED: u8 = 1 << 4;
+const SAVED: u8 = 1 << 5;
+const COUNTED: u8 = 1 << 6;
+const GROUPS: u8 = 1 << 7;
+
+/// The marks of both halves of a block, packed.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    bytes: Box<[u8]>,
+    /// Where those of the cold half begin.
+    cold: u32,
+}
+
+impl Marks {
+    /// Packs them; `room` is used for it.
+    pub fn pack(hot: &[Mark], cold: &[Mark], room: &mut Vec<u8>) -> Marks {
+        room.clear();
+        pack(hot, room);
+        let begin = room.len() as u32;
+        pack(cold, room);
+        Marks { bytes: room[..].into(), cold: begin }
+    }
+
+    /// Those of the hot half, in order.
+    pub fn hot(&self) -> impl Iterator<Item = Mark> {
+        unpack(&self.bytes[..self.cold as usize])
+    }
+
+    /// Those of the cold half.
+    pub fn cold(&self) -> impl Iterator<Item = Mark> {
+        unpack(&self.bytes[self.cold as usize..])
+    }
+}
+
+fn pack(marks: &[Mark], into: &mut Vec<u8>) {
+    let mut before = NONE;
+    for &mark in marks {
+        let changes = [
+            (INSTRUCTION, mark.instruction != before.instruction),
+            (SPILLED, mark.spilled != before.spilled),
+            (SAVED, mark.saved != before.saved),
+            (COUNTED, mark.counted != before.counted),
+            (GROUPS, (mark.begun, mark.checked) != (before.begun, before.checked)),
+        ];
+        let changed = changes.iter().filter(|(_, changed)| *changed).fold(0, |bits, (bit, _)| bits | bit);
+        into.push(mark.state as u8 | changed);
+        put(into, mark.offset.wrapping_sub(before.offset));
+        if changed & INSTRUCTION != 0 {
+            let by = mark.instruction.wrapping_sub(before.instruction) as i32;
+            put(into, (by << 1 ^ by >> 31) as u32);
+        }
+        if changed & SPILLED != 0 {
+            put(into, mark.spilled.into());
+        }
+        if changed & SAVED != 0 {
+            put(into, mark.saved.into());
+        }
+        if changed & COUNTED != 0 {
+            put(into, mark.counted.into());
+        }
+        if changed & GROUPS != 0 {
+            put(into, mark.begun.into());
+            put(into, mark.checked.into());
+        }
+        before = mark;
+    }
+}
+
+fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = Mark> {
+    let mut mark = NONE;
+    core::iter::from_fn(move || {
+        let (&first, rest) = bytes.split_first()?;
+        bytes = rest;
+        mark.state = STATES[usize::from(first & STATE) % STATES.len()];
+        mark.offset = mark.offset.wrapping_add(take(&mut bytes));
+        if first & INSTRUCTION != 0 {
+            let by = take(&mut bytes);
+            mark.instruction = mark.instruction.wrapping_add(by >> 1 ^ (by & 1).wrapping_neg());
+        }
+        if first & SPILLED != 0 {
+            mark.spilled = take(&mut bytes) as u16;
+        }
+        if first & SAVED != 0 {
+            mark.saved = take(&mut bytes) as u16;
+        }
+        if first & COUNTED != 0 {
+            mark.counted = take(&mut bytes) as u8;
+        }
+        if first & GROUPS != 0 {
+            mark.begun = take(&mut bytes) as u16;
+            mark.checked = take(&mut bytes) as u16;
+        }
+        Some(mark)
+    })
+}
+
+fn put(into: &mut Vec<u8>, mut number: u32) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> u32 {
+    let mut number = 0;
+    for shift in (0..u32::BITS).step_by(7) {
+        let Some((&byte, rest)) = bytes.split_first() else { break };
+        *bytes = rest;
+        number |= u32::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            break;
+        }
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mark() -> impl Strategy<Value = Mark> {
+        let numbers = (any::<u32>(), prop_oneof![0..300u32, Just(u32::MAX), any::<u32>()]);
+        let sets = (any::<u16>(), prop_oneof![Just(0u16), any::<u16>()]);
+        let rest = (0..STATES.len(), any::<u8>(), any::<u16>(), any::<u16>());
+        (numbers, sets, rest).prop_map(|((offset, instruction), (spilled, saved), (state, counted, begun, checked))| {
+            Mark { offset, instruction, spilled, saved, state: STATES[state], counted, begun, checked }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_comes_back(hot in prop::collection::vec(mark(), 0..20), cold in prop::collection::vec(mark(), 0..20)) {
+            let marks = Marks::pack(&hot, &cold, &mut Vec::new());
+            prop_assert_eq!(marks.hot().collect::<Vec<_>>(), hot);
+            prop_assert_eq!(marks.cold().collect::<Vec<_>>(), cold);
+        }
+    }
+
+    #[test]
+    fn states_are_packed_as_their_numbers() {
+        for (number, state) in STATES.into_iter().enumerate() {
+            assert_eq!(state as usize, number);
+        }
+    }
+
+    #[test]
+    fn neighbours_take_few_bytes() {
+        let marks: Vec<Mark> = (0..10).map(|at| Mark { offset: at * 9, instruction: at * 4, ..NONE }).collect();
+        assert_eq!(Marks::pack(&marks, &[], &mut Vec::new()).bytes.len(), 29);
+    }
+}
