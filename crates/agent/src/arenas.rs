@@ -27,6 +27,10 @@ const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
 const HALF: u64 = 4 << 20;
 /// Least bytes of that, however little code is to be kept.
 const LEAST_HALF: u64 = 256 << 10;
+/// So much of a half is provided at a time, as it fills.
+const STEP_OF_HALF: u64 = 64 << 10;
+/// When less than this is left of it.
+const MANY_BLOCKS: u64 = 8 << 10;
 /// Segments that the code that is kept should fill at least: what is given up at a time should be a small part.
 const SEGMENTS: u64 = 16;
 /// Farthest that an arena may be from code: its data must be within 2 GiB too.
@@ -64,9 +68,11 @@ struct Segment {
     cold: u64,
     /// Bytes of each half.
     half: u64,
-    /// Bytes that are used of each.
+    /// Bytes that are used of each, and those that the kernel has provided.
     hot_used: u64,
     cold_used: u64,
+    hot_ready: u64,
+    cold_ready: u64,
     /// Bytes of blocks that are not entered any more.
     dead: u64,
     state: State,
@@ -103,12 +109,26 @@ impl Segment {
         self.hot_range().contains(&address) || (self.cold..self.cold + self.half).contains(&address)
     }
 
+    /// Has memory provided for the next blocks.
+    fn prepare(&mut self) {
+        let halves =
+            [(self.hot, self.hot_used, &mut self.hot_ready), (self.cold, self.cold_used, &mut self.cold_ready)];
+        for (from, used, ready) in halves {
+            while *ready < self.half && used + MANY_BLOCKS > *ready {
+                let bytes = STEP_OF_HALF.min(self.half - *ready);
+                sys::populate(from + *ready, bytes);
+                *ready += bytes;
+            }
+        }
+    }
+
     fn give_back(&mut self) {
         for (from, used) in [(self.hot, &mut self.hot_used), (self.cold, &mut self.cold_used)] {
             // SAFETY: a piece of an arena of ours that nobody executes or names any more.
             let _ = unsafe { call!(__NR_madvise, from, self.half, raw::MADV_DONTNEED) };
             *used = 0;
         }
+        (self.hot_ready, self.cold_ready) = (0, 0);
         self.dead = 0;
         self.state = State::Empty;
     }
@@ -131,6 +151,8 @@ impl Arena {
             half,
             hot_used: 0,
             cold_used: 0,
+            hot_ready: 0,
+            cold_ready: 0,
             dead: 0,
             state: if number == 0 { State::Open } else { State::Empty },
         };
@@ -254,6 +276,7 @@ impl Arenas {
         let before = segment.hot + segment.hot_used;
         segment.hot_used += hot;
         segment.cold_used += cold;
+        segment.prepare();
         arena.grown(before, before + hot);
     }
 

@@ -17,6 +17,8 @@ const SMALLEST: usize = 16;
 const CLASSES: usize = 4 * 11 + 1;
 /// Memory is taken from the kernel in pieces of this size.
 const PIECE: u64 = 1 << 20;
+/// So much of a piece is provided at a time, as it fills.
+const STEP: u64 = 128 << 10;
 
 /// The heap.
 pub struct Heap {
@@ -27,6 +29,8 @@ struct State {
     /// A singly linked list of free blocks for each class: the first word of a free block leads to the next.
     free: [*mut u8; CLASSES],
     next: u64,
+    /// Up to here the kernel has provided the piece's pages.
+    ready: u64,
     end: u64,
 }
 
@@ -49,7 +53,7 @@ const fn class_of(size: usize) -> (usize, usize) {
 impl Heap {
     /// An empty heap.
     pub const fn new() -> Self {
-        Heap { state: Lock::new(State { free: [null_mut(); CLASSES], next: 0, end: 0 }) }
+        Heap { state: Lock::new(State { free: [null_mut(); CLASSES], next: 0, ready: 0, end: 0 }) }
     }
 
     /// Keeps everybody out while the process forks.
@@ -87,11 +91,14 @@ impl State {
             let Ok(piece) = sys::map_private(PIECE, raw::PROT_READ | raw::PROT_WRITE) else {
                 return null_mut();
             };
-            self.end = piece + PIECE;
-            self.next = piece;
+            (self.next, self.ready, self.end) = (piece, piece, piece + PIECE);
             return self.take(class, bytes);
         }
         self.next = at + bytes as u64;
+        while self.next > self.ready {
+            sys::populate(self.ready, STEP);
+            self.ready += STEP;
+        }
         at as *mut u8
     }
 }

@@ -1,8 +1,7 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
 use crate::area::PATTERN_BYTES;
-use crate::call;
-use crate::sys::{self, Errno, raw};
+use crate::sys::{self, Errno};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
@@ -294,10 +293,9 @@ pub fn table_pattern(session: &Session, process: Extent, misses: [u64; 2]) -> Re
     let offset = if first { exact::PATTERN_OFFSET } else { process.offset() + exact::process::LOOKUP };
     let bytes = PATTERN_BYTES * misses.len() as u64;
     let at = sys::map_shared(bytes, session.descriptor, offset)?;
+    sys::populate(at, bytes);
     // SAFETY: a mapping of our own, filled and given back.
     unsafe {
-        let populated = call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE);
-        let _ = populated;
         let patterns = core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize);
         for (pattern, miss) in patterns.chunks_exact_mut((PATTERN_BYTES / 8) as usize).zip(misses) {
             pattern.fill(miss);

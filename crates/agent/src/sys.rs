@@ -124,6 +124,13 @@ pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, 
     Err(Errno(linux_raw_sys::errno::EEXIST as i32))
 }
 
+/// Has the kernel provide the pages of memory of the agent's that is about to be filled, all at once: that takes a fraction of the time that a
+/// fault for each takes. Where it is refused, they come one by one.
+pub fn populate(at: u64, bytes: u64) {
+    // SAFETY: what the memory holds stays as it is.
+    let _ = unsafe { call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE) };
+}
+
 /// Opens a file.
 pub fn open(path: &core::ffi::CStr, how: u32) -> Option<i32> {
     // SAFETY: NUL-terminated.

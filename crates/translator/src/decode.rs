@@ -46,48 +46,54 @@ pub(crate) fn decode(
     let mut side_exits = 0;
     let mut at = ip;
     let mut meets = None;
-    while list.len() < config.instructions.max(1) {
-        if !list.is_empty() {
-            if env.is_watched(at) {
-                break;
-            }
-            if meets.is_none() && known.contains_key(&at) {
-                meets = Some((list.len(), bytes.len()));
-            }
-        }
+    'block: loop {
         let code = window.code(env, at);
-        let mut decoder = Decoder::with_ip(64, &code[..code.len().min(LONGEST)], at, DecoderOptions::NONE);
-        let readable = decoder.can_decode();
-        let instruction = if readable { decoder.decode() } else { Instruction::default() };
-        if !readable || decoder.last_error() == DecoderError::NoMoreBytes && code.len() < LONGEST {
-            if list.is_empty() {
-                return Err(Error::Unreadable { ip, at: at + code.len() as u64 });
+        let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
+        loop {
+            let from = decoder.position();
+            if from > 0 && code.len() - from < LONGEST {
+                continue 'block;
             }
-            break;
-        }
-        let offsets = decoder.get_constant_offsets(&instruction);
-        let length = if instruction.is_invalid() { 1 } else { instruction.len() };
-        bytes.extend_from_slice(&code[..length]);
-        let is_unsupported = is_unsupported(&instruction);
-        list.push(Decoded {
-            instruction,
-            usage: Usage::ALL,
-            before: Live::ALL,
-            accesses: 0..0,
-            displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
-            length,
-            is_unsupported,
-        });
-        at += length as u64;
-        match instruction.flow_control() {
-            _ if is_unsupported || ends_block(&instruction) => break,
-            FlowControl::ConditionalBranch => {
-                side_exits += 1;
-                if side_exits > config.side_exits {
-                    break;
+            if !list.is_empty() {
+                if list.len() >= config.instructions || env.is_watched(at) {
+                    break 'block;
+                }
+                if meets.is_none() && known.contains_key(&at) {
+                    meets = Some((list.len(), bytes.len()));
                 }
             }
-            _ => {}
+            let readable = decoder.can_decode();
+            let instruction = if readable { decoder.decode() } else { Instruction::default() };
+            if !readable || decoder.last_error() == DecoderError::NoMoreBytes && code.len() - from < LONGEST {
+                if list.is_empty() {
+                    return Err(Error::Unreadable { ip, at: at + (code.len() - from) as u64 });
+                }
+                break 'block;
+            }
+            let offsets = decoder.get_constant_offsets(&instruction);
+            let length = if instruction.is_invalid() { 1 } else { instruction.len() };
+            bytes.extend_from_slice(&code[from..from + length]);
+            let is_unsupported = is_unsupported(&instruction);
+            list.push(Decoded {
+                instruction,
+                usage: Usage::ALL,
+                before: Live::ALL,
+                accesses: 0..0,
+                displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
+                length,
+                is_unsupported,
+            });
+            at += length as u64;
+            match instruction.flow_control() {
+                _ if is_unsupported || ends_block(&instruction) => break 'block,
+                FlowControl::ConditionalBranch => {
+                    side_exits += 1;
+                    if side_exits > config.side_exits {
+                        break 'block;
+                    }
+                }
+                _ => {}
+            }
         }
     }
     if let Some((instructions, length)) = meets.filter(|_| !is_loop(ip, &list)) {

@@ -5,14 +5,18 @@
 //! cautious, with one convention: flags are dead at calls and returns.
 
 use crate::Env;
+use crate::decode::LONGEST;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic};
+use iced_x86::{
+    Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic,
+};
 use numalens_isa::{STATUS_FLAGS, Usage};
 
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
-const AHEAD: usize = 16;
-const AHEAD_IN_LOOPS: usize = 100;
+const AHEAD: u16 = 16;
+const AHEAD_IN_LOOPS: u16 = 100;
 /// Remembered answers; all are forgotten when there are more.
 const REMEMBERED: usize = 1 << 16;
 
@@ -70,7 +74,7 @@ impl Window {
     /// The readable bytes at `ip`, at least one instruction's if that many are readable.
     pub fn code(&mut self, env: &mut impl Env, ip: u64) -> &[u8] {
         let offset = ip.wrapping_sub(self.start);
-        if offset.saturating_add(15) > self.bytes.len() as u64 {
+        if offset.saturating_add(LONGEST as u64) > self.bytes.len() as u64 {
             self.start = ip;
             self.bytes.resize(Self::SIZE, 0);
             let length = env.read_code(ip, &mut self.bytes).min(Self::SIZE);
@@ -83,17 +87,22 @@ impl Window {
     /// The instruction at `ip`; `None` when it cannot be read, or when somebody looks at the registers before it. An instruction that is not valid has
     /// length 1 or more.
     pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<Instruction> {
-        if env.is_watched(ip) {
-            return None;
-        }
-        let code = self.code(env, ip);
-        let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
-        if !decoder.can_decode() {
-            return None;
-        }
-        let instruction = decoder.decode();
-        (decoder.last_error() != iced_x86::DecoderError::NoMoreBytes).then_some(instruction)
+        next(&mut Decoder::with_ip(64, self.code(env, ip), ip, DecoderOptions::NONE), env)
     }
+}
+
+/// The next instruction, likewise.
+fn next(decoder: &mut Decoder, env: &mut impl Env) -> Option<Instruction> {
+    if env.is_watched(decoder.ip()) || !decoder.can_decode() {
+        return None;
+    }
+    let instruction = decoder.decode();
+    (decoder.last_error() != DecoderError::NoMoreBytes).then_some(instruction)
+}
+
+/// What an instruction needs and overwrites. Its memory is not asked for.
+fn usage(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> Usage {
+    Usage::of(instruction, factory.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE))
 }
 
 /// Answers what is live at an address.
@@ -112,10 +121,10 @@ pub(crate) struct Liveness {
 #[derive(Clone, Copy)]
 struct Known {
     live: Live,
-    looked: usize,
+    looked: u16,
 }
 
-const EXACT: usize = usize::MAX;
+const EXACT: u16 = u16::MAX;
 
 /// From a node, through its first or second successor; `None` for the start.
 type Edge = Option<(u32, usize)>;
@@ -177,7 +186,7 @@ impl Liveness {
         }
         // Each node is an answer of its own, the better the earlier it was seen.
         for (number, node) in self.nodes.iter().enumerate() {
-            let looked = if whole { EXACT } else { budget - number };
+            let looked = if whole { EXACT } else { budget - number as u16 };
             let known = self.known.entry(node.ip).or_insert(Known { live: node.live, looked });
             if known.looked < looked {
                 *known = Known { live: node.live, looked };
@@ -197,41 +206,46 @@ impl Liveness {
     /// whose target is not known yet, everything is needed that has not been overwritten by then.
     fn scan(&mut self, env: &mut impl Env, start: u64) -> Live {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
-        let mut ip = start;
-        for _ in 0..AHEAD {
-            let Some(instruction) = self.window.instruction(env, ip) else { break };
-            let usage = Usage::of(&instruction, self.factory.info(&instruction));
-            needed.registers |= usage.reads & !overwritten.registers;
-            needed.flags |= usage.flags_read & !overwritten.flags;
-            overwritten.registers |= usage.kills;
-            overwritten.flags |= usage.flags_killed;
-            let beyond = match instruction.flow_control() {
-                FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => {
-                    ip = instruction.next_ip();
-                    continue;
-                }
-                FlowControl::UnconditionalBranch => {
-                    ip = instruction.near_branch64();
-                    continue;
-                }
-                FlowControl::ConditionalBranch => match self.known.get(&instruction.near_branch64()) {
-                    Some(known) => {
-                        ip = instruction.next_ip();
-                        needed = needed.or(known.live.without(overwritten));
-                        continue;
+        let at_call = self.at_call();
+        let Liveness { window, factory, known, .. } = self;
+        let (mut ip, mut left) = (start, AHEAD);
+        'look: while left > 0 {
+            let code = window.code(env, ip);
+            let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
+            // Straight on, as far as the code at hand goes.
+            while left > 0 && (decoder.position() == 0 || code.len() - decoder.position() >= LONGEST) {
+                let Some(instruction) = next(&mut decoder, env) else { break 'look };
+                left -= 1;
+                let usage = usage(factory, &instruction);
+                needed.registers |= usage.reads & !overwritten.registers;
+                needed.flags |= usage.flags_read & !overwritten.flags;
+                overwritten.registers |= usage.kills;
+                overwritten.flags |= usage.flags_killed;
+                ip = instruction.next_ip();
+                let beyond = match instruction.flow_control() {
+                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => continue,
+                    FlowControl::UnconditionalBranch => {
+                        ip = instruction.near_branch64();
+                        continue 'look;
                     }
-                    None => Live::ALL,
-                },
-                FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => self.at_call(),
-                _ => Live::ALL,
-            };
-            return needed.or(beyond.without(overwritten)).with_stack();
+                    FlowControl::ConditionalBranch => match known.get(&instruction.near_branch64()) {
+                        Some(known) => {
+                            needed = needed.or(known.live.without(overwritten));
+                            continue;
+                        }
+                        None => Live::ALL,
+                    },
+                    FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => at_call,
+                    _ => Live::ALL,
+                };
+                return needed.or(beyond.without(overwritten)).with_stack();
+            }
         }
         needed.or(Live::ALL.without(overwritten)).with_stack()
     }
 
     /// Fills `nodes` from `start` on. `true` when every way was followed to an end.
-    fn explore(&mut self, env: &mut impl Env, start: u64, budget: usize) -> bool {
+    fn explore(&mut self, env: &mut impl Env, start: u64, budget: u16) -> bool {
         self.nodes.clear();
         self.numbers.clear();
         self.work.clear();
@@ -246,13 +260,13 @@ impl Liveness {
                 // An answer that is as good as what would be found now.
                 if from.is_some()
                     && let Some(&Known { live, looked }) = self.known.get(&ip)
-                    && looked >= budget - self.nodes.len().min(budget)
+                    && looked >= budget - self.seen().min(budget)
                 {
                     whole &= looked == EXACT;
                     self.end(from, live);
                     break;
                 }
-                let instruction = if self.nodes.len() < budget { self.window.instruction(env, ip) } else { None };
+                let instruction = if self.seen() < budget { self.window.instruction(env, ip) } else { None };
                 let Some(instruction) = instruction else {
                     whole = false;
                     self.end(from, Live::ALL);
@@ -261,7 +275,7 @@ impl Liveness {
                 let number = self.nodes.len() as u32;
                 self.connect(from, number);
                 self.numbers.insert(ip, number);
-                let usage = Usage::of(&instruction, self.factory.info(&instruction));
+                let usage = usage(&mut self.factory, &instruction);
                 self.nodes.push(Node { ip, usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
                 from = Some((number, 0));
                 match instruction.flow_control() {
@@ -283,6 +297,11 @@ impl Liveness {
             }
         }
         whole
+    }
+
+    /// Instructions that were seen so far, at most the budget.
+    fn seen(&self) -> u16 {
+        self.nodes.len() as u16
     }
 
     fn connect(&mut self, from: Edge, to: u32) {
