@@ -10,9 +10,6 @@ use numalens_event::exact::{
     SiteRecord, StretchRecord, kind,
 };
 
-/// The part of the log that is mapped: what a process says in its life must fit.
-const LOG_BYTES: u64 = 1 << 30;
-
 /// The file.
 #[derive(Clone, Copy)]
 pub struct Session {
@@ -127,7 +124,7 @@ pub struct ProcessMemory {
 /// The pieces of a process's extent: offset and length. The last one where cache lines are counted.
 const PIECES: [(u64, u64); 6] = [
     (0, exact::process::LOG),
-    (exact::process::LOG, LOG_BYTES),
+    (exact::process::LOG, exact::process::LOG_BYTES),
     (exact::process::SITES, exact::MOST_SITES as u64 * size_of::<SiteRecord>() as u64),
     (exact::process::STRETCHES, exact::MOST_STRETCHES as u64 * size_of::<StretchRecord>() as u64),
     (exact::process::PAGES, exact::MOST_PAGES as u64 * size_of::<PageRecord>() as u64),
@@ -248,7 +245,7 @@ impl ProcessMemory {
     pub fn log(&self, what: u32, words: &[u64], text: &[u8]) -> Option<u64> {
         let bytes = (size_of::<LogHeader>() + words.len() * 8 + text.len()).next_multiple_of(8) as u64;
         let at = self.header().log_bytes.fetch_add(bytes, AcqRel);
-        if at + bytes > LOG_BYTES {
+        if at + bytes > exact::process::LOG_BYTES {
             return None;
         }
         // SAFETY: `bytes` from `at` on are ours alone, within the mapping and aligned to 8.

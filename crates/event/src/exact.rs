@@ -373,8 +373,8 @@ pub struct ProcessHeader {
 pub mod process {
     /// The log.
     pub const LOG: u64 = 1 << 20;
-    /// Most bytes of the log.
-    pub const LOG_BYTES: u64 = (1 << 36) - (1 << 20);
+    /// Most bytes of the log: what a process says in its life. What does not fit is not said; [`super::ProcessHeader::log_bytes`] counts it.
+    pub const LOG_BYTES: u64 = 1 << 30;
     /// What an empty lookup table looks like; threads map it copy-on-write.
     pub const LOOKUP: u64 = 1 << 36;
     /// Site records.

@@ -166,6 +166,11 @@ pub(super) struct WaitingPage {
 }
 
 impl Process {
+    /// Bytes that it has said, or would have with more room.
+    fn said(&self) -> u64 {
+        self.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire)
+    }
+
     /// The page of a number, if it is one of its own that is there.
     pub(super) fn own_page(&self, number: u32) -> Option<Page> {
         let known = self.pages.get(number.checked_sub(self.inherited_pages.max(1))? as usize)?;

@@ -185,6 +185,11 @@ impl Drain {
         if processes > 0 {
             meta.losses.insert(LINES_LEFT_OUT.to_owned(), processes);
         }
+        let unsaid = |process: &Process| process.said().saturating_sub(exact::process::LOG_BYTES);
+        let unsaid: u64 = self.processes.values().map(unsaid).sum();
+        if unsaid > 0 {
+            meta.losses.insert("bytes of events that processes had no room to tell".to_owned(), unsaid);
+        }
         let known = self.unobserved.len() as u64;
         let all = u64::from(file.header().unobserved.load(Relaxed));
         if all > known {

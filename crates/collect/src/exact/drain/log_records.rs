@@ -12,7 +12,7 @@ impl Drain {
         process: &mut Process,
         until: u64,
     ) -> io::Result<()> {
-        let bytes = process.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire).min(1 << 30);
+        let bytes = process.said().min(exact::process::LOG_BYTES);
         if bytes <= process.log_read {
             return Ok(());
         }
