@@ -5,7 +5,7 @@
 //! is taken to be the same, and not told again:
 //!
 //! ```text
-//!   at once    same site, same pointers, same first word
+//!   at once    same site, same stack pointer, same rbp if that points into the stack, same first word
 //!   else       same site, same stack pointer, and in the copy the same words that lead into code or into the stack, in the same places:
 //!              return addresses, and frame pointers that were saved. What else there is changes from pass to pass: counters, data,
 //!              and rbp where it is a register like any other.
@@ -20,6 +20,7 @@ use crate::shared::ProcessMemory;
 use crate::sys;
 use alloc::vec;
 use core::hash::{BuildHasher, Hash, Hasher};
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
 use numalens_event::exact::{Extent, log};
@@ -62,7 +63,8 @@ pub unsafe fn release() {
 pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
     let sp = area.get(own::COUNT_STACK);
     let top = crate::user::read_own_stack(sp).ok()?;
-    let key = FxBuildHasher.hash_one((site.0, sp, area.get(own::COUNT_FRAME), top));
+    let frame = Some(area.get(own::COUNT_FRAME)).filter(|frame| stack_from(sp).contains(frame));
+    let key = FxBuildHasher.hash_one((site.0, sp, frame, top));
     {
         let mut known = KNOWN.lock();
         if known.of != memory.extent || known.stacks.len() >= MOST_KNOWN {
@@ -94,9 +96,14 @@ pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
     Some(stack)
 }
 
+/// Where frames of a stack can lie.
+fn stack_from(sp: u64) -> Range<u64> {
+    sp..sp.saturating_add(MOST_STACK)
+}
+
 /// What a call stack has in common with itself a pass later, and with hardly another: see above.
 fn likeness(maps: &Maps, site: SiteId, sp: u64, bp: u64, bytes: &[u8]) -> u64 {
-    let stack = sp..sp.saturating_add(MOST_STACK);
+    let stack = stack_from(sp);
     let leads_back =
         |word: u64| stack.contains(&word) || word >= sys::PAGE && maps.find(word).is_some_and(Mapping::executable);
     let words = bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));

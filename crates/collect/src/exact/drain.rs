@@ -120,6 +120,9 @@ pub(super) struct Process {
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     log_read: u64,
+    log_given_back: u64,
+    /// What of the log is over once pages below a number are known.
+    log_heard: Option<(u64, u32)>,
     /// Its last instruction has been executed.
     pub(super) last: bool,
     /// The last look found it gone, without a word.
@@ -326,6 +329,7 @@ impl Drain {
                     for range in process.unmapped.drain(..) {
                         session.range_unmapped(process.pid, range);
                     }
+                    process.give_back_log(file, extent);
                     done
                 })
         };

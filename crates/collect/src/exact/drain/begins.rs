@@ -129,6 +129,8 @@ impl Drain {
                 undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
                 log_read: 0,
+                log_given_back: 0,
+                log_heard: None,
                 last: false,
                 was_gone: false,
                 ended: false,

@@ -2,6 +2,28 @@
 
 use super::*;
 
+/// Bytes of a log that are worth being given back.
+const MUCH: u64 = 256 << 10;
+
+impl Process {
+    /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have them: those pages had their numbers
+    /// when the stacks were told, and a stack that was looked at once is known.
+    pub(super) fn give_back_log(&mut self, file: &SessionFile, extent: Extent) {
+        let known = self.inherited_pages.max(1) + self.pages.len() as u32;
+        if let Some((heard, _)) = self.log_heard.take_if(|&mut (_, pages)| known >= pages) {
+            let log = exact::process::LOG;
+            file.discard(extent, log + self.log_given_back..log + heard);
+            self.log_given_back = heard;
+        }
+        // Whole pages.
+        let heard = self.log_read & !4095;
+        if self.log_heard.is_none() && heard > self.log_given_back + MUCH {
+            let pages = self.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire);
+            self.log_heard = Some((heard, pages));
+        }
+    }
+}
+
 impl Drain {
     /// Reads what is new in it.
     pub fn read_log(
