@@ -75,8 +75,9 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     const is_code = section === "code-matrix";
     // Less work would be too few samples, and too few uses of what is written once.
     const load = is_code ? ["--size", "1", "--scale", "0.1"] : ["--size", "16"];
-    // It is over after some 70 samples, which decide nothing.
-    if (engine === "sample" && name === "serial_init_rust") load.push("--scale", "6");
+    // They are over after some hundred samples, which decide nothing.
+    const is_short = /^(serial_init_|unpinned|main_allocates_private)/.test(name);
+    if (engine === "sample" && is_short) load.push("--scale", "6");
     const profile = record(engine, `${files.path}/${engine}-${name}.numalens`, target(name), { options, load });
     const report = json("report", profile, "--section", "summary,lines,objects,code-placement");
     const advice = json("advise", profile);
