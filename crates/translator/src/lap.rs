@@ -19,7 +19,7 @@
 //! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that is in no stay now (its page is not
 //! known, or ends within the group) sets the limit to the lead: the next pass looks again.
 //!
-//! A loop of few passes is better off without: whenever it has looked [`JUDGED`] times, it is judged by its passes, and
+//! A loop of few passes is better off without: whenever it has found [`JUDGED`] limits, it is judged by its passes, and
 //! translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
 //!
 //! The limit stands in a [`Record`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
@@ -40,7 +40,7 @@ use numalens_isa::Kind;
 
 /// Farthest that a group may advance in a pass: one that is faster leaves its page soon.
 const FASTEST: u64 = 256;
-/// How often a loop looks between two judgements. A power of two.
+/// How many limits a loop finds between two judgements. A power of two.
 const JUDGED: u32 = 256;
 /// log2 of the passes for each look below which a limit does not pay.
 const FEW: u8 = 2;
@@ -287,15 +287,19 @@ impl<E: Env> Builder<'_, E> {
             self.checked += 1;
             self.mark_cold(State::Counting);
         }
+        // Without a limit, as the page of a group is not known yet, nothing can be said of the loop.
+        self.cold.registers(true, &[0x85], least, least); // test
         // lea least, [lead + least + 1]
         self.cold.lea(least, Memory::Flat { base: Some(lead), index: Some(least), scale: 1, displacement: 1 });
         self.cold.store(least, Memory::area(record + Record::LIMIT));
+        let unlimited = self.cold.relative(&[0x0f, 0x88]); // js
         let looks = Memory::area(record + Record::MISSES);
         self.cold.memory(false, &[0xff], 0, looks); // inc dword
         self.cold.memory(false, &[0xf7], 0, looks); // test dword
         self.cold.imm32(JUDGED - 1);
         let judge = self.cold.relative(&[0x0f, 0x84]);
         let judged = self.cold.here();
+        self.resolve_cold(unlimited, judged)?;
         for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
             self.cold.load(register, Memory::area(crate::area::spill(register)));
         }
