@@ -1,7 +1,7 @@
 //! The code cache: which blocks there are, how they are linked, and what stands at an address.
 
 use crate::block::{Block, Drafts, Exit, ExitKind, Position};
-use crate::count::Hotter;
+use crate::count::{Heat, Hotter};
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
 use crate::fetch::{FetchCounter, Stretch};
@@ -110,6 +110,7 @@ impl Cache {
                 drafts: Drafts::default(),
                 numbers: Numbers::default(),
                 hot: HashSet::new(),
+                any_class: HashSet::new(),
                 short: HashSet::new(),
             },
             config,
@@ -276,19 +277,26 @@ impl Cache {
         Ok(Landing { checked, entry })
     }
 
-    /// A group is hot: its block is translated again, with its look-up in place, when it is next entered. Or a loop is short: likewise, without
-    /// a limit. The thread that says so finishes its pass.
+    /// A block is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
+    /// without any stay for it; as the loop is short, without a limit. The thread that says so finishes its pass.
     pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
         let Some((id, block)) = self.block_at(hotter.at) else { return };
-        if hotter.short_loop && !block.dead {
+        if block.dead {
+            return;
+        }
+        if hotter.why == Heat::ShortLoop {
             let ip = block.ip;
             self.tools.short.insert(ip);
             return self.kill(env, id);
         }
-        let group = block.ahead.iter().find(|one| one.site == hotter.site && !one.hot);
-        let Some(group) = group.filter(|_| !block.dead).map(|one| one.group) else { return };
+        let of_class = hotter.why == Heat::Class;
+        let group = block.ahead.iter().find(|one| one.site == hotter.site && (of_class || !one.hot));
+        let Some(group) = group.map(|one| one.group) else { return };
         let members = block.ahead.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| block.ip + u64::from(one.instruction)).collect();
+        if of_class {
+            self.tools.any_class.extend(&instructions);
+        }
         self.tools.hot.extend(instructions);
         self.kill(env, id);
     }

@@ -11,7 +11,7 @@
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | | |
-//! | [`Operation::Hot`] | | | | |
+//! | [`Operation::Again`] | | | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
 //! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
@@ -40,13 +40,21 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// Nothing to count: the group of the site has become hot, or, with [`SHORT_LOOP`] as the second site, its loop is short: see
-    /// [`crate::Cache::heat`].
-    Hot = 7,
+    /// Nothing to count: the block of the site's group is to be translated again. The second site is the number of a [`Heat`].
+    Again = 7,
 }
 
-/// See [`Operation::Hot`].
-pub(crate) const SHORT_LOOP: SiteId = SiteId(1);
+/// Why a block is to be translated again: see [`crate::Cache::heat`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Heat {
+    /// The group changes its page too often.
+    Page = 0,
+    /// The loop has too few passes.
+    ShortLoop = 1,
+    /// The group is hot, and the class of its pages changes too often as well.
+    Class = 2,
+}
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +92,7 @@ const OPERATIONS: [Operation; 8] = [
     Operation::Elements,
     Operation::Bits,
     Operation::Group,
-    Operation::Hot,
+    Operation::Again,
 ];
 
 impl What {
@@ -215,14 +223,14 @@ impl Area {
     }
 }
 
-/// A group has become hot, or a loop is short: for [`crate::Cache::heat`].
+/// A block would be better translated in another manner: for [`crate::Cache::heat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hotter {
     /// The address in the cache where the group's block goes on.
     pub(crate) at: u64,
     /// The first of its sites.
     pub(crate) site: SiteId,
-    pub(crate) short_loop: bool,
+    pub(crate) why: Heat,
 }
 
 /// Counts what the area describes.
@@ -232,10 +240,11 @@ pub struct Hotter {
 pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Hotter> {
     let area = Area(area);
     let what = What::unpack(area.load(area::COUNT_WHAT))?;
-    if what.operation == Operation::Hot {
+    if what.operation == Operation::Again {
         let sites = area.load(area::COUNT_SITES);
-        let short_loop = (sites >> 32) as u32 == SHORT_LOOP.0;
-        return Some(Hotter { at: area.load(area::COUNT_RETURN), site: SiteId(sites as u32), short_loop });
+        let why = [Heat::ShortLoop, Heat::Class].into_iter().find(|&why| why as u64 == sites >> 32);
+        let why = why.unwrap_or(Heat::Page);
+        return Some(Hotter { at: area.load(area::COUNT_RETURN), site: SiteId(sites as u32), why });
     }
     count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
     None
@@ -289,7 +298,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
             access(first, what.kind, address.wrapping_add(u64::from(from * size)), (to - from) * size, 1);
         }
         Operation::AnyActive if active != 0 => access(first, what.kind, address, size, 1),
-        Operation::FirstActive | Operation::AnyActive | Operation::Hot => {}
+        Operation::FirstActive | Operation::AnyActive | Operation::Again => {}
         Operation::Group => {
             for (site, kind, offset) in members(mask) {
                 access(site, kind, address.wrapping_add(offset), 0, 1);

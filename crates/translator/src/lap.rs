@@ -26,7 +26,7 @@
 //! see `numalens_event::exact::StayRecord::look_again`.
 
 use crate::block::{State, Step};
-use crate::count::{Operation, SHORT_LOOP, What};
+use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RSP};
 use crate::instrument::call_out;
@@ -315,9 +315,9 @@ impl<E: Env> Builder<'_, E> {
         self.cold.memory(true, &[0x3b], r1, Memory::area(passes));
         let field = self.cold.relative(&[0x0f, 0x82]);
         self.resolve_cold(field, judged)?;
-        let what = What { operation: Operation::Hot, ..What::one(Kind::Read) };
+        let what = What { operation: Operation::Again, ..What::one(Kind::Read) };
         let site = ways.first().map_or(SiteId(0), |(place, ..)| place.first);
-        call_out(&mut self.cold, &what, &[site, SHORT_LOOP], &[], r1);
+        call_out(&mut self.cold, &what, &[site, SiteId(Heat::ShortLoop as u32)], &[], r1);
         self.return_to(r1, judged)?;
         // The groups that have changed their pages.
         let all = self.checked;

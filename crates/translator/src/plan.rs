@@ -44,6 +44,8 @@ pub(crate) struct Group {
     pub first: usize,
     /// It is known to change its page too often: see [`crate::hot`].
     pub hot: bool,
+    /// It is hot, and the class of its pages changes too often as well.
+    pub any_class: bool,
     /// It advances by the same in each pass of a loop, and is checked together with others.
     pub advance: Option<Advance>,
     /// What its address grows by from the check to its first access.
@@ -99,8 +101,14 @@ impl Plan {
         self.lead = None;
     }
 
-    /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often.
-    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, hot: &HashSet<u64>) {
+    /// Whether the groups of a stretch have no stays.
+    pub fn counts_at_once(&self, stretch: u16) -> bool {
+        let mut all = self.groups.iter().filter(|group| group.stretch == stretch);
+        self.at_once || all.all(|group| group.any_class)
+    }
+
+    /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
+    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, [hot, any_class]: [&HashSet<u64>; 2]) {
         self.clear();
         self.at_once = at_once;
         let mut stretch = (0u16, 0usize);
@@ -126,6 +134,7 @@ impl Plan {
             for member in self.members.iter().filter(|member| hot.contains(&member.ip)) {
                 let group = &mut self.groups[usize::from(member.group)];
                 group.hot = !group.is_constant();
+                group.any_class = group.hot && any_class.contains(&member.ip);
                 // Its check reads the table of pages.
                 if list[group.first].before.flags == 0 {
                     group.at = group.first;
@@ -199,6 +208,7 @@ impl Group {
             at,
             first,
             hot: false,
+            any_class: false,
             advance: None,
             shift: 0,
             stretch,

@@ -31,7 +31,7 @@
 //! first, then `ENTRY`, `SINCE`, the passes, and `SINCE` and `ENTRY` again, and skips a stay that changed meanwhile.
 
 use crate::block::{Ahead, State};
-use crate::count::Operation;
+use crate::count::{Heat, Operation};
 use crate::emit::{Code, Memory};
 use crate::plan::Group;
 use crate::translate::Builder;
@@ -122,6 +122,15 @@ global_asm!(
         add gs:[r9], rdi
         movzx edi, byte ptr [rcx + {d_writes}]
         add gs:[r9 + 8], rdi
+    .endm
+    // The same and the row, without a stay.
+    .macro NUMALENS_COUNT_PASS
+        mov qword ptr gs:[rdx + {page}], 0
+        NUMALENS_COUNT_PAGE
+        mov r8d, r8d
+        mov esi, [rcx + {d_row}]
+        lea rsi, [rsi + r8*8]
+        inc qword ptr gs:[rsi]
     .endm
     // The record, in the class of the entry in r8 from this pass on.
     .macro NUMALENS_STAY_IN_CLASS
@@ -239,14 +248,16 @@ numalens_settle_stay:
     shl rdi, {share}
     cmp rdi, rsi
     jbe 5f
+    // From now on each pass is counted by itself, which is told.
     mov dword ptr gs:[rdx + {hot}], {any}
+    NUMALENS_COUNT_PASS
+    mov qword ptr gs:[{count_what}], {again}
+    mov ecx, [rcx + {d_site}]
+    mov gs:[{count_sites}], ecx
+    mov dword ptr gs:[{count_sites} + 4], {any_class}
+    NUMALENS_GO_ON {count}
 8:
-    mov qword ptr gs:[rdx + {page}], 0
-    NUMALENS_COUNT_PAGE
-    mov r8d, r8d
-    mov esi, [rcx + {d_row}]
-    lea rsi, [rsi + r8*8]
-    inc qword ptr gs:[rsi]
+    NUMALENS_COUNT_PASS
     NUMALENS_GO_ON {count_return}
 5:
     // The stay in a class that begins with this pass.
@@ -255,7 +266,7 @@ numalens_settle_stay:
 9:
     // Hot from now on, which is told: the code can be better.
     NUMALENS_STAY_IN_CLASS
-    mov qword ptr gs:[{count_what}], {hotter}
+    mov qword ptr gs:[{count_what}], {again}
     mov ecx, [rcx + {d_site}]
     mov gs:[{count_sites}], rcx
     NUMALENS_GO_ON {count}
@@ -325,7 +336,8 @@ numalens_settle_stay_end:
     count_return = const area::COUNT_RETURN,
     count_what = const area::COUNT_WHAT,
     count_sites = const area::COUNT_SITES,
-    hotter = const Operation::Hot as u32,
+    again = const Operation::Again as u32,
+    any_class = const Heat::Class as u32,
     count = const area::COUNT,
     pages = const area::PAGES,
     stays = const area::STAYS,
@@ -377,13 +389,9 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
-        if self.plan.at_once {
+        if self.plan.counts_at_once(group.stretch) {
             self.begun = group.stretch + 1;
-            let place = self.register_group(group, None)?;
-            self.count_at_once(group, &place, live)?;
-            self.checked += 1;
-            self.mark_hot(State::Before);
-            return Ok(());
+            return self.check_at_once(group, live);
         }
         if self.stretch != Some(group.stretch) {
             self.stretch = Some(group.stretch);
@@ -394,6 +402,10 @@ impl<E: Env> Builder<'_, E> {
         }
         if group.advance.is_some() {
             return self.check_together(live);
+        }
+        if group.any_class {
+            self.begun = group.stretch + 1;
+            return self.check_at_once(group, live);
         }
         let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };
         self.numbers.stays += 1;
@@ -422,6 +434,14 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_hot(miss, stub)?;
             self.stub(group, &place, live, 0, r1, back)?;
         }
+        self.checked += 1;
+        self.mark_hot(State::Before);
+        Ok(())
+    }
+
+    fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
+        let place = self.register_group(group, None)?;
+        self.count_at_once(group, &place, live)?;
         self.checked += 1;
         self.mark_hot(State::Before);
         Ok(())

@@ -38,6 +38,8 @@ pub(crate) struct Tools {
     pub numbers: Numbers,
     /// Instructions of the program whose groups are hot.
     pub hot: HashSet<u64>,
+    /// Those of them whose classes change too often as well.
+    pub any_class: HashSet<u64>,
     /// Blocks that are loops of few passes.
     pub short: HashSet<u64>,
 }
@@ -100,7 +102,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Block, Error> {
-    let Tools { liveness, plan, drafts, numbers, hot, short } = tools;
+    let Tools { liveness, plan, drafts, numbers, hot, any_class, short } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     let mut bytes = Vec::new();
@@ -110,7 +112,7 @@ pub(crate) fn translate(
     let mut accesses = core::mem::take(&mut plan.accesses);
     let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop, hot);
+        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop, [hot, any_class]);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
         let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
