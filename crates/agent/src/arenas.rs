@@ -68,7 +68,7 @@ struct Segment {
     cold: u64,
     /// Bytes of each half.
     half: u64,
-    /// Bytes that are used of each, and those that the kernel has provided.
+    /// Bytes that are used of each, and where what the kernel has provided of them ends.
     hot_used: u64,
     cold_used: u64,
     hot_ready: u64,
@@ -114,11 +114,7 @@ impl Segment {
         let halves =
             [(self.hot, self.hot_used, &mut self.hot_ready), (self.cold, self.cold_used, &mut self.cold_ready)];
         for (from, used, ready) in halves {
-            while *ready < self.half && used + MANY_BLOCKS > *ready {
-                let bytes = STEP_OF_HALF.min(self.half - *ready);
-                sys::populate(from + *ready, bytes);
-                *ready += bytes;
-            }
+            sys::provide(ready, from + used + MANY_BLOCKS, from + self.half, STEP_OF_HALF);
         }
     }
 
@@ -128,7 +124,7 @@ impl Segment {
             let _ = unsafe { call!(__NR_madvise, from, self.half, raw::MADV_DONTNEED) };
             *used = 0;
         }
-        (self.hot_ready, self.cold_ready) = (0, 0);
+        (self.hot_ready, self.cold_ready) = (self.hot, self.cold);
         self.dead = 0;
         self.state = State::Empty;
     }
@@ -151,8 +147,8 @@ impl Arena {
             half,
             hot_used: 0,
             cold_used: 0,
-            hot_ready: 0,
-            cold_ready: 0,
+            hot_ready: start + number * half,
+            cold_ready: middle + number * half,
             dead: 0,
             state: if number == 0 { State::Open } else { State::Empty },
         };

@@ -95,10 +95,7 @@ impl State {
             return self.take(class, bytes);
         }
         self.next = at + bytes as u64;
-        while self.next > self.ready {
-            sys::populate(self.ready, STEP);
-            self.ready += STEP;
-        }
+        sys::provide(&mut self.ready, self.next, self.end, STEP);
         at as *mut u8
     }
 }

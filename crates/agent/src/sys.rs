@@ -131,6 +131,16 @@ pub fn populate(at: u64, bytes: u64) {
     let _ = unsafe { call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE) };
 }
 
+/// The same for memory that fills up, so many bytes at a time. `ready` is where what is provided ends, `wanted` how far it is to reach, `end` how
+/// far it can.
+pub fn provide(ready: &mut u64, wanted: u64, end: u64, step: u64) {
+    while *ready < wanted.min(end) {
+        let bytes = step.min(end - *ready);
+        populate(*ready, bytes);
+        *ready += bytes;
+    }
+}
+
 /// Opens a file.
 pub fn open(path: &core::ffi::CStr, how: u32) -> Option<i32> {
     // SAFETY: NUL-terminated.

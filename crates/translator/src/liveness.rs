@@ -260,7 +260,7 @@ impl Liveness {
                 // An answer that is as good as what would be found now.
                 if from.is_some()
                     && let Some(&Known { live, looked }) = self.known.get(&ip)
-                    && looked >= budget - self.seen().min(budget)
+                    && looked >= budget - self.seen()
                 {
                     whole &= looked == EXACT;
                     self.end(from, live);

@@ -44,6 +44,17 @@ struct Known {
     stacks: HashMap<u64, u32, FxBuildHasher>,
 }
 
+impl Known {
+    /// What a page's record says of a stack in this process's log that looks so.
+    fn find(&mut self, memory: &ProcessMemory, look: u64) -> Option<u32> {
+        if self.of != memory.extent || self.stacks.len() >= MOST_KNOWN {
+            self.of = memory.extent;
+            self.stacks.clear();
+        }
+        self.stacks.get(&look).copied()
+    }
+}
+
 /// Nobody else may use the stacks until [`release`]: around a fork.
 pub fn hold() {
     KNOWN.hold();
@@ -65,15 +76,8 @@ pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
     let top = crate::user::read_own_stack(sp).ok()?;
     let frame = Some(area.get(own::COUNT_FRAME)).filter(|frame| stack_from(sp).contains(frame));
     let key = FxBuildHasher.hash_one((site.0, sp, frame, top));
-    {
-        let mut known = KNOWN.lock();
-        if known.of != memory.extent || known.stacks.len() >= MOST_KNOWN {
-            known.of = memory.extent;
-            known.stacks.clear();
-        }
-        if let Some(&stack) = known.stacks.get(&key) {
-            return Some(stack);
-        }
+    if let Some(stack) = KNOWN.lock().find(memory, key) {
+        return Some(stack);
     }
     let mut bytes = vec![0u8; MOST_BYTES];
     let length = copy(sp, &mut bytes);
@@ -82,13 +86,12 @@ pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
         let bp = frame_pointer(&code.cache, area);
         (bp, likeness(&code.world.maps, site, sp, bp, &bytes[..length]))
     };
-    {
-        let mut known = KNOWN.lock();
-        if let Some(&stack) = known.stacks.get(&likeness) {
-            known.stacks.insert(key, stack);
-            return Some(stack);
-        }
+    let mut known = KNOWN.lock();
+    if let Some(stack) = known.find(memory, likeness) {
+        known.stacks.insert(key, stack);
+        return Some(stack);
     }
+    drop(known);
     let ip = memory.site(site.0).address.load(Relaxed);
     let at = memory.log(log::STACK, &[ip, sp, bp, length as u64], &bytes[..length])?;
     let stack = u32::try_from(at / 8 + 1).ok()?;
