@@ -7,7 +7,8 @@
 //! the agent answers:
 //!
 //! ```text
-//!   getcpu, also of the vdso and the vsyscall page  \
+//!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
+//!   getcpu, also of the vdso and the vsyscall page  |
 //!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
 //!   set_mempolicy, mbind, move_pages, ...            |- policies.rs   policy.rs: where a page goes
 //!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
@@ -26,6 +27,7 @@ pub mod place;
 mod policies;
 pub mod policy;
 mod proc_files;
+mod processor;
 
 use crate::runtime::runtime;
 use crate::sys::raw;
@@ -34,10 +36,12 @@ use crate::thread::Thread;
 pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Placement};
+use numalens_translator::Question;
 pub use policies::wanted_home;
 
 /// `set_mempolicy_home_node`.
 const SET_MEMPOLICY_HOME_NODE: u32 = 450;
+const ARCH_SET_CPUID: u64 = 0x1012;
 
 /// Looks at a system call of a program that sees a virtual machine. None: the machine has nothing to say.
 pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<Verdict> {
@@ -52,9 +56,16 @@ pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<
         SET_MEMPOLICY_HOME_NODE => policies::set_home_node(runtime, arguments),
         raw::__NR_move_pages => policies::move_pages(runtime, thread, arguments),
         raw::__NR_migrate_pages => policies::migrate_pages(runtime, arguments),
+        // Here `cpuid` is always answered: as on processors that cannot refuse it.
+        raw::__NR_arch_prctl if arguments[0] == ARCH_SET_CPUID => crate::syscalls::errno(linux_raw_sys::errno::ENODEV),
         _ => return files::examine(thread, number, arguments).map(Verdict::Done),
     };
     Some(Verdict::Done(done))
+}
+
+/// Answers an instruction that asks about the processor.
+pub fn asked(thread: &Thread, question: Question) {
+    processor::answer(thread, placement(), question);
 }
 
 /// The machine in force.

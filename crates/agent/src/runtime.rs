@@ -4,6 +4,7 @@ use crate::allocator::Allocator;
 use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::lock::Lock;
+use crate::machine;
 use crate::pages::{Shadow, Toucher};
 use crate::placement;
 use crate::requests;
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
         Leave::Enter(address) | Leave::Syscall { execute: address, .. } | Leave::Reached { execute: address, .. } => {
             Some(address)
         }
-        Leave::Request { .. } | Leave::Unsupported { .. } => None,
+        Leave::Request { .. } | Leave::Asks { .. } | Leave::Unsupported { .. } => None,
     };
     let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
     match left {
@@ -224,6 +225,10 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
         },
         Ok(Leave::Request { next }) => {
             requests::answer(thread);
+            enter(thread, next)
+        }
+        Ok(Leave::Asks { question, next }) => {
+            machine::asked(thread, question);
             enter(thread, next)
         }
         Ok(Leave::Reached { ip, execute }) => {

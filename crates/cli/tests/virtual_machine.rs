@@ -133,6 +133,53 @@ fn hwloc_lscpu_and_python_see_the_machine() {
 }
 
 #[test]
+fn the_processor_tells_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let processor = program(directory.path(), "processor.c", &["-O1"]);
+    for (nodes, cores, bits) in [(4, 2, 1), (3, 3, 2), (2, 1, 0)] {
+        let recorded = record(directory.path(), &["--machine", &format!("{nodes}x{cores}")], &[&processor]);
+        let said = recorded.said();
+        assert_eq!(said.lines().count(), nodes * cores, "{said}");
+        for (cpu, line) in said.lines().enumerate() {
+            let (package, core) = (cpu / cores, cpu % cores);
+            let (id, several) = (package << bits | core, u32::from(cores > 1));
+            let told = format!("{cpu}: id {id}, several {several}, limit {:#x}", package << 12 | cpu);
+            let levels = format!(", core {core} of {cores} in package {package}");
+            assert!(line == told || line == told.clone() + &levels, "`{line}` is not `{told}{levels}`");
+        }
+    }
+    let native = Command::new(&processor).output().unwrap();
+    let recorded = record(directory.path(), &["--machine", "real"], &[&processor]);
+    assert_eq!(recorded.said(), String::from_utf8_lossy(&native.stdout));
+}
+
+/// They bind themselves to one CPU after the other and ask it what it is.
+#[test]
+fn who_asks_the_processor_sees_the_machine() {
+    let hwloc = "HWLOC_COMPONENTS=x86,stop lstopo-no-graphics --no-io --of console; grep ^apicid /proc/cpuinfo";
+    let said = script(&["--machine", "4x2"], hwloc);
+    let count = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((count("Package L#"), count("Core L#"), count("PU L#"), count("apicid")), (4, 8, 8, 8), "{said}");
+    let directory = tempfile::tempdir().unwrap();
+    // With LLVM's runtime, which takes what the other one's compiler calls.
+    let [object, places] = ["places.o", "places"].map(|name| directory.path().join(name).display().to_string());
+    program(directory.path(), "places.c", &["-O1", "-fopenmp", "-c", "-o", &object]);
+    let linked = Command::new("cc").args([&object, "-o", &places, "-l:libomp.so.5"]).status().unwrap();
+    assert!(linked.success());
+    let text = format!("KMP_AFFINITY=verbose OMP_PLACES=sockets OMP_PROC_BIND=spread {places}");
+    let recorded = record(directory.path(), &["--machine", "4x2"], &["/bin/sh", "-c", &text]);
+    let told = String::from_utf8_lossy(&recorded.output.stderr);
+    for text in [
+        "4 sockets x 2 cores/socket x 1 thread/core (8 total cores)",
+        "OS proc 5 maps to socket 2 core 1 thread 0",
+        "bound to OS proc set 6,7",
+    ] {
+        assert!(told.contains(text), "`{text}` in {told}");
+    }
+    assert_eq!(recorded.said(), "4 places of 2 CPUs, 8 CPUs\n");
+}
+
+#[test]
 fn threads_are_where_they_bind_themselves() {
     let directory = tempfile::tempdir().unwrap();
     let wanted = "first: cpus 0 1 2 3 4 5 6 7, on 0 of node 0, all say\n\

@@ -176,10 +176,12 @@ impl Machine {
             let found = self.nodes.iter().enumerate().find(|(_, node)| node.cpus.contains(cpu));
             let Some((package, node)) = found else { continue };
             let core = node.cpus.iter().take_while(|&other| other != cpu).count();
+            let apic = package << shape.core_bits | core;
             for line in first.lines() {
                 let name = line.split(':').next().unwrap_or_default().trim_end();
                 let value = match CPU_FIELDS.iter().position(|field| *field == name) {
-                    Some(0 | 5 | 6) => cpu as usize,
+                    Some(0) => cpu as usize,
+                    Some(5 | 6) => apic,
                     Some(1) => package,
                     Some(2 | 4) => node.cpus.len(),
                     Some(_) => core,
@@ -237,6 +239,8 @@ struct Shape {
     nodes: Vec<u32>,
     /// One more than the highest number of a CPU.
     numbers: usize,
+    /// Bits of a core's number in an APIC id, as `cpuid` has it: above them is the package.
+    core_bits: u32,
 }
 
 impl Shape {
@@ -244,7 +248,9 @@ impl Shape {
         let cpus = machine.cpus();
         let numbers = cpus.iter().last().map_or(1, |last| last as usize + 1);
         let memory = machine.nodes_with_memory().map(|node| node.id.0.into()).collect();
-        Shape { cpus, memory, nodes: machine.nodes.iter().map(|node| node.id.0.into()).collect(), numbers }
+        let most = machine.nodes.iter().map(|node| node.cpus.len()).max().unwrap_or(1).max(1);
+        let core_bits = most.next_power_of_two().trailing_zeros();
+        Shape { cpus, memory, nodes: machine.nodes.iter().map(|node| node.id.0.into()).collect(), numbers, core_bits }
     }
 
     fn node_ids(&self) -> Vec<u32> {
@@ -395,12 +401,14 @@ mod tests {
         let all: Vec<String> = (0..24).map(|cpu| cpu.to_string()).collect();
         assert_eq!(values("processor"), all.join(" "));
         assert!(values("physical id").starts_with("0 1 2 3 0 1"), "{}", values("physical id"));
+        // Six cores take three bits.
+        assert!(values("apicid").starts_with("0 8 16 24 1 9"), "{}", values("apicid"));
     }
 
     #[test]
     fn masks_are_as_long_as_the_machine() {
         let mask = |cpus: &str, numbers| {
-            let shape = Shape { cpus: CpuSet::new(), memory: CpuSet::new(), nodes: Vec::new(), numbers };
+            let shape = Shape { cpus: CpuSet::new(), memory: CpuSet::new(), nodes: Vec::new(), numbers, core_bits: 0 };
             shape.mask(&CpuSet::parse(cpus).unwrap())
         };
         assert_eq!(mask("0-1", 2), "3");

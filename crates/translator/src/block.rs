@@ -4,7 +4,7 @@
 
 use crate::fetch::Piece;
 use crate::marks::{Mark, Marks};
-use crate::{ExitId, SiteId, Stay};
+use crate::{ExitId, Question, SiteId, Stay};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -155,6 +155,8 @@ pub(crate) enum ExitKind {
     Syscall { execute: u64 },
     /// The program asks its observer for something.
     Request,
+    /// The program asks which CPU it is on.
+    Asks(Question),
     /// The program comes to a watched address; `execute` is what comes next in the cache.
     Reached { execute: u64 },
     /// The program's code is no longer what was translated.

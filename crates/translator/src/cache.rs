@@ -8,7 +8,7 @@ use crate::fetch::{FetchCounter, Stretch};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{BlockId, Config, Env, Error, ExitId, area};
+use crate::{BlockId, Config, Env, Error, ExitId, Question, area};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -36,6 +36,14 @@ pub enum Leave {
     /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is done, go on at
     /// [`Cache::entry`] of `next`.
     Request {
+        /// The address after the instruction.
+        next: u64,
+    },
+    /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the answer, go on at
+    /// [`Cache::entry`] of `next`.
+    Asks {
+        /// What it asks.
+        question: Question,
         /// The address after the instruction.
         next: u64,
     },
@@ -202,6 +210,7 @@ impl Cache {
             // The only system call of a block is its last instruction.
             ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end(), execute }),
             ExitKind::Request => Ok(Leave::Request { next: block.end() }),
+            ExitKind::Asks(question) => Ok(Leave::Asks { question, next: block.end() }),
             ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
             ExitKind::Stale => {
                 let range = block.ip..block.end();

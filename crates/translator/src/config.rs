@@ -74,7 +74,8 @@ pub struct Config {
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it.
     pub flags_dead_at_calls: bool,
-    /// `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`.
+    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
+    /// through [`crate::Leave::Asks`].
     pub own_processor: bool,
 }
 

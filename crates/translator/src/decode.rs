@@ -1,7 +1,7 @@
 //! The first passes over a block: its instructions up to its end, and what is live before each.
 
 use crate::liveness::{Live, Liveness, Window};
-use crate::{BlockId, Config, Env, Error};
+use crate::{BlockId, Config, Env, Error, Question};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
@@ -85,7 +85,7 @@ pub(crate) fn decode(
             });
             at += length as u64;
             match instruction.flow_control() {
-                _ if is_unsupported || ends_block(&instruction) => break 'block,
+                _ if is_unsupported || ends_block(config, &instruction) => break 'block,
                 FlowControl::ConditionalBranch => {
                     side_exits += 1;
                     if side_exits > config.side_exits {
@@ -112,7 +112,7 @@ fn is_loop(start: u64, list: &[Decoded]) -> bool {
     })
 }
 
-fn ends_block(instruction: &Instruction) -> bool {
+fn ends_block(config: &Config, instruction: &Instruction) -> bool {
     let goes_on = matches!(
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
@@ -121,6 +121,7 @@ fn ends_block(instruction: &Instruction) -> bool {
         || instruction.is_invalid()
         || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
         || is_request(instruction)
+        || Question::of(config, instruction).is_some()
 }
 
 /// Farthest before a block that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few passes, and

@@ -98,12 +98,12 @@ impl<E: Env> Builder<'_, E> {
         self.leave_to(&[0xe9], next)
     }
 
-    /// A request of the program's to its observer: what comes after it is another block.
-    pub(crate) fn request(&mut self) -> Result<(), Error> {
+    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another block.
+    pub(crate) fn hand_over(&mut self, kind: ExitKind) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
         self.resolve_hot(field, stub)?;
-        self.exit_stub(ExitKind::Request, self.start + u64::from(self.current))
+        self.exit_stub(kind, self.start + u64::from(self.current))
     }
 
     /// The start of a block that is watched.

@@ -14,7 +14,7 @@ use crate::liveness::Liveness;
 use crate::marks::{Mark, Marks};
 use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{BlockId, Config, Env, Error, ExitId, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -348,7 +348,8 @@ impl<E: Env> Builder<'_, E> {
         }
         let leaves = instruction.flow_control() != FlowControl::Next
             || instruction.mnemonic() == Mnemonic::Syscall
-            || is_request(instruction);
+            || is_request(instruction)
+            || Question::of(self.config, instruction).is_some();
         let list = one.accesses_in(self.accesses);
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
@@ -408,7 +409,10 @@ impl<E: Env> Builder<'_, E> {
         let next = instruction.ip() + one.length as u64;
         match instruction.flow_control() {
             _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
-            _ if is_request(instruction) => self.request()?,
+            _ if is_request(instruction) => self.hand_over(ExitKind::Request)?,
+            _ if let Some(question) = Question::of(self.config, instruction) => {
+                self.hand_over(ExitKind::Asks(question))?;
+            }
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
                 // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
                 self.hot.constant(RAX, 0);

@@ -139,6 +139,10 @@ const FORMS: &[Form] = &[
     ("push rbx\nmov rbx, rax\nlock cmpxchg16b [r8]\npop rbx", |s| {
         vec![writes(s.rsp() - 8, 1), updates(s.r8(), 1), reads(s.rsp() - 8, 1)]
     }),
+    ("push rbx\npush rcx\nmov eax, 0x80000003\ncpuid\npop rcx\npop rbx", |s| {
+        vec![writes(s.rsp() - 8, 1), writes(s.rsp() - 16, 1), reads(s.rsp() - 16, 1), reads(s.rsp() - 8, 1)]
+    }),
+    ("mov eax, 0x2b\nlsl r11d, eax\nlsl r12w, ax\nmov [rdi], r11", |s| vec![writes(s.rdi(), 1)]),
     ("imul rax, [rdi], 77", |s| vec![reads(s.rdi(), 1)]),
     ("mul qword ptr [rdi]", |s| vec![reads(s.rdi(), 1)]),
     ("movbe [rdi], r11d", |s| vec![writes(s.rdi(), 1)]),
@@ -403,8 +407,9 @@ const ONE: Options = Options {
     stack: true,
     scheme: Scheme::Stays,
     each: false,
+    own_processor: false,
 };
-const VARIANTS: [Options; 8] = [
+const VARIANTS: [Options; 9] = [
     Options { low_shadow: true, ..ONE },
     ONE,
     Options { may_change: true, instructions: 2, ..ONE },
@@ -412,6 +417,7 @@ const VARIANTS: [Options; 8] = [
     Options { scheme: Scheme::Loops, ..ONE },
     Options { may_change: true, scheme: Scheme::Flat, instructions: 2, ..ONE },
     Options { each: true, ..ONE },
+    Options { own_processor: true, ..ONE },
     Options { may_change: true, scheme: Scheme::Loops, instructions: 3, ..ONE },
 ];
 

@@ -28,7 +28,8 @@ fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>)
         .into_iter()
         .flat_map(|variant| [Scheme::Stays, Scheme::Loops, Scheme::Flat].map(|scheme| (variant, scheme)))
     {
-        let options = Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme, each: false };
+        let options =
+            Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         let program = machine.load(&assemble(&[text])[0]);
         let mut registers = registers(&machine);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use numalens_translator::{Position, Scheme, State};
+use numalens_translator::{Position, Question, Scheme, State};
 use support::assemble::assemble;
 use support::expected::{PageCounts, by_page, reads, updates, writes};
 use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
@@ -67,9 +67,13 @@ fn restored(stop: &Stop, position: &Position) -> [u64; 16] {
 #[test]
 fn every_instruction_begins_in_a_state_that_can_be_had() {
     prepare();
-    for (may_change, instructions) in [(false, 64), (true, 64), (true, 2)] {
-        let mut machine = Machine::new(Options { low_shadow: false, may_change, instructions, ..Options::default() });
-        machine.load(&assemble(&[KERNEL])[0]);
+    let kinds =
+        [(KERNEL, false, 64), (KERNEL, true, 64), (KERNEL, true, 2), (QUESTIONS, false, 64), (QUESTIONS, true, 64)];
+    for (text, may_change, instructions) in kinds {
+        let own_processor = text == QUESTIONS;
+        let options = Options { low_shadow: false, may_change, instructions, own_processor, ..Options::default() };
+        let mut machine = Machine::new(options);
+        machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
         start.flags |= TRAP_FLAG;
         machine.trace.reserve(CAPACITY);
@@ -107,6 +111,48 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
             }
         }
         assert_eq!(at, native.len() - 1, "every instruction of the program began");
+    }
+}
+
+/// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and the last selector are those
+/// of the stack of 64-bit programs, the one in between is none.
+const QUESTIONS: &str = "
+        mov eax, 0x80000002
+        xor ecx, ecx
+        cmp rdi, rsi
+        mov r11, [rdi]
+        cpuid
+        adc [rsi], rbx
+        mov [rsi + 0x800], eax
+        mov r9d, 0x2b
+        lsl r10d, r9d
+        jnz 1f
+        mov [rdi + 8], r10
+    1:  mov r12d, 0xfff8
+        lsl r13d, r12d
+        jz 2f
+        lsl r14w, r9w
+        mov [rdi + 16], r14
+    2:  cpuid";
+
+#[test]
+fn questions_about_the_processor_are_the_owner_s() {
+    prepare();
+    for own_processor in [true, false] {
+        let mut machine = Machine::new(Options { low_shadow: false, own_processor, ..Options::default() });
+        machine.load(&assemble(&[QUESTIONS])[0]);
+        let start = registers(&machine);
+        let native = machine.run_native(&start);
+        let memory = machine.data.bytes().to_vec();
+        machine.data.bytes_mut().fill(0);
+        let translated = machine.run_translated(&start);
+        assert_eq!((translated.general, translated.flags), (native.general, native.flags));
+        assert!(machine.data.bytes() == memory, "memory");
+        let limit = |to, bytes, selector| Question::Limit { to, bytes, selector };
+        let all = [Question::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), Question::Cpuid];
+        assert_eq!(machine.world.asked, if own_processor { &all[..] } else { &[] });
+        let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
+        assert_eq!(counted, 6);
     }
 }
 

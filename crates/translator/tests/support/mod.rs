@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod expected;
 pub mod memory;
 mod pages;
+mod questions;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
@@ -14,7 +15,8 @@ use memory::Mapping;
 use numalens_isa::Kind;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Record, Room, Scheme, Shadow, Site, SiteId, Stretch, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Question, Record, Room, Scheme, Shadow, Site, SiteId,
+    Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,6 +64,8 @@ pub struct World {
     /// Addresses that are watched, and where it came with which stack pointer.
     pub watched: Vec<u64>,
     pub reached: Vec<(u64, u64)>,
+    /// What the program has asked about its processor.
+    pub asked: Vec<Question>,
     /// The first site of the program that is loaded.
     first_site: usize,
 }
@@ -92,6 +96,7 @@ pub struct Options {
     pub stack: bool,
     pub scheme: Scheme,
     pub each: bool,
+    pub own_processor: bool,
 }
 
 impl Default for Options {
@@ -104,6 +109,7 @@ impl Default for Options {
             stack: true,
             scheme: Scheme::Stays,
             each: false,
+            own_processor: false,
         }
     }
 }
@@ -129,7 +135,7 @@ impl Machine {
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
-            own_processor: false,
+            own_processor: options.own_processor,
             scheme: options.scheme,
             each: options.each,
             most_sites: MOST_SITES,
@@ -156,6 +162,7 @@ impl Machine {
                 cold_runs: 0,
                 watched: Vec::new(),
                 reached: Vec::new(),
+                asked: Vec::new(),
                 first_site: 0,
             },
             program,
@@ -543,6 +550,11 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
             let sp = machine.area.get(area::register(4) as usize);
             machine.world.reached.push((ip, sp));
             execute
+        }
+        Leave::Asks { question, next } => {
+            machine.world.asked.push(question);
+            questions::answer(&mut machine.area, question);
+            machine.cache.entry(&mut machine.world, next).expect("it can be translated")
         }
         Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
         Leave::Unsupported { ip } => {
