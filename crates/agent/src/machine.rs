@@ -12,6 +12,7 @@
 //!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
 //!   set_mempolicy, mbind, move_pages, ...            |- policies.rs   policy.rs: where a page goes
 //!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
+//!                                                    |  paths.rs      where a path leads, whatever it is relative to
 //!   open of /proc/self/status, /proc/stat, ...      /                 proc_files.rs: the kernel's text with other lines
 //! ```
 //! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to programs of all
@@ -23,6 +24,7 @@
 mod calls;
 pub mod cpus;
 mod files;
+mod paths;
 pub mod place;
 mod policies;
 pub mod policy;

@@ -133,6 +133,45 @@ fn hwloc_lscpu_and_python_see_the_machine() {
 }
 
 #[test]
+fn whoever_descends_comes_into_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let descend = program(directory.path(), "descend.c", &["-O1"]);
+    let recorded = record(directory.path(), &["--machine", "4x2"], &[&descend]);
+    let wanted = "root: 0-3\n\
+        devices: 0-7\n\
+        system: 0-3\n\
+        node: 2-3\n\
+        up in it: 4-5\n\
+        up and down: 0-7\n\
+        up and up: 0-3\n\
+        through a link: 0-1\n\
+        through two: 0-7\n\
+        past it: Linux\n\
+        out of it: Linux\n\
+        from elsewhere: 0-3\n\
+        the same folders: 1\n\
+        there: 0, not there: -1\n\
+        a link: ../../cpu/cpu4\n\
+        Cpus_allowed_list:\t0-7\n\
+        in /sys/devices/system/cpu/cpu3, 0\n\
+        below: 1\n\
+        beside: 2\n\
+        in /sys/devices/system, 0\n\
+        again: 0-7\n\
+        in /sys/devices/system/node, 0\n\
+        and again: 0-3\n\
+        too short: 0\n";
+    assert_eq!(recorded.said(), wanted);
+    let text = "find /sys/devices/system -name cpulist | sort; find /sys/devices/system/cpu -maxdepth 1 -name 'cpu?' | wc -l;\n\
+        ls -R /sys/devices/system | grep -c ^cpulist; cd /sys/devices/system/node && find . -path './node?/distance' | wc -l;\n\
+        cd ../cpu && cat cpu7/topology/physical_package_id && cd /proc && grep -c ^processor cpuinfo && cd self && grep Mems_allowed_list status;\n\
+        python3 -c 'import os; f = os.open(\"/sys/devices\", os.O_RDONLY); print(os.read(os.open(\"system/node/online\", os.O_RDONLY, dir_fd=f), 9))'";
+    let said = script(&["--machine", "4x2"], text);
+    let nodes: String = (0..4).map(|node| format!("/sys/devices/system/node/node{node}/cpulist\n")).collect();
+    assert_eq!(said, nodes + "8\n4\n4\n3\n8\nMems_allowed_list:\t0-3\nb'0-3\\n'\n");
+}
+
+#[test]
 fn the_processor_tells_the_machine() {
     let directory = tempfile::tempdir().unwrap();
     let processor = program(directory.path(), "processor.c", &["-O1"]);

@@ -27,6 +27,9 @@ pub enum Made {
 }
 
 impl Made {
+    /// The last names of their paths.
+    pub const NAMES: [&[u8]; 2] = [b"status", b"stat"];
+
     /// The file at a path without empty names in it.
     pub fn of(path: &[u8]) -> Option<Made> {
         let mut names = path.strip_prefix(b"/proc/")?.split(|&byte| byte == b'/');

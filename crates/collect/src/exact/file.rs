@@ -235,6 +235,8 @@ impl SessionFile {
     /// # Errors
     /// The path is too long.
     pub fn set_files(&self, folder: &Path) -> io::Result<()> {
+        // As the kernel names it, where somebody asks what it is that he has open.
+        let folder = folder.canonicalize()?;
         let path = folder.as_os_str().as_bytes();
         if path.len() >= exact::MOST_PATH {
             let text = format!("{} is longer than {} bytes", folder.display(), exact::MOST_PATH - 1);
