@@ -13,7 +13,8 @@
 //!   set_mempolicy, mbind, move_pages, ...            |- policies.rs   policy.rs: where a page goes
 //!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
 //!                                                    |  paths.rs      where a path leads, whatever it is relative to
-//!   open of /proc/self/status, /proc/stat, ...      /                 proc_files.rs: the kernel's text with other lines
+//!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
+//!   sysinfo                                         /  memory.rs      as much memory as the machine has
 //! ```
 //! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to programs of all
 //! recordings. The host's own affinity and policies are never changed: where a thread really runs does not matter.
@@ -24,6 +25,7 @@
 mod calls;
 pub mod cpus;
 mod files;
+mod memory;
 mod paths;
 pub mod place;
 mod policies;
@@ -60,6 +62,7 @@ pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<
         raw::__NR_migrate_pages => policies::migrate_pages(runtime, arguments),
         // Here `cpuid` is always answered: as on processors that cannot refuse it.
         raw::__NR_arch_prctl if arguments[0] == ARCH_SET_CPUID => crate::syscalls::errno(linux_raw_sys::errno::ENODEV),
+        raw::__NR_sysinfo => memory::sysinfo(arguments)?,
         _ => return files::examine(thread, number, arguments).map(Verdict::Done),
     };
     Some(Verdict::Done(done))

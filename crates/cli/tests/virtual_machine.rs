@@ -172,6 +172,20 @@ fn whoever_descends_comes_into_the_machine() {
 }
 
 #[test]
+fn the_machine_has_the_memory_of_its_nodes() {
+    let text = "cat /sys/devices/system/node/node*/meminfo | sed -n 's/.*MemTotal: *//p'; sed -n 's/^MemTotal: *//p' /proc/meminfo;\n\
+        grep -c . /proc/meminfo; python3 -c 'import os; print(os.sysconf(\"SC_PHYS_PAGES\") * os.sysconf(\"SC_PAGE_SIZE\") // 1024)'";
+    for machine in ["togian", "4x2"] {
+        let said = script(&["--machine", machine], text);
+        let mut amounts = said.lines().map(|line| line.trim_end_matches(" kB").parse::<u64>().unwrap()).rev();
+        let (pages, lines, total) = (amounts.next().unwrap(), amounts.next().unwrap(), amounts.next().unwrap());
+        assert_eq!((total, pages / 4), (amounts.sum(), total / 4), "{said}");
+        let host = std::fs::read_to_string("/proc/meminfo").unwrap();
+        assert_eq!(lines, host.lines().count() as u64);
+    }
+}
+
+#[test]
 fn the_processor_tells_the_machine() {
     let directory = tempfile::tempdir().unwrap();
     let processor = program(directory.path(), "processor.c", &["-O1"]);

@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -292,6 +292,8 @@ pub struct Placement {
     pub threads: AtomicU32,
     /// One more than the highest number of a CPU.
     pub cpu_numbers: AtomicU32,
+    /// All memory of the machine in KiB; 0: not known.
+    pub memory_kib: AtomicU64,
     /// The nodes with memory.
     pub memory_nodes: [AtomicU8; MOST_NODES],
     /// The nodes with CPUs.

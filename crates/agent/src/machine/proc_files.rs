@@ -6,7 +6,7 @@
 use super::cpus::{CpuSet, bits, write_list, write_mask};
 use super::place::all_cpus;
 use super::policies::MOST_NUMBERS;
-use super::{memory_nodes, placement};
+use super::{memory, memory_nodes, placement};
 use crate::call;
 use crate::placement as places;
 use crate::runtime::runtime;
@@ -24,17 +24,20 @@ pub enum Made {
     Status(Option<u32>),
     /// `stat` of the machine.
     Stat,
+    /// `meminfo` of the machine.
+    Memory,
 }
 
 impl Made {
     /// The last names of their paths.
-    pub const NAMES: [&[u8]; 2] = [b"status", b"stat"];
+    pub const NAMES: [&[u8]; 3] = [b"status", b"stat", b"meminfo"];
 
     /// The file at a path without empty names in it.
     pub fn of(path: &[u8]) -> Option<Made> {
         let mut names = path.strip_prefix(b"/proc/")?.split(|&byte| byte == b'/');
         let mut tid = match names.next()? {
             b"stat" => return names.next().is_none().then_some(Made::Stat),
+            b"meminfo" => return names.next().is_none().then_some(Made::Memory),
             b"self" => Some(sys::process_id()),
             b"thread-self" => None,
             name => Some(number(name)?),
@@ -63,6 +66,7 @@ pub fn open(thread: &Thread, made: &Made, number: u32, arguments: [u64; 6]) -> u
     let written = match *made {
         Made::Status(tid) => status(&mut changed, &text, &cpus_of(thread, tid)),
         Made::Stat => stat(&mut changed, &text, &all_cpus(placement())),
+        Made::Memory => memory::write(&mut changed, &text),
     };
     if written.is_ok() {
         replace(descriptor, changed.as_bytes());
@@ -173,6 +177,7 @@ mod tests {
         assert_eq!(Made::of(b"/proc/thread-self/status"), Some(Made::Status(None)));
         assert_eq!(Made::of(b"/proc/12/task/13/status"), Some(Made::Status(Some(13))));
         assert_eq!(Made::of(b"/proc/stat"), Some(Made::Stat));
+        assert_eq!(Made::of(b"/proc/meminfo"), Some(Made::Memory));
         for path in
             ["/proc/self/stat", "/proc/sys/kernel", "/proc/self/status/x", "/proc/x/status", "/proc", "/sys/stat"]
         {

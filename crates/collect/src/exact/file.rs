@@ -222,6 +222,8 @@ impl SessionFile {
         for (cpu, to) in to.node_of_cpu.iter().enumerate() {
             to.store(machine.node_of_cpu(cpu as u32).map_or(exact::NO_NODE, index), Relaxed);
         }
+        // As the files of the nodes have it, one by one.
+        to.memory_kib.store(machine.nodes.iter().map(|node| node.memory_bytes / 1024).sum(), Relaxed);
         let last = machine.cpus().iter().last().unwrap_or(0);
         to.cpu_numbers.store((last + 1).min(exact::MOST_CPUS as u32), Relaxed);
         to.fallback.iter().flatten().for_each(|to| to.store(exact::NO_NODE, Relaxed));
