@@ -26,6 +26,7 @@ mod calls;
 pub mod cpus;
 mod files;
 mod memory;
+mod numa_maps;
 mod paths;
 pub mod place;
 mod policies;

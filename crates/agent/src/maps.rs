@@ -5,8 +5,10 @@
 
 use crate::call;
 use crate::machine::policy::Policy;
-use crate::sys::{PAGE, raw};
+use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::fmt::Write;
 use core::ops::Range;
 
 /// A range of addresses mapped alike.
@@ -196,10 +198,24 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
 
 /// What /proc/self/maps says now; nothing where there is no /proc.
 pub fn read() -> Vec<u8> {
+    read_at(c"/proc/self/maps")
+}
+
+/// The same of the process of a thread.
+pub fn read_of(tid: u32) -> Vec<u8> {
+    let mut path = sys::Line::new();
+    let written = write!(path, "/proc/{tid}/maps\0");
+    match CStr::from_bytes_until_nul(path.text()) {
+        Ok(path) if written.is_ok() => read_at(path),
+        _ => Vec::new(),
+    }
+}
+
+fn read_at(path: &CStr) -> Vec<u8> {
     let mut text = Vec::new();
     // SAFETY: a NUL-terminated path; reads into memory of our own.
     unsafe {
-        let path = c"/proc/self/maps".as_ptr();
+        let path = path.as_ptr();
         let Ok(file) = call!(__NR_openat, raw::AT_FDCWD, path, raw::O_RDONLY | raw::O_CLOEXEC, 0) else { return text };
         loop {
             text.reserve(4 * PAGE as usize);

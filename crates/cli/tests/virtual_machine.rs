@@ -172,6 +172,29 @@ fn whoever_descends_comes_into_the_machine() {
 }
 
 #[test]
+fn numa_maps_have_the_machine_s_nodes_and_policies() {
+    let directory = tempfile::tempdir().unwrap();
+    let maps = program(directory.path(), "maps.c", &["-O1", "-lnuma"]);
+    let recorded = record(directory.path(), &["--machine", "4x2"], &["taskset", "-c", "2", &maps]);
+    let wanted = "before: [0 default] [4 bind:2] [8 interleave:1,3] [16 default]\n\
+        touched: [0 default anon=4 dirty=4 N1=4 kernelpagesize_kB=4] [4 bind:2 anon=4 dirty=4 N2=4 kernelpagesize_kB=4] \
+        [8 interleave:1,3 anon=8 dirty=8 N1=4 N3=4 kernelpagesize_kB=4] [16 default anon=2 dirty=2 N1=2 kernelpagesize_kB=4]\n\
+        moved: [0 prefer:2 anon=4 dirty=4 N1=4 kernelpagesize_kB=4] [4 bind:2 anon=10 dirty=10 N2=10 kernelpagesize_kB=4] \
+        [16 prefer:2 anon=2 dirty=2 N1=2 kernelpagesize_kB=4]\n\
+        of another: [0 prefer:2 anon=16 dirty=16 mapmax=2 N1=6 N2=10 kernelpagesize_kB=4]\n";
+    assert_eq!(recorded.said(), wanted);
+}
+
+#[test]
+fn numastat_shows_where_a_process_has_its_memory() {
+    let said = script(&["--machine", "4x2"], "numactl --cpunodebind=3 sh -c 'numastat -p $$; true'");
+    let total = said.lines().find(|line| line.starts_with("Total")).unwrap_or_else(|| panic!("{said}"));
+    let amounts: Vec<f64> = total.split_whitespace().skip(1).map(|amount| amount.parse().unwrap()).collect();
+    // Of the shell's memory nearly all is where it runs.
+    assert!(amounts.len() == 5 && amounts[3] > 0.0 && amounts[3] > 0.9 * amounts[4], "{said}");
+}
+
+#[test]
 fn the_machine_has_the_memory_of_its_nodes() {
     let text = "cat /sys/devices/system/node/node*/meminfo | sed -n 's/.*MemTotal: *//p'; sed -n 's/^MemTotal: *//p' /proc/meminfo;\n\
         grep -c . /proc/meminfo; python3 -c 'import os; print(os.sysconf(\"SC_PHYS_PAGES\") * os.sysconf(\"SC_PAGE_SIZE\") // 1024)'";

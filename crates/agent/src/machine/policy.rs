@@ -3,9 +3,10 @@
 //! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes its pages; weights of
 //! weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
 
-use super::cpus::bits;
+use super::cpus::{bits, write_list};
 use super::{index_of, number_of};
 use core::cell::Cell;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::EINVAL;
 use numalens_event::exact::{MOST_NODES, NO_NODE, Placement};
@@ -95,6 +96,32 @@ impl Policy {
     /// Mode and flags, as the kernel tells them.
     pub fn word(&self) -> u32 {
         u32::from(self.mode) | u32::from(self.flags)
+    }
+
+    /// Writes it as the kernel shows policies in files.
+    pub fn write(&self, to: &mut impl fmt::Write) -> fmt::Result {
+        to.write_str(match self.mode {
+            mode::PREFERRED => "prefer",
+            mode::BIND => "bind",
+            mode::INTERLEAVE => "interleave",
+            mode::LOCAL => "local",
+            mode::PREFERRED_MANY => "prefer (many)",
+            mode::WEIGHTED_INTERLEAVE => "weighted interleave",
+            _ => "default",
+        })?;
+        let has = |flag: u32, name: &'static str| if u32::from(self.flags) & flag != 0 { name } else { "" };
+        let (fixed, relative) = (has(STATIC_NODES, "static"), has(RELATIVE_NODES, "relative"));
+        match (fixed.len() + relative.len(), has(NUMA_BALANCING, "balancing")) {
+            (0, "") => {}
+            (0, balancing) => write!(to, "={balancing}")?,
+            (_, "") => write!(to, "={fixed}{relative}")?,
+            (_, balancing) => write!(to, "={fixed}{relative}|{balancing}")?,
+        }
+        if self.nodes != 0 {
+            to.write_char(':')?;
+            write_list(to, bits(self.nodes))?;
+        }
+        Ok(())
     }
 
     /// The nodes that the kernel tells: those named where the flags keep them apart from those in force.
@@ -212,6 +239,22 @@ mod tests {
         let round = Policy::new(3, MEMORY, MEMORY).unwrap();
         assert_eq!([0; 4].map(|_| round.home(&machine, 0, &last)), [Some(0), Some(2), Some(3), Some(0)]);
         assert_eq!([4, 5, 6].map(|page| round.home_within(&machine, 0, page)), [Some(2), Some(3), Some(0)]);
+    }
+
+    #[test]
+    fn policies_are_shown_as_by_the_kernel() {
+        let shown = |word, named| {
+            let mut text = alloc::string::String::new();
+            Policy::new(word, named, MEMORY).unwrap().write(&mut text).unwrap();
+            text
+        };
+        assert_eq!((shown(0, 0), shown(4, 0), shown(1, 8)), ("default".into(), "local".into(), "prefer:3".into()));
+        assert_eq!((shown(3, MEMORY), shown(5, 12)), ("interleave:0,2-3".into(), "prefer (many):2-3".into()));
+        let flags = STATIC_NODES | NUMA_BALANCING;
+        assert_eq!(
+            (shown(2 | flags, 1), shown(2 | NUMA_BALANCING, 4)),
+            ("bind=static|balancing:0".into(), "bind=balancing:2".into())
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::cpus::{CpuSet, bits, write_list, write_mask};
 use super::place::all_cpus;
 use super::policies::MOST_NUMBERS;
-use super::{memory, memory_nodes, placement};
+use super::{memory, memory_nodes, numa_maps, placement};
 use crate::call;
 use crate::placement as places;
 use crate::runtime::runtime;
@@ -22,6 +22,8 @@ use core::sync::atomic::Ordering::Relaxed;
 pub enum Made {
     /// `status` of a thread; none: of the calling one.
     Status(Option<u32>),
+    /// `numa_maps` of the process of a thread; none: of the calling one.
+    NumaMaps(Option<u32>),
     /// `stat` of the machine.
     Stat,
     /// `meminfo` of the machine.
@@ -30,7 +32,7 @@ pub enum Made {
 
 impl Made {
     /// The last names of their paths.
-    pub const NAMES: [&[u8]; 3] = [b"status", b"stat", b"meminfo"];
+    pub const NAMES: [&[u8]; 4] = [b"status", b"stat", b"meminfo", b"numa_maps"];
 
     /// The file at a path without empty names in it.
     pub fn of(path: &[u8]) -> Option<Made> {
@@ -46,6 +48,7 @@ impl Made {
             match names.next()? {
                 b"task" => tid = Some(number(names.next()?)?),
                 b"status" => return names.next().is_none().then_some(Made::Status(tid)),
+                b"numa_maps" => return names.next().is_none().then_some(Made::NumaMaps(tid)),
                 _ => return None,
             }
         }
@@ -67,6 +70,11 @@ pub fn open(thread: &Thread, made: &Made, number: u32, arguments: [u64; 6]) -> u
         Made::Status(tid) => status(&mut changed, &text, &cpus_of(thread, tid)),
         Made::Stat => stat(&mut changed, &text, &all_cpus(placement())),
         Made::Memory => memory::write(&mut changed, &text),
+        Made::NumaMaps(tid) => match numa_maps::write(&mut changed, &text, thread, tid) {
+            Some(written) => written,
+            // One that does not see this machine.
+            None => return result,
+        },
     };
     if written.is_ok() {
         replace(descriptor, changed.as_bytes());
@@ -176,6 +184,7 @@ mod tests {
         assert_eq!(Made::of(b"/proc/self/status"), Some(Made::Status(own)));
         assert_eq!(Made::of(b"/proc/thread-self/status"), Some(Made::Status(None)));
         assert_eq!(Made::of(b"/proc/12/task/13/status"), Some(Made::Status(Some(13))));
+        assert_eq!(Made::of(b"/proc/self/numa_maps"), Some(Made::NumaMaps(own)));
         assert_eq!(Made::of(b"/proc/stat"), Some(Made::Stat));
         assert_eq!(Made::of(b"/proc/meminfo"), Some(Made::Memory));
         for path in

@@ -1,7 +1,7 @@
-//! Homes of pages of a virtual machine: asked for, and changed by those who move pages on purpose.
+//! Homes of pages of a virtual machine: asked for, counted, and changed by those who move pages on purpose.
 
 use super::home::class_of;
-use super::{Shadow, entry_class};
+use super::{Shadow, ask, entry_class};
 use crate::shared::ProcessMemory;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,6 +32,27 @@ impl Shadow {
             }
             false
         });
+    }
+
+    /// Calls `found` for the pages of ranges that are there and have homes: with the number of the range and the index of the node.
+    pub fn each_there(&self, memory: &ProcessMemory, ranges: &[Range<u64>], mut found: impl FnMut(usize, u8)) {
+        let used = self.used.lock();
+        let Some(scan) = ask::Scan::open() else { return };
+        for (number, range) in ranges.iter().enumerate() {
+            scan.each(range.clone(), |page, is_huge| {
+                let mut entry = if page < super::END { self.load(page) } else { PageEntry::default() };
+                if entry.slot == 0 && is_huge {
+                    // A part of a huge page that nobody has touched: it is where the first one was.
+                    let leader = used.get(&(page / super::CHUNK)).map_or(0, |chunk| chunk.leader);
+                    entry.slot = leader * 2;
+                }
+                if entry.slot != 0
+                    && let Some(home) = home(memory, memory.page(entry.slot / 2), entry)
+                {
+                    found(number, home);
+                }
+            });
+        }
     }
 
     /// Moves the pages of a range that are known and have homes to the nodes that `to` names for them (page, index of its node; index of the
