@@ -22,6 +22,7 @@ use crate::sys;
 use crate::thread::Thread;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
 use numalens_translator::{Question, area};
@@ -37,7 +38,11 @@ pub fn answer(thread: &Thread, placement: &Placement, question: Question) {
     match question {
         Question::Cpuid => {
             let (leaf, part) = (area.register(0) as u32, area.register(1) as u32);
-            let told = told(&Seat::of(&thread.place, placement), Vendor::of_host(), leaf, part, ask);
+            let host = __cpuid_count(leaf, part);
+            let told = match is_about_cpus(leaf) {
+                true => told(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
+                false => host,
+            };
             for (register, value) in [(0, told.eax), (3, told.ebx), (1, told.ecx), (2, told.edx)] {
                 area.set_register(register, value.into());
             }
@@ -69,10 +74,6 @@ fn limit_of(selector: u32) -> Option<u64> {
     (found != 0).then_some(limit.into())
 }
 
-fn ask(leaf: u32, part: u32) -> CpuidResult {
-    __cpuid_count(leaf, part)
-}
-
 /// Who made the processor, as far as it matters what leaves mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Vendor {
@@ -81,12 +82,49 @@ enum Vendor {
     Other,
 }
 
-impl Vendor {
+/// What must be known of the host's processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Processor {
+    vendor: Vendor,
+    /// The last leaf, and the last of those from [`EXTENDED`] on, as far as there are any that matter.
+    last: [u16; 2],
+}
+
+/// That, packed by [`Processor::pack`]: under a hypervisor every `cpuid` takes longer than all the rest. 0: not asked for yet.
+static HOST: AtomicU64 = AtomicU64::new(0);
+
+impl Processor {
     fn of_host() -> Self {
-        match &__cpuid(0).ebx.to_le_bytes() {
-            b"Auth" | b"Hygo" => Vendor::Amd,
-            _ => Vendor::Other,
+        match HOST.load(Relaxed) {
+            0 => {
+                let first = __cpuid(0);
+                let vendor = match &first.ebx.to_le_bytes() {
+                    b"Auth" | b"Hygo" => Vendor::Amd,
+                    _ => Vendor::Other,
+                };
+                let last =
+                    [first.eax, __cpuid(EXTENDED).eax].map(|leaf| (leaf & !EXTENDED).min(u16::MAX.into()) as u16);
+                let processor = Processor { vendor, last };
+                HOST.store(processor.pack(), Relaxed);
+                processor
+            }
+            known => Processor::unpack(known),
         }
+    }
+
+    fn pack(self) -> u64 {
+        let [last, extended] = self.last.map(u64::from);
+        1 << 63 | u64::from(self.vendor == Vendor::Amd) << 32 | extended << 16 | last
+    }
+
+    fn unpack(word: u64) -> Self {
+        let vendor = if word >> 32 & 1 != 0 { Vendor::Amd } else { Vendor::Other };
+        Processor { vendor, last: [word as u16, (word >> 16) as u16] }
+    }
+
+    fn has(&self, leaf: u32) -> bool {
+        let last = self.last[usize::from(leaf & EXTENDED != 0)];
+        leaf & !EXTENDED <= last.into()
     }
 }
 
@@ -128,12 +166,17 @@ impl Seat {
     }
 }
 
-/// What the machine tells where the processor would say what `ask` gives.
-fn told(seat: &Seat, vendor: Vendor, leaf: u32, part: u32, ask: impl Fn(u32, u32) -> CpuidResult) -> CpuidResult {
-    let host = ask(leaf, part);
-    if leaf > ask(leaf & EXTENDED, 0).eax {
+/// Whether a leaf may tell CPUs apart.
+fn is_about_cpus(leaf: u32) -> bool {
+    matches!(leaf, 1 | 4 | 0xb | 0x1f | 0x8000_0008 | 0x8000_001d | 0x8000_001e | 0x8000_0026)
+}
+
+/// What the machine tells where the host's processor says this.
+fn told(seat: &Seat, processor: Processor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
+    if !processor.has(leaf) {
         return host;
     }
+    let vendor = processor.vendor;
     match (leaf, vendor) {
         (1, _) => {
             const SEVERAL: u32 = 1 << 28;
@@ -164,7 +207,7 @@ fn told(seat: &Seat, vendor: Vendor, leaf: u32, part: u32, ask: impl Fn(u32, u32
     }
 }
 
-/// The leaves beyond the basic ones, of which the first tells the last.
+/// The first of the leaves beyond the basic ones; it tells the last.
 const EXTENDED: u32 = 1 << 31;
 /// What a level of threads is made of: the second one of leaves 0xB and 0x1F.
 const CORES: u32 = 2;
@@ -211,10 +254,9 @@ mod tests {
     const SEAT: Seat = Seat { package: 3, core: 2, cores: 5, core_bits: 3 };
     const NOTHING: CpuidResult = CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
 
-    /// What is told where the host says this at every leaf and has so many.
+    /// What is told where the host, which has all leaves, says this.
     fn of(seat: &Seat, vendor: Vendor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
-        let last = CpuidResult { eax: leaf, ..NOTHING };
-        told(seat, vendor, leaf, part, |asked, _| if asked == leaf { host } else { last })
+        told(seat, Processor { vendor, last: [u16::MAX; 2] }, leaf, part, host)
     }
 
     #[test]
@@ -275,11 +317,20 @@ mod tests {
     #[test]
     fn all_else_is_the_host_s() {
         for leaf in [0, 7, 0xd, 0x16, 0x4000_0000, 0x8000_0000, 0x8000_0002] {
-            assert_eq!(told(&SEAT, Vendor::of_host(), leaf, 0, ask), ask(leaf, 0), "{leaf:x}");
+            assert!(!is_about_cpus(leaf), "{leaf:x}");
         }
-        // A host without the leaf.
-        let old = |leaf, _| if leaf == 0 { CpuidResult { eax: 7, ..NOTHING } } else { NOTHING };
-        assert_eq!(told(&SEAT, Vendor::Other, 0xb, 0, old), NOTHING);
+        let old = Processor { vendor: Vendor::Other, last: [7, 8] };
+        for (leaf, has) in [(4, true), (7, true), (0xb, false), (0x8000_0008, true), (0x8000_001e, false)] {
+            assert_eq!(old.has(leaf), has, "{leaf:x}");
+        }
+        assert_eq!(told(&SEAT, old, 0xb, 1, NOTHING), NOTHING);
+    }
+
+    #[test]
+    fn the_host_is_asked_once() {
+        let host = Processor::of_host();
+        assert_eq!((Processor::unpack(host.pack()), Processor::of_host()), (host, host));
+        assert!(host.has(1) && host.has(EXTENDED));
     }
 
     #[test]
