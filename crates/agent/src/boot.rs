@@ -139,7 +139,9 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
     let mut vdso = 0;
     for line in maps::parse(&text) {
         let mapping = line.mapping;
-        if line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start) {
+        let is_ours = line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start);
+        // The text itself lies on our heap.
+        if is_ours || sys::is_own(mapping.start) {
             continue;
         }
         found.insert(mapping);

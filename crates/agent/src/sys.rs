@@ -96,7 +96,13 @@ pub const USER_END: u64 = 1 << 47;
 
 /// Where memory of the agent's is to go: away from everything that programs use, and nothing twice. Where a hint is taken,
 /// the kernel would choose the 2 GB around the libraries, which are for code.
-static NEXT_HINT: AtomicU64 = AtomicU64::new(0x1100_0000_0000);
+static NEXT_HINT: AtomicU64 = AtomicU64::new(FIRST_HINT);
+const FIRST_HINT: u64 = 0x1100_0000_0000;
+
+/// Whether memory at an address is the agent's, as far as the kernel has taken its hints.
+pub fn is_own(address: u64) -> bool {
+    (FIRST_HINT..NEXT_HINT.load(Ordering::Relaxed)).contains(&address)
+}
 
 fn hint(bytes: u64) -> u64 {
     const APART: u64 = 2 << 20;
@@ -364,5 +370,17 @@ impl core::fmt::Write for Line {
         self.bytes[self.used..self.used + take].copy_from_slice(&text.as_bytes()[..take]);
         self.used += take;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_memory_is_told_from_the_programs() {
+        let ours = map_private(PAGE, raw::PROT_READ).unwrap();
+        assert!(is_own(ours) && !is_own(&raw const ours as u64) && !is_own(FIRST_HINT - 1));
+        unmap(ours, PAGE);
     }
 }
