@@ -27,6 +27,7 @@ pub mod cpus;
 mod files;
 mod memory;
 mod numa_maps;
+mod others;
 mod paths;
 pub mod place;
 mod policies;

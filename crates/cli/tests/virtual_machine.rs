@@ -181,7 +181,9 @@ fn numa_maps_have_the_machine_s_nodes_and_policies() {
         [8 interleave:1,3 anon=8 dirty=8 N1=4 N3=4 kernelpagesize_kB=4] [16 default anon=2 dirty=2 N1=2 kernelpagesize_kB=4]\n\
         moved: [0 prefer:2 anon=4 dirty=4 N1=4 kernelpagesize_kB=4] [4 bind:2 anon=10 dirty=10 N2=10 kernelpagesize_kB=4] \
         [16 prefer:2 anon=2 dirty=2 N1=2 kernelpagesize_kB=4]\n\
-        of another: [0 prefer:2 anon=16 dirty=16 mapmax=2 N1=6 N2=10 kernelpagesize_kB=4]\n";
+        of another: [0 prefer:2 anon=16 dirty=16 mapmax=2 N1=6 N2=10 kernelpagesize_kB=4]\n\
+        its nodes: 0, 1 -2 2 2 1\n\
+        moving them: -1\n";
     assert_eq!(recorded.said(), wanted);
 }
 

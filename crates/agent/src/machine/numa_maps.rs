@@ -5,19 +5,18 @@
 //! those of its mappings, which only that process knows.
 
 use super::policy::{Policy, mode};
-use super::{number_of, placement};
+use super::{number_of, others, placement};
 use crate::maps::{self, Mapping};
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
-use crate::sys;
 use crate::syscalls::tasks;
 use crate::thread::Thread;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::Range;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use numalens_event::exact::{self, Extent, MOST_NODES, PageRecord, ProcessHeader, touch};
+use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::{Extent, MOST_NODES};
 
 const PAGE_BITS: u32 = 12;
 
@@ -48,7 +47,7 @@ pub fn write(to: &mut String, text: &str, thread: &Thread, tid: Option<u32>) -> 
     let pieces = if process == runtime.process().extent {
         own(runtime, thread, policy, &starts)
     } else {
-        others(runtime, process, policy, &starts)?
+        of_another(runtime, process, policy, &starts)?
     };
     Some(lines(to, text, &starts, &pieces))
 }
@@ -88,34 +87,16 @@ fn count(counts: &mut Counts, home: u8) {
 }
 
 /// The mappings of another process, with the pages that it has touched.
-fn others(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Range<u64>]) -> Option<Vec<Piece>> {
+fn of_another(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Range<u64>]) -> Option<Vec<Piece>> {
     let with = |range: &Range<u64>| Piece { range: range.clone(), policy, counts: [0; MOST_NODES] };
     let mut pieces: Vec<Piece> = mappings.iter().map(with).collect();
-    let descriptor = runtime.session.descriptor;
-    let header_bytes = size_of::<ProcessHeader>().next_multiple_of(sys::PAGE as usize) as u64;
-    let at = sys::map_shared(header_bytes, descriptor, process.offset()).ok()?;
-    // SAFETY: mapped just now, made of atomics, given back below.
-    let header = unsafe { &*(at as *const ProcessHeader) };
-    let given = header.pages.load(Acquire).min(exact::MOST_PAGES) as usize;
-    let bytes = (given.max(1) * size_of::<PageRecord>()).next_multiple_of(sys::PAGE as usize) as u64;
-    if let Ok(records_at) = sys::map_shared(bytes, descriptor, process.offset() + exact::process::PAGES) {
-        // SAFETY: as above; so many have been given.
-        let records = unsafe { core::slice::from_raw_parts(records_at as *const PageRecord, given) };
-        for record in records {
-            let address = record.page.load(Relaxed) << PAGE_BITS;
-            let is_there = record.how.load(Acquire) != touch::NONE && record.end_ns.load(Relaxed) == 0;
-            let class = header.classes.get(record.class.load(Relaxed) as usize).map_or(0, |word| word.load(Relaxed));
-            let home = exact::class_meaning(class).and_then(|(home, _)| home).filter(|_| is_there && address != 0);
-            let piece = pieces.partition_point(|piece| piece.range.end <= address);
-            if let (Some(home), Some(piece)) = (home, pieces.get_mut(piece))
-                && piece.range.contains(&address)
-            {
-                count(&mut piece.counts, home);
-            }
+    others::each_home(runtime, process, |page, home| {
+        let address = page << PAGE_BITS;
+        let at = pieces.partition_point(|piece| piece.range.end <= address);
+        if let Some(piece) = pieces.get_mut(at).filter(|piece| piece.range.contains(&address)) {
+            count(&mut piece.counts, home);
         }
-        sys::unmap(records_at, bytes);
-    }
-    sys::unmap(at, header_bytes);
+    })?;
     Some(pieces)
 }
 

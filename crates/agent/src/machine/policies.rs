@@ -1,7 +1,7 @@
 //! Calls about where pages go.
 
 use super::policy::{self, Policy, mode};
-use super::{all_nodes, index_of, memory_nodes, number_of, placement};
+use super::{all_nodes, index_of, memory_nodes, number_of, others, placement};
 use crate::placement as places;
 use crate::runtime::Runtime;
 use crate::sys::{self, Errno, PAGE, raw};
@@ -11,7 +11,9 @@ use crate::user;
 use alloc::vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
+use hashbrown::HashMap;
 use linux_raw_sys::errno::{E2BIG, EFAULT, EINVAL, EIO, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+use rustc_hash::FxBuildHasher;
 
 const F_NODE: u64 = 1;
 const F_ADDR: u64 = 2;
@@ -224,10 +226,18 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     Ok(0)
 }
 
-/// Whether a call is about this very process. Pages of others are not known here.
-fn is_own(pid: u64) -> Result<()> {
-    let own = pid as u32 == 0 || pid as u32 == sys::process_id();
-    if own { Ok(()) } else { Err(EPERM) }
+/// Whether a call is about this very process.
+fn is_own(pid: u64) -> bool {
+    pid as u32 == 0 || pid as u32 == sys::process_id()
+}
+
+/// The homes of the pages of another process that is recorded, by their numbers.
+fn homes_of_another(runtime: &Runtime, pid: u64) -> Option<HashMap<u64, u8, FxBuildHasher>> {
+    let mut homes = HashMap::with_hasher(FxBuildHasher);
+    others::each_home(runtime, others::process_of(runtime, pid as u32)?, |page, home| {
+        homes.insert(page, home);
+    })?;
+    Some(homes)
 }
 
 /// move_pages.
@@ -243,10 +253,17 @@ fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, statu
     if flags & MF_MOVE_ALL != 0 && !sys::is_root() {
         return Err(EPERM);
     }
-    is_own(pid)?;
+    let others = match is_own(pid) {
+        true => None,
+        false => Some(homes_of_another(runtime, pid).filter(|_| nodes == 0).ok_or(EPERM)?),
+    };
     if count > u64::MAX >> 4 {
         return Err(E2BIG);
     }
+    let home_at = |address: u64| match &others {
+        None => home_of(runtime, thread, address),
+        Some(homes) => number_of(placement(), *homes.get(&(address / PAGE))?),
+    };
     let mut addresses = vec![0u64; count.min(AT_ONCE) as usize];
     let mut numbers = vec![0i32; addresses.len()];
     let mut done = 0;
@@ -257,7 +274,7 @@ fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, statu
         // SAFETY: asks where these pages are: as many words for the answers.
         let asked = unsafe {
             let (from, to) = (addresses.as_ptr() as u64, numbers.as_mut_ptr() as u64);
-            sys::syscall(raw::__NR_move_pages, [0, some as u64, from, 0, to, 0])
+            sys::syscall(raw::__NR_move_pages, [pid, some as u64, from, 0, to, 0])
         };
         fault(sys::check(asked))?;
         for (place, (&address, number)) in (done..).zip(addresses.iter().zip(numbers)) {
@@ -274,7 +291,7 @@ fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, statu
                 }
             }
             if *number >= 0 {
-                *number = home_of(runtime, thread, address).map_or(-(ENOENT as i32), |node| node as i32);
+                *number = home_at(address).map_or(-(ENOENT as i32), |node| node as i32);
             }
             if status != 0 {
                 fault(user::write_bytes(status + place * 4, &number.to_le_bytes()))?;
@@ -289,7 +306,9 @@ fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, statu
 pub fn migrate_pages(runtime: &Runtime, [pid, bits, from, to, ..]: [u64; 6]) -> u64 {
     let moved = || {
         let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
-        is_own(pid)?;
+        if !is_own(pid) {
+            return Err(EPERM);
+        }
         let memory = memory_nodes(placement());
         if to & !memory != 0 && !sys::is_root() {
             return Err(EPERM);

@@ -54,6 +54,11 @@ int main(void) {
     snprintf(file, sizeof file, "/proc/%d/numa_maps", getpid());
     if (fork() == 0) {
         show("of another", file, memory, end);
+        void *pages[] = {memory, memory + 4 * PAGE, memory + 6 * PAGE, memory + 15 * PAGE, memory + 17 * PAGE};
+        int nodes[5], to[5] = {0};
+        long told = move_pages(getppid(), 5, pages, NULL, nodes, 0);
+        printf("its nodes: %ld, %d %d %d %d %d\n", told, nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]);
+        printf("moving them: %ld\n", move_pages(getppid(), 5, pages, to, nodes, MPOL_MF_MOVE));
         return 0;
     }
     wait(NULL);
