@@ -51,9 +51,14 @@ impl FromIterator<u32> for CpuSet {
     }
 }
 
-/// The numbers of the bits that are set.
+/// The numbers of the bits that are set: in no more steps than there are, as sets of CPUs are mostly empty.
 pub fn bits(word: u64) -> impl Iterator<Item = u32> + Clone {
-    (0..64).filter(move |bit| word >> bit & 1 != 0)
+    let mut left = word;
+    core::iter::from_fn(move || {
+        let bit = left.trailing_zeros();
+        left &= left.wrapping_sub(1);
+        (bit < u64::BITS).then_some(bit)
+    })
 }
 
 /// Numbers as the kernel lists them: `0-3,8`.
@@ -110,6 +115,11 @@ mod tests {
         assert_eq!(mask(&[0xf0], 16), "00f0");
         assert_eq!(mask(&[0xff00_0000_00ff], 64), "0000ff00,000000ff");
         assert_eq!(mask(&[1, 2], 72), "02,00000000,00000001");
+    }
+
+    #[test]
+    fn bits_are_counted_off() {
+        assert!(bits(0).eq([]) && bits(1 << 63 | 5).eq([0, 2, 63]) && bits(u64::MAX).eq(0..64));
     }
 
     #[test]
