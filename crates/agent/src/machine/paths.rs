@@ -92,7 +92,7 @@ impl Names {
 pub enum Region {
     /// The root, or a file system of the kernel's.
     Kernels,
-    /// The collector's folder.
+    /// The collector's folder, or what the host has in place of a folder in it.
     Machines,
     /// Neither.
     Elsewhere,
@@ -203,6 +203,10 @@ impl Base {
             _ => path.append(text)?,
         }
         let begins = |with: &[u8]| path.text().strip_prefix(with).is_some_and(is_end);
+        // A folder of the host's that the machine has a link to is below one of the machine's.
+        if is_place(path.text()) {
+            region = Region::Machines;
+        }
         if region == Region::Elsewhere && (path.is_root() || begins(b"/sys") || begins(b"/proc")) {
             region = Region::Kernels;
         }
@@ -349,6 +353,7 @@ mod tests {
             (c"/proc/sys/kernel", "/proc/sys/kernel", Region::Kernels),
             (c"/sys/devices/../kernel", "/sys/kernel", Region::Kernels),
             (c"/usr", "/usr", Region::Elsewhere),
+            (c"/sys/devices/system/cpu", "/sys/devices/system/cpu", Region::Machines),
         ] {
             // SAFETY: a path of our own.
             let folder = unsafe { call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), raw::O_PATH, 0) }.unwrap();

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 
 enum { CPU_SEGMENT = 0x7b };
 
@@ -14,7 +16,26 @@ static unsigned limit(unsigned segment) {
     return limit;
 }
 
+// The id that the processor has to tell; -1: none for now.
+static volatile int expected = -1;
+static volatile sig_atomic_t signals, wrong;
+
+static int told(void) {
+    unsigned a, b, c, d;
+    __cpuid(1, a, b, c, d);
+    return b >> 24;
+}
+
+static void interrupt(int signal) {
+    (void)signal;
+    signals++;
+    wrong += expected >= 0 && told() != expected;
+}
+
 int main(void) {
+    struct itimerval often = {{0, 200}, {0, 200}};
+    signal(SIGALRM, interrupt);
+    setitimer(ITIMER_REAL, &often, NULL);
     cpu_set_t all;
     sched_getaffinity(0, sizeof all, &all);
     unsigned a, b, c, d;
@@ -52,6 +73,11 @@ int main(void) {
                 printf(", another unit");
         }
         printf("\n");
+        expected = told();
+        for (int times = 0; times < 1000 || !signals; times++)
+            wrong += told() != expected;
+        expected = -1;
     }
-    return 0;
+    fprintf(stderr, "wrong: %d\n", (int)wrong);
+    return wrong != 0;
 }
