@@ -144,6 +144,14 @@ global_asm!(
         mov gs:[rdx + {entry}], r8
         NUMALENS_NOTE_STAY
     .endm
+    // The code can be better: a `Heat`.
+    .macro NUMALENS_TRANSLATE_AGAIN why
+        mov qword ptr gs:[{count_what}], {again}
+        mov ecx, [rcx + {d_site}]
+        mov gs:[{count_sites}], ecx
+        mov dword ptr gs:[{count_sites} + 4], \why
+        NUMALENS_GO_ON {count}
+    .endm
     .macro NUMALENS_NOTE_STAY
         mov rdi, rdx
         sub rdi, gs:[{stays}]
@@ -251,11 +259,7 @@ numalens_settle_stay:
     // From now on each pass is counted by itself, which is told.
     mov dword ptr gs:[rdx + {hot}], {any}
     NUMALENS_COUNT_PASS
-    mov qword ptr gs:[{count_what}], {again}
-    mov ecx, [rcx + {d_site}]
-    mov gs:[{count_sites}], ecx
-    mov dword ptr gs:[{count_sites} + 4], {any_class}
-    NUMALENS_GO_ON {count}
+    NUMALENS_TRANSLATE_AGAIN {of_class}
 8:
     NUMALENS_COUNT_PASS
     NUMALENS_GO_ON {count_return}
@@ -266,10 +270,7 @@ numalens_settle_stay:
 9:
     // Hot from now on, which is told: the code can be better.
     NUMALENS_STAY_IN_CLASS
-    mov qword ptr gs:[{count_what}], {again}
-    mov ecx, [rcx + {d_site}]
-    mov gs:[{count_sites}], rcx
-    NUMALENS_GO_ON {count}
+    NUMALENS_TRANSLATE_AGAIN {of_page}
 6:
     // Across the end of a page, or a page that is not known: the next pass must look.
     mov qword ptr gs:[rdx + {page}], 0
@@ -337,7 +338,8 @@ numalens_settle_stay_end:
     count_what = const area::COUNT_WHAT,
     count_sites = const area::COUNT_SITES,
     again = const Operation::Again as u32,
-    any_class = const Heat::Class as u32,
+    of_page = const Heat::Page as u32,
+    of_class = const Heat::Class as u32,
     count = const area::COUNT,
     pages = const area::PAGES,
     stays = const area::STAYS,
@@ -390,7 +392,6 @@ impl<E: Env> Builder<'_, E> {
 
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
         if self.plan.counts_at_once(group.stretch) {
-            self.begun = group.stretch + 1;
             return self.check_at_once(group, live);
         }
         if self.stretch != Some(group.stretch) {
@@ -404,7 +405,6 @@ impl<E: Env> Builder<'_, E> {
             return self.check_together(live);
         }
         if group.any_class {
-            self.begun = group.stretch + 1;
             return self.check_at_once(group, live);
         }
         let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };
@@ -440,6 +440,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
+        self.begun = group.stretch + 1;
         let place = self.register_group(group, None)?;
         self.count_at_once(group, &place, live)?;
         self.checked += 1;
