@@ -29,7 +29,9 @@ step cargo xtask ui --script test 2>&1 | tee -a "$log" || status=1
 step cargo xtask ui --script e2e 2>&1 | tee -a "$log" || status=1
 step ./scripts/python.sh "${CARGO_TARGET_DIR:-target}/release/examples/synthetic" 2>&1 | tee -a "$log" || status=1
 step ./scripts/fuzz.sh 2>&1 | tee -a "$log" || status=1
-step cargo run --release -q -p numalens-lab -- run 2>&1 | tee -a "$log" || status=1
+# With the tests, as what they are built from is what was built for them.
+step cargo build --release -q --workspace --bins --tests
+step "${CARGO_TARGET_DIR:-target}/release/numalens-lab" run 2>&1 | tee -a "$log" || status=1
 step ./scripts/dist.sh --test || status=1
 
 echo
