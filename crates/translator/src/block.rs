@@ -1,13 +1,16 @@
 //! What is remembered of a translated block: its ways out, and what program state stands behind each address in the cache.
 //!
-//! There are tens of thousands of blocks in a large program, so what few of them have is apart ([`Rare`]).
+//! There are tens of thousands of blocks in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
+//! packed ([`crate::kept`]).
 
 use crate::fetch::Piece;
-use crate::marks::{Mark, Marks};
+use crate::kept::{Kept, Members};
+use crate::links::Chain;
+use crate::marks::Mark;
 use crate::{ExitId, Question, SiteId, Stay};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// How the state of the program can be had at an address in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ pub struct Position<'a> {
     pub sites: &'a [SiteId],
     /// Accesses of groups, at this instruction and after it, that the passes have counted already: see
     /// [`Position::unmade`].
-    pub(crate) ahead: &'a [Ahead],
+    pub(crate) ahead: Members<'a>,
     /// Groups below this number have been checked.
     pub(crate) checked: u16,
     /// What registers of accesses grow by on the way to them.
@@ -79,7 +82,7 @@ pub struct Unmade {
 impl Position<'_> {
     /// On the way out of a block.
     pub(crate) fn leaving(ip: u64, spilled: u16, saved: u16) -> Self {
-        let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], &[][..]);
+        let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], Members::default());
         let unexecuted = Default::default();
         Position {
             ip,
@@ -99,7 +102,7 @@ impl Position<'_> {
     /// What has to be taken back if the thread does not go on in the cache, by [`crate::count::abandon`].
     pub fn unmade(&self) -> Unmade {
         let Position { ahead, checked, steps, instruction, .. } = *self;
-        Unmade { ahead: ahead.to_vec(), checked, steps: steps.to_vec(), instruction }
+        Unmade { ahead: ahead.iter().collect(), checked, steps: steps.to_vec(), instruction }
     }
 }
 
@@ -165,7 +168,7 @@ pub(crate) enum ExitKind {
     Unsupported,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub kind: ExitKind,
     /// Where the program goes on.
@@ -184,6 +187,8 @@ pub(crate) struct Drafts {
     /// Room to pack both in.
     pub packed: Vec<u8>,
     pub exits: Vec<Exit>,
+    /// The exit that goes back to the start.
+    pub goes_back: Option<ExitId>,
     pub sites: Vec<SiteId>,
     pub site_instructions: Vec<u32>,
     pub ahead: Vec<Ahead>,
@@ -198,6 +203,7 @@ impl Drafts {
         drafts.hot_marks.clear();
         drafts.cold_marks.clear();
         drafts.exits.clear();
+        drafts.goes_back = None;
         drafts.sites.clear();
         drafts.site_instructions.clear();
         drafts.ahead.clear();
@@ -211,20 +217,16 @@ pub(crate) struct Block {
     pub ip: u64,
     /// Where its hot half lies, and is entered.
     pub hot: u64,
-    pub marks: Marks,
-    pub exits: Box<[Exit]>,
-    /// Accesses of groups, by stretch and instruction.
-    pub ahead: Box<[Ahead]>,
-    /// The stretches whose instructions are counted.
-    pub pieces: Box<[Piece]>,
+    /// Its exits, marks and members of groups.
+    pub kept: Kept,
     /// What it has of what few have.
     pub rare: Option<Box<Rare>>,
-    /// Exits of other blocks that jump here.
-    pub incoming: Vec<ExitId>,
-    /// Where a return to the end comes, after a call: an address in the cache.
-    pub returns_at: Option<NonZeroU64>,
     /// The code that a lookup enters, once there is one.
     pub landing: Option<NonZeroU64>,
+    /// Where a return to the end comes, after a call: from the start of the hot half, where no call is.
+    pub returns_at: Option<NonZeroU32>,
+    /// The first of the exits that jump here: see [`crate::links`].
+    pub incoming: Chain,
     /// Bytes of the program's code that was translated.
     pub length: u32,
     /// Bytes of the hot half.
@@ -260,24 +262,44 @@ impl Block {
         self.hot.wrapping_add_signed(self.cold.into())
     }
 
+    /// Its ways out.
+    pub fn exits(&self) -> impl Iterator<Item = Exit> {
+        self.kept.exits(self.ip, self.hot, self.cold())
+    }
+
+    /// The address in the cache of the code that returns to its end come to.
+    pub fn returning(&self) -> Option<u64> {
+        Some(self.hot + u64::from(self.returns_at?.get()))
+    }
+
     /// See [`Rare::loop_start`].
     pub fn loop_start(&self) -> Option<u64> {
         self.rare.as_ref()?.loop_start
     }
 
-    pub fn locate(&self, address: u64) -> Option<Position<'_>> {
+    /// How far an address is in the hot half, and in the cold half.
+    fn offsets(&self, address: u64) -> (Option<u64>, Option<u64>) {
         let within = |start: u64, length: u32| address.checked_sub(start).filter(|&offset| offset < u64::from(length));
+        (within(self.hot, self.hot_length), within(self.cold(), self.cold_length))
+    }
+
+    /// Its code is at this address.
+    pub fn holds(&self, address: u64) -> bool {
+        self.offsets(address) != (None, None)
+    }
+
+    pub fn locate(&self, address: u64) -> Option<Position<'_>> {
         let last = |marks: &mut dyn Iterator<Item = Mark>, offset: u64| {
             marks.take_while(|mark| u64::from(mark.offset) <= offset).last()
         };
-        let mark = match (within(self.hot, self.hot_length), within(self.cold(), self.cold_length)) {
-            (Some(offset), _) => last(&mut self.marks.hot(), offset),
-            (None, Some(offset)) => last(&mut self.marks.cold(), offset),
+        let mark = match self.offsets(address) {
+            (Some(offset), _) => last(&mut self.kept.hot_marks(), offset),
+            (None, Some(offset)) => last(&mut self.kept.cold_marks(), offset),
             (None, None) => None,
         }?;
         let Mark { state, spilled, saved, checked, instruction, .. } = mark;
         if state == State::Leaving {
-            let exit = self.exits.get(instruction as usize);
+            let exit = self.exits().nth(instruction as usize);
             let ip = exit.map_or(0, |exit| exit.target);
             // The first instruction of a stub saves rax.
             let saved = if exit.is_some_and(|exit| exit.stub == address) { 0 } else { saved };
@@ -289,10 +311,7 @@ impl Block {
             (&rare.sites[from..to], &rare.steps[..])
         });
         let counted = &sites[..usize::from(mark.counted).min(sites.len())];
-        let within = |one: &Ahead| (one.stretch + 1, one.instruction);
-        let from = self.ahead.partition_point(|one| within(one) < (mark.begun, instruction));
-        let to = self.ahead.partition_point(|one| one.stretch < mark.begun);
-        let ahead = self.ahead.get(from..to).unwrap_or(&[]);
+        let ahead = self.kept.members().of_stretch(mark.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
         let unexecuted = self.unexecuted(&mark);
         Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction, unexecuted })
@@ -302,12 +321,12 @@ impl Block {
     fn unexecuted(&self, mark: &Mark) -> [Unexecuted; 2] {
         let mut unexecuted = [Unexecuted::default(); 2];
         let at = mark.instruction;
-        let holds = |piece: &&Piece| (u32::from(piece.from)..u32::from(piece.to)).contains(&at);
-        let Some(piece) = self.pieces.iter().find(holds) else { return unexecuted };
+        let holds = |piece: &Piece| (u32::from(piece.from)..u32::from(piece.to)).contains(&at);
+        let Some(piece) = self.kept.pieces().find(holds) else { return unexecuted };
         let (range, too_many) = piece.unmade(at, mark.begun != 0);
         // Every instruction has marks, in order; those after a call begin with what follows it.
         let mut next = range.start;
-        for mark in self.marks.hot().filter(|mark| range.contains(&mark.instruction)) {
+        for mark in self.kept.hot_marks().filter(|mark| range.contains(&mark.instruction)) {
             if mark.instruction >= next {
                 next = mark.instruction + 1;
                 let page = (self.ip + u64::from(mark.instruction)) & !0xfff;
@@ -322,4 +341,4 @@ impl Block {
 }
 
 /// There are many: they fill the heap's blocks of this size.
-const _: () = assert!(size_of::<Block>() <= 160);
+const _: () = assert!(size_of::<Block>() <= 80);

@@ -1,16 +1,17 @@
 //! The code cache: which blocks there are, how they are linked, and what stands at an address.
 
 use crate::block::{Block, Drafts, Exit, ExitKind, Position};
+use crate::by_address::ByAddress;
 use crate::count::{Heat, Hotter};
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
 use crate::fetch::{FetchCounter, Stretch};
+use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
 use crate::{BlockId, Config, Env, Error, ExitId, Question, area};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::Range;
@@ -81,20 +82,15 @@ pub struct Cache {
     pub(crate) by_page: HashMap<u64, Vec<BlockId>>,
     /// Where returns to an address go.
     pub(crate) returns: HashMap<u64, u64>,
-    /// Which block an exit belongs to.
-    exits: Vec<BlockId>,
-    /// Blocks and landings by the address of their code.
-    pub(crate) hot: BTreeMap<u64, Place>,
-    pub(crate) cold: BTreeMap<u64, BlockId>,
+    /// Which block an exit belongs to, and which ones jump to the same.
+    pub(crate) links: Links,
+    /// Blocks by the addresses of their halves.
+    pub(crate) hot: ByAddress<BlockId>,
+    pub(crate) cold: ByAddress<BlockId>,
+    /// Landings by the address of their code: for jumps to which address of the program they are.
+    pub(crate) landings: ByAddress<u64>,
     /// Counters of passes that correct how many instructions of a page were executed.
     corrections: HashMap<u64, u32>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    Block(BlockId),
-    /// For jumps to this address of the program.
-    Landing(u64),
 }
 
 /// Bytes of the code of a landing, at most.
@@ -126,9 +122,10 @@ impl Cache {
             by_ip: HashMap::new(),
             by_page: HashMap::new(),
             returns: HashMap::new(),
-            exits: Vec::new(),
-            hot: BTreeMap::new(),
-            cold: BTreeMap::new(),
+            links: Links::default(),
+            hot: ByAddress::new(),
+            cold: ByAddress::new(),
+            landings: ByAddress::new(),
             corrections: HashMap::new(),
         }
     }
@@ -140,7 +137,7 @@ impl Cache {
 
     /// How many blocks were ever translated, and how many exits they have.
     pub fn size(&self) -> (usize, usize) {
-        (self.blocks.len(), self.exits.len())
+        (self.blocks.len(), self.links.len())
     }
 
     /// The address in the cache of the block at `ip`, translated if there is none.
@@ -163,9 +160,9 @@ impl Cache {
 
     /// An exit, with the block that it belongs to.
     fn exit(&self, id: ExitId) -> Option<(&Block, Exit)> {
-        let block = self.get(*self.exits.get(id.0 as usize)?)?;
-        let exit = block.exits.get((id.0 - block.first_exit.0) as usize)?;
-        Some((block, *exit))
+        let block = self.get(self.links.from(id)?)?;
+        let exit = block.exits().nth((id.0 - block.first_exit.0) as usize)?;
+        Some((block, exit))
     }
 
     fn block(&mut self, env: &mut impl Env, ip: u64) -> Result<BlockId, Error> {
@@ -177,25 +174,28 @@ impl Cache {
             .filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM)
             .ok_or(Error::NoRoom { ip })?;
         let id = BlockId(self.blocks.len() as u32);
-        let first_exit = ExitId(self.exits.len() as u32);
+        let first_exit = ExitId(self.links.len() as u32);
         let block = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
         for page in pages(ip..block.end()) {
             self.by_page.entry(page).or_default().push(id);
         }
-        if let Some(at) = block.returns_at {
-            self.returns.insert(block.end(), at.get());
+        if let Some(at) = block.returning() {
+            self.returns.insert(block.end(), at);
         }
         self.keep(block);
         Ok(id)
     }
 
     /// Takes in a block that is in its place.
-    fn keep(&mut self, block: Block) {
+    fn keep(&mut self, mut block: Block) {
         let id = BlockId(self.blocks.len() as u32);
-        self.exits.extend(block.exits.iter().map(|_| id));
-        self.hot.insert(block.hot, Place::Block(id));
+        self.links.add(id, block.exits().count());
+        if let Some(goes_back) = self.tools.drafts.goes_back {
+            self.links.push(&mut block.incoming, goes_back);
+        }
+        self.hot.insert(block.hot, id);
         if block.cold_length > 0 {
             self.cold.insert(block.cold(), id);
         }
@@ -219,14 +219,14 @@ impl Cache {
             }
             ExitKind::Direct { branch } => {
                 // Blocks that are dead too: returns come there until the cache is evicted.
-                let from = *self.exits.get(id.0 as usize).ok_or(Error::NoExit(id))?;
+                let from = self.links.from(id).ok_or(Error::NoExit(id))?;
                 let to = self.block(env, target)?;
                 let entry = self.entry_of(to);
                 let again = self.get(to).and_then(Block::loop_start).filter(|_| from == to);
                 if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
-                    if let Some(to) = self.get_mut(to) {
-                        to.incoming.push(id);
+                    if let Some(to) = self.blocks.get_mut(to.0 as usize).and_then(Option::as_mut) {
+                        self.links.push(&mut to.incoming, id);
                     }
                 }
                 Ok(Leave::Enter(entry))
@@ -260,7 +260,7 @@ impl Cache {
         }
         code.align(8, 0xcc);
         env.place(&room, &code.bytes, &[]);
-        self.hot.insert(room.hot, Place::Landing(ip));
+        self.landings.insert(room.hot, ip);
         if let Some(block) = self.get_mut(id) {
             block.landing = NonZeroU64::new(room.hot);
         }
@@ -278,7 +278,7 @@ impl Cache {
         // Not the return of a call that was translated.
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
         let room = room.ok_or(Error::NoRoom { ip })?;
-        let block = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.exits.len() as u32))?;
+        let block = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.links.len() as u32))?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         let checked = block.hot;
         self.keep(block);
@@ -299,9 +299,10 @@ impl Cache {
             return self.kill(env, id);
         }
         let of_class = hotter.why == Heat::Class;
-        let group = block.ahead.iter().find(|one| one.site == hotter.site && (of_class || !one.hot));
+        let all = block.kept.members();
+        let group = all.iter().find(|one| one.site == hotter.site && (of_class || !one.hot));
         let Some(group) = group.map(|one| one.group) else { return };
-        let members = block.ahead.iter().filter(|one| one.group == group);
+        let members = all.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| block.ip + u64::from(one.instruction)).collect();
         if of_class {
             self.tools.any_class.extend(&instructions);
@@ -312,13 +313,8 @@ impl Cache {
 
     /// The block that an address in the cache belongs to.
     fn block_at(&self, address: u64) -> Option<(BlockId, &Block)> {
-        let hot = self.hot.range(..=address).next_back().and_then(|(_, &place)| match place {
-            Place::Block(id) => Some(id),
-            Place::Landing(_) => None,
-        });
-        let cold = self.cold.range(..=address).next_back().map(|(_, &id)| id);
-        let holds = |id: BlockId| self.get(id).filter(|block| block.locate(address).is_some()).map(|block| (id, block));
-        hot.and_then(holds).or_else(|| cold.and_then(holds))
+        let holds = |(_, id)| Some((id, self.get(id)?)).filter(|(_, block)| block.holds(address));
+        self.hot.last_up_to(address).and_then(holds).or_else(|| self.cold.last_up_to(address).and_then(holds))
     }
 
     /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
@@ -374,7 +370,8 @@ impl Cache {
     /// Has the jumps that lead to a block go to their stubs again.
     pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: BlockId) {
         let Some(block) = self.get_mut(id) else { return };
-        for exit in core::mem::take(&mut block.incoming) {
+        let mut chain = core::mem::replace(&mut block.incoming, Chain::EMPTY);
+        while let Some(exit) = self.links.pop(&mut chain) {
             let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
             if let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64) {
                 env.patch(branch, short);
@@ -398,21 +395,10 @@ impl Cache {
 
     /// What stands at an address in the cache.
     pub fn locate(&self, address: u64) -> Option<Position<'_>> {
-        if let Some((&start, &place)) = self.hot.range(..=address).next_back() {
-            match place {
-                Place::Block(id) => {
-                    if let Some(position) = self.get(id).and_then(|block| block.locate(address)) {
-                        return Some(position);
-                    }
-                }
-                Place::Landing(_) if address - start < LANDING => {
-                    let saved = 1 << RAX | 1 << RCX;
-                    return Some(Position::leaving(0, 0, saved));
-                }
-                Place::Landing(_) => {}
-            }
+        if let Some((_, block)) = self.block_at(address) {
+            return block.locate(address);
         }
-        let (_, &id) = self.cold.range(..=address).next_back()?;
-        self.get(id)?.locate(address)
+        let (start, _) = self.landings.last_up_to(address)?;
+        (address - start < LANDING).then(|| Position::leaving(0, 0, 1 << RAX | 1 << RCX))
     }
 }

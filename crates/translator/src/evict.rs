@@ -12,7 +12,7 @@
 //!
 //! How long to wait in between only the owner knows, who sees the threads come by.
 
-use crate::cache::{Cache, PAGE, Place};
+use crate::cache::{Cache, PAGE};
 use crate::{BlockId, Env};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -34,30 +34,23 @@ impl Cache {
     /// halves, and what belongs to them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
     pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
         let mut struck = Vec::new();
-        let places: Vec<(u64, Place)> = self.hot.range(range.clone()).map(|(&start, &place)| (start, place)).collect();
-        for (start, place) in places {
-            match place {
-                Place::Landing(ip) => {
-                    struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
-                    let block = self.by_ip.get(&ip).copied();
-                    if let Some(block) = block
-                        .and_then(|id| self.get_mut(id))
-                        .filter(|block| block.landing.map(NonZeroU64::get) == Some(start))
-                    {
-                        block.landing = None;
-                    }
-                }
-                Place::Block(id) => {
-                    self.kill(env, id);
-                    let Some((next, at)) = self.get(id).and_then(|block| Some((block.end(), block.returns_at?.get())))
-                    else {
-                        continue;
-                    };
-                    struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
-                    if self.returns.get(&next) == Some(&at) {
-                        self.returns.remove(&next);
-                    }
-                }
+        let landings: Vec<(u64, u64)> = self.landings.range(range.clone()).collect();
+        for (start, ip) in landings {
+            struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
+            let block = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
+            if let Some(block) = block.filter(|block| block.landing.map(NonZeroU64::get) == Some(start)) {
+                block.landing = None;
+            }
+        }
+        let blocks: Vec<(u64, BlockId)> = self.hot.range(range).collect();
+        for (_, id) in blocks {
+            self.kill(env, id);
+            let Some((next, at)) = self.get(id).and_then(|block| Some((block.end(), block.returning()?))) else {
+                continue;
+            };
+            struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
+            if self.returns.get(&next) == Some(&at) {
+                self.returns.remove(&next);
             }
         }
         struck
@@ -72,29 +65,29 @@ impl Cache {
 
     /// Forgets every translation of a range that was closed, whose bytes can then be used again. No thread is inside.
     pub fn evict(&mut self, range: Range<u64>) {
-        let places: Vec<(u64, Place)> = self.hot.range(range).map(|(&start, &place)| (start, place)).collect();
-        for (start, place) in places {
-            self.hot.remove(&start);
-            if let Place::Block(id) = place {
-                self.forget(id);
-            }
+        let landings: Vec<(u64, u64)> = self.landings.range(range.clone()).collect();
+        landings.into_iter().for_each(|(start, _)| self.landings.remove(start));
+        let blocks: Vec<(u64, BlockId)> = self.hot.range(range).collect();
+        for (start, id) in blocks {
+            self.hot.remove(start);
+            self.forget(id);
         }
     }
 
     fn forget(&mut self, id: BlockId) {
         let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.cold.remove(&block.cold());
+        self.cold.remove(block.cold());
         for page in pages(block.ip..block.end()) {
             if let Some(blocks) = self.by_page.get_mut(&page) {
                 blocks.retain(|&other| other != id);
             }
         }
         // Its jumps are no jumps any more: their targets must not patch them.
-        let exits = block.first_exit.0..block.first_exit.0 + block.exits.len() as u32;
-        for exit in &block.exits {
-            let target = self.by_ip.get(&exit.target).copied();
-            if let Some(target) = target.and_then(|id| self.get_mut(id)) {
-                target.incoming.retain(|incoming| !exits.contains(&incoming.0));
+        let exits = block.first_exit.0..block.first_exit.0 + block.exits().count() as u32;
+        for exit in block.exits() {
+            let target = self.by_ip.get(&exit.target).and_then(|id| self.blocks.get_mut(id.0 as usize));
+            if let Some(target) = target.and_then(Option::as_mut) {
+                self.links.remove(&mut target.incoming, exits.clone());
             }
         }
     }

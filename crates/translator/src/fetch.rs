@@ -26,7 +26,6 @@ use crate::marks::Mark;
 use crate::plan::Plan;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, Shape, SiteId};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::FlowControl;
@@ -57,7 +56,7 @@ pub enum FetchCounter {
 }
 
 /// A stretch of a block: what its [`crate::Position`]s need. Offsets from the start of the block, which is shorter than 64 KiB.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub from: u16,
     pub to: u16,
@@ -199,7 +198,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Tells what counts the runs of each stretch, now that all code is written.
-    pub(crate) fn tell_stretches(&mut self, list: &[Decoded], planned: &[Planned]) -> Box<[Piece]> {
+    pub(crate) fn tell_stretches(&mut self, list: &[Decoded], planned: &[Planned]) -> Vec<Piece> {
         let offset = |number: usize| list.get(number).map_or(u64::MAX, |one| one.instruction.ip()) - self.start;
         let mut pieces = Vec::with_capacity(planned.len());
         let mut told = Vec::new();
@@ -232,6 +231,6 @@ impl<E: Env> Builder<'_, E> {
             }
         }
         told.iter().for_each(|stretch| self.env.new_stretch(stretch));
-        pieces.into_boxed_slice()
+        pieces
     }
 }

@@ -18,7 +18,7 @@ use numalens_isa::{STATUS_FLAGS, Usage};
 const AHEAD: u16 = 16;
 const AHEAD_IN_LOOPS: u16 = 100;
 /// Remembered answers; all are forgotten when there are more.
-const REMEMBERED: usize = 1 << 16;
+const REMEMBERED: usize = 28 << 10;
 
 /// Registers and flags whose value is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 //!
-//! They are looked at seldom and there are many, a dozen a block, more than there is of the program's code. So they are kept packed: each as
-//! what it changes of the one before, three bytes as a rule, and read from the start of its half of the block.
+//! There are many, a dozen a block, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
+//! the one before, three bytes as a rule, and read from the start of its half of the block.
 //!
 //! ```text
 //!   byte      bits 0 to 2 the state, then a bit for each field that follows
@@ -12,10 +12,9 @@
 //!   number    instruction, less the one before's            if its bit is set
 //!   ...       spilled, saved, counted, begun and checked    likewise
 //! ```
-//! Numbers are LEB128; one that may be negative takes its sign in the lowest bit.
 
 use crate::block::State;
-use alloc::boxed::Box;
+use crate::packed::{put, put_signed, take, take_signed};
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,36 +47,8 @@ const SAVED: u8 = 1 << 5;
 const COUNTED: u8 = 1 << 6;
 const GROUPS: u8 = 1 << 7;
 
-/// The marks of both halves of a block, packed.
-#[derive(Debug)]
-pub(crate) struct Marks {
-    bytes: Box<[u8]>,
-    /// Where those of the cold half begin.
-    cold: u32,
-}
-
-impl Marks {
-    /// Packs them; `room` is used for it.
-    pub fn pack(hot: &[Mark], cold: &[Mark], room: &mut Vec<u8>) -> Marks {
-        room.clear();
-        pack(hot, room);
-        let begin = room.len() as u32;
-        pack(cold, room);
-        Marks { bytes: room[..].into(), cold: begin }
-    }
-
-    /// Those of the hot half, in order.
-    pub fn hot(&self) -> impl Iterator<Item = Mark> {
-        unpack(&self.bytes[..self.cold as usize])
-    }
-
-    /// Those of the cold half.
-    pub fn cold(&self) -> impl Iterator<Item = Mark> {
-        unpack(&self.bytes[self.cold as usize..])
-    }
-}
-
-fn pack(marks: &[Mark], into: &mut Vec<u8>) {
+/// Packs those of one half.
+pub(crate) fn pack(marks: &[Mark], into: &mut Vec<u8>) {
     let mut before = NONE;
     for &mark in marks {
         let changes = [
@@ -89,10 +60,11 @@ fn pack(marks: &[Mark], into: &mut Vec<u8>) {
         ];
         let changed = changes.iter().filter(|(_, changed)| *changed).fold(0, |bits, (bit, _)| bits | bit);
         into.push(mark.state as u8 | changed);
-        put(into, mark.offset.wrapping_sub(before.offset));
+        put(into, mark.offset.wrapping_sub(before.offset).into());
         if changed & INSTRUCTION != 0 {
+            // As 32 bits: one after the largest number is 0.
             let by = mark.instruction.wrapping_sub(before.instruction) as i32;
-            put(into, (by << 1 ^ by >> 31) as u32);
+            put_signed(into, by.into());
         }
         if changed & SPILLED != 0 {
             put(into, mark.spilled.into());
@@ -111,16 +83,16 @@ fn pack(marks: &[Mark], into: &mut Vec<u8>) {
     }
 }
 
-fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = Mark> {
+/// Those of one half, in order.
+pub(crate) fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = Mark> {
     let mut mark = NONE;
     core::iter::from_fn(move || {
         let (&first, rest) = bytes.split_first()?;
         bytes = rest;
         mark.state = STATES[usize::from(first & STATE) % STATES.len()];
-        mark.offset = mark.offset.wrapping_add(take(&mut bytes));
+        mark.offset = mark.offset.wrapping_add(take(&mut bytes) as u32);
         if first & INSTRUCTION != 0 {
-            let by = take(&mut bytes);
-            mark.instruction = mark.instruction.wrapping_add(by >> 1 ^ (by & 1).wrapping_neg());
+            mark.instruction = mark.instruction.wrapping_add(take_signed(&mut bytes) as u32);
         }
         if first & SPILLED != 0 {
             mark.spilled = take(&mut bytes) as u16;
@@ -139,27 +111,6 @@ fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = Mark> {
     })
 }
 
-fn put(into: &mut Vec<u8>, mut number: u32) {
-    while number >= 0x80 {
-        into.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    into.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> u32 {
-    let mut number = 0;
-    for shift in (0..u32::BITS).step_by(7) {
-        let Some((&byte, rest)) = bytes.split_first() else { break };
-        *bytes = rest;
-        number |= u32::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            break;
-        }
-    }
-    number
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,10 +127,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_packed_comes_back(hot in prop::collection::vec(mark(), 0..20), cold in prop::collection::vec(mark(), 0..20)) {
-            let marks = Marks::pack(&hot, &cold, &mut Vec::new());
-            prop_assert_eq!(marks.hot().collect::<Vec<_>>(), hot);
-            prop_assert_eq!(marks.cold().collect::<Vec<_>>(), cold);
+        fn what_was_packed_comes_back(marks in prop::collection::vec(mark(), 0..20)) {
+            let mut bytes = Vec::new();
+            pack(&marks, &mut bytes);
+            prop_assert_eq!(unpack(&bytes).collect::<Vec<_>>(), marks);
         }
     }
 
@@ -193,6 +144,8 @@ mod tests {
     #[test]
     fn neighbours_take_few_bytes() {
         let marks: Vec<Mark> = (0..10).map(|at| Mark { offset: at * 9, instruction: at * 4, ..NONE }).collect();
-        assert_eq!(Marks::pack(&marks, &[], &mut Vec::new()).bytes.len(), 29);
+        let mut bytes = Vec::new();
+        pack(&marks, &mut bytes);
+        assert_eq!(bytes.len(), 29);
     }
 }

@@ -9,15 +9,17 @@ use crate::decode::{Decoded, LONGEST, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::fetch::{self, Piece};
 use crate::instrument::string_operation;
+use crate::kept::Kept;
 use crate::lap::Lap;
+use crate::links::Chain;
 use crate::liveness::Liveness;
-use crate::marks::{Mark, Marks};
+use crate::marks::Mark;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
 use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
+use core::num::NonZeroU32;
 use hashbrown::{HashMap, HashSet};
 use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
 use numalens_isa::{Access, Kind, is_request};
@@ -157,7 +159,7 @@ pub(crate) fn translate(
     }
     let pieces = builder.tell_stretches(&list, &stretches);
     let block;
-    (block, *drafts) = builder.finish(end, pieces)?;
+    (block, *drafts) = builder.finish(end, &pieces)?;
     Ok(block)
 }
 
@@ -175,7 +177,7 @@ pub(crate) fn relay(
     let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
     builder.return_site(ip)?;
     let block;
-    (block, *drafts) = builder.finish(ip, Box::default())?;
+    (block, *drafts) = builder.finish(ip, &[])?;
     Ok(block)
 }
 
@@ -189,7 +191,7 @@ impl<'a, E: Env> Builder<'a, E> {
         drafts: Drafts,
         numbers: &'a mut Numbers,
     ) -> Self {
-        let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead } = drafts;
+        let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
         Builder {
             config,
             env,
@@ -228,7 +230,7 @@ impl<'a, E: Env> Builder<'a, E> {
 
 impl<E: Env> Builder<'_, E> {
     /// The block, and the code of its halves among the rest of what it was made in.
-    fn finish(mut self, end: u64, pieces: Box<[Piece]>) -> Result<(Block, Drafts), Error> {
+    fn finish(mut self, end: u64, pieces: &[Piece]) -> Result<(Block, Drafts), Error> {
         let (hot_length, cold_length) = (self.hot.offset(), self.cold.offset());
         let (ip, hot, target) = (self.start, self.hot.base, self.cold.base);
         let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
@@ -242,34 +244,32 @@ impl<E: Env> Builder<'_, E> {
             loop_start: self.loop_start,
         };
         let has_rare = !rare.sites.is_empty() || !rare.steps.is_empty() || rare.loop_start.is_some();
-        let block = Block {
-            ip,
-            hot,
-            marks: Marks::pack(&self.hot_marks, &self.cold_marks, &mut self.packed),
-            exits: self.exits[..].into(),
-            ahead: self.ahead[..].into(),
-            pieces,
-            rare: has_rare.then(|| Box::new(rare)),
-            incoming: self.goes_back.into_iter().collect(),
-            returns_at: self.returns_at.and_then(NonZeroU64::new),
-            landing: None,
-            length: (end - ip) as u32,
-            hot_length,
-            cold,
-            cold_length,
-            first_exit: self.first_exit,
-            dead: false,
-        };
-        let drafts = Drafts {
+        let mut drafts = Drafts {
             hot: self.hot.bytes,
             cold: self.cold.bytes,
             hot_marks: self.hot_marks,
             cold_marks: self.cold_marks,
             packed: self.packed,
             exits: self.exits,
+            goes_back: self.goes_back,
             sites: self.sites,
             site_instructions: self.site_instructions,
             ahead: self.ahead,
+        };
+        let block = Block {
+            ip,
+            hot,
+            kept: Kept::pack(&mut drafts, pieces, ip, hot, target),
+            rare: has_rare.then(|| Box::new(rare)),
+            landing: None,
+            returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32)),
+            incoming: Chain::EMPTY,
+            length: (end - ip) as u32,
+            hot_length,
+            cold,
+            cold_length,
+            first_exit: self.first_exit,
+            dead: false,
         };
         Ok((block, drafts))
     }
