@@ -46,7 +46,7 @@ pub use doubt::{Cause, Doubt};
 pub use listing::{Instruction, Listing, listing};
 pub use path_map::parse_source_map;
 pub use rows::symbolize_rows;
-pub use store::{minor_modules, name_objects, symbolize};
+pub use store::{name_objects, symbolize, write_names};
 
 use numalens_profile::ids::ModuleId;
 use numalens_profile::tables::{Frame, Function};

@@ -1,8 +1,8 @@
 //! The thin layer over a profile's files.
 
 use crate::{Options, Outcome, demangle, symbolize_rows};
-use numalens_profile::ids::{ModuleId, SiteId};
-use numalens_profile::tables::{Frame, Function, Module, Object, Phase, PlacedPages, Site, SiteAccess};
+use numalens_profile::ids::SiteId;
+use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,81 +24,31 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
     if outcome.frames != frames {
         profile.replace(outcome.frames.iter().cloned())?;
     }
+    name_others(profile, &sites, &modules, &outcome)?;
+    Ok(outcome)
+}
+
+/// Writes the names of a profile that has none yet, found by [`symbolize_rows`] for its sites and modules.
+///
+/// # Errors
+/// As [`symbolize`].
+pub fn write_names(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
+    profile.replace(outcome.functions.iter().cloned())?;
+    profile.replace(outcome.frames.iter().cloned())?;
+    name_others(profile, sites, modules, outcome)
+}
+
+/// Objects and phases.
+fn name_others(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
     let mut objects = profile.rows::<Object>()?;
     if name_objects(&mut objects) {
         profile.replace(objects)?;
     }
     let mut phases = profile.rows::<Phase>()?;
-    if name_phases(&mut phases, &sites, &modules, &outcome) {
+    if name_phases(&mut phases, sites, modules, outcome) {
         profile.replace(phases)?;
     }
-    Ok(outcome)
-}
-
-/// Modules with less than `share` (0 to 1) of the counted accesses and of the pages placed, and without a named phase: their lines can wait.
-///
-/// # Errors
-/// When a table cannot be read.
-pub fn minor_modules(profile: &Profile, share: f64) -> Result<FxHashSet<ModuleId>, Error> {
-    let sites = profile.fold::<Site, _>(
-        &["site", "module"],
-        FxHashMap::default,
-        |modules: &mut FxHashMap<_, _>, row| {
-            modules.insert(row.site, row.module);
-        },
-        |mut left, right| {
-            left.extend(right);
-            left
-        },
-    )?;
-    let of = |site: SiteId| sites.get(&site).copied().flatten();
-    let accesses = profile.fold::<SiteAccess, _>(
-        &["site", "reads", "writes", "period"],
-        Weights::default,
-        |weights, row| {
-            let accesses = row.reads.saturating_add(row.writes).saturating_mul(row.period.max(1));
-            weights.add(of(row.site), accesses);
-        },
-        Weights::plus,
-    )?;
-    let pages = profile.fold::<PlacedPages, _>(
-        &["site", "count"],
-        Weights::default,
-        |weights, row| row.site.into_iter().for_each(|site| weights.add(of(site), row.count)),
-        Weights::plus,
-    )?;
-    // Phases are named by their places.
-    let phases = profile.rows::<Phase>()?;
-    let named: FxHashSet<ModuleId> = phases.iter().filter_map(|phase| of(phase.site?)).collect();
-    let is_minor = |module: &ModuleId| {
-        !named.contains(module)
-            && [&accesses, &pages].iter().all(|weights| weights.of(module) <= share * weights.total())
-    };
-    Ok(profile.rows::<Module>()?.iter().map(|module| module.module).filter(is_minor).collect())
-}
-
-/// What there is of something in each module's code; of other code under none.
-#[derive(Default)]
-struct Weights(FxHashMap<Option<ModuleId>, u64>);
-
-impl Weights {
-    fn add(&mut self, module: Option<ModuleId>, weight: u64) {
-        let sum = self.0.entry(module).or_default();
-        *sum = sum.saturating_add(weight);
-    }
-
-    fn plus(mut self, other: Weights) -> Weights {
-        other.0.into_iter().for_each(|(module, weight)| self.add(module, weight));
-        self
-    }
-
-    fn of(&self, module: &ModuleId) -> f64 {
-        self.0.get(&Some(*module)).map_or(0.0, |&weight| weight as f64)
-    }
-
-    fn total(&self) -> f64 {
-        self.0.values().map(|&weight| weight as f64).sum()
-    }
+    Ok(())
 }
 
 /// Names the phases that are a place's: `omp parallel solve at cg.c:120`; whether there were any.

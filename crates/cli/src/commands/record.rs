@@ -1,8 +1,10 @@
 //! `numalens record`
 
 mod cache;
+mod naming;
 
 use clap::ValueEnum;
+use naming::Naming;
 use numalens_analyze::sections;
 use numalens_collect::exact::Geometry;
 use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
@@ -179,7 +181,11 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         eprintln!("numalens: {}", introduction(&args, &options));
     }
     let name = |pid| output_path(&args, pid);
-    let mut progress = |progress: Progress<'_>| report_progress(args.quiet, &progress);
+    let mut naming = None;
+    let mut progress = |progress: Progress<'_>| match progress {
+        Progress::Ended(code) => naming = Some(Naming::begin(code)),
+        progress => report_progress(args.quiet, &progress),
+    };
     let recorded = match (args.engine(), &target) {
         (Engine::Exact, Target::Launch(command)) => exact::engine::record(command, options, name, &mut progress),
         _ => engine::record(&target, options, name, &mut progress),
@@ -188,7 +194,9 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Ok(outcome) => {
             match Profile::open(&outcome.profile) {
                 Ok(profile) => {
-                    name_everything(&profile);
+                    if let Err(error) = naming.map_or(Ok(()), |naming| naming.write(&profile)) {
+                        eprintln!("numalens: functions and lines could not be found: {error}");
+                    }
                     if !args.quiet {
                         summarise(&profile);
                     }
@@ -365,31 +373,15 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
-/// A module with a smaller share of the accesses and of the pages gets its lines when somebody reads the profile, as do
-/// those with separate debug files: the C library's debug information alone takes longer to read than all else.
-const MINOR: f64 = 0.01;
-
-/// Bytes of decoded rows that are kept between naming and the summary, by table: large profiles are read again.
+/// Bytes of decoded rows that are kept for all sections of the summary: large profiles are read again.
 const KEPT: usize = 16 << 20;
-
-/// Adds names while the binaries are still the ones that ran. Without them the profile is still good.
-fn name_everything(profile: &Profile) {
-    let name = || {
-        profile.keep::<SiteAccess>(KEPT)?;
-        let without_lines = numalens_symbolize::minor_modules(profile, MINOR)?;
-        profile.update_meta(|meta| meta.lines_wait = true)?;
-        let options = numalens_symbolize::Options { without_lines, separate_lines: false, ..Default::default() };
-        numalens_symbolize::symbolize(profile, &options)
-    };
-    if let Err(error) = name() {
-        eprintln!("numalens: functions and lines could not be found: {error}");
-    }
-}
 
 /// The ten lines at the end: only what comes first in each section.
 fn summarise(profile: &Profile) {
     let wanted: Vec<_> =
         sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
+    // What cannot be read the sections say.
+    let _ = profile.keep::<SiteAccess>(KEPT);
     match sections::load(profile, &Default::default(), &wanted) {
         Ok(study) => {
             let reports = sections::first_of(&study, &wanted, 1);

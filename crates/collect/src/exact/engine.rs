@@ -409,7 +409,7 @@ impl Recorder {
         if left > 0 {
             self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
         }
-        let finished = self.session.finish(&mut self.meta);
+        let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();
         let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
         Ok(Outcome { profile, status })

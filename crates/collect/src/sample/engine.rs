@@ -4,7 +4,7 @@ use super::hardware;
 use super::heap::{HeapChannel, HeapOptions};
 use super::launch::{Child, LaunchError, Waiting};
 use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
-use super::session::{HeapNotes, Output, OutputError, Session, SessionOptions, command_line};
+use super::session::{HeapNotes, Output, OutputError, SeenCode, Session, SessionOptions, command_line};
 use super::signals;
 use crate::control::{Command, Control, control_answer};
 use numalens_profile::{Meta, Profile, Writer};
@@ -78,6 +78,8 @@ pub enum Progress<'a> {
     WriteFailed(&'a OutputError),
     /// Something that limits what will be seen.
     Limited(&'a str),
+    /// All has been seen, and the profile is about to be written: its code can be named meanwhile.
+    Ended(SeenCode),
 }
 
 /// The rings are looked at this often, more often while much comes in.
@@ -192,7 +194,8 @@ pub fn record(
         (None, Target::Pid(pid)) if has_ended(*pid) => "ended".to_owned(),
         _ => "still running".to_owned(),
     };
-    let profile = recorder.session.finish(&mut meta).map_err(|error| RecordError::Output { error, partial, status });
+    let finished = recorder.session.finish(&mut meta, |code| progress(Progress::Ended(code)));
+    let profile = finished.map_err(|error| RecordError::Output { error, partial, status });
     signals::release();
     let profile = profile?;
     Ok(Outcome { profile, status })

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache};
+use rustc_hash::FxHashMap;
 
 use super::frames::{FrameTable, ProgramHeaders};
 
@@ -60,40 +61,55 @@ pub struct Section {
     pub executable: bool,
 }
 
-/// Bytes of a [`Positioned`] file that are read at a time: names of symbols are asked for one by one.
-const WINDOW: usize = 32 << 10;
+/// Bytes of a [`Positioned`] file that are read at a time: names of symbols are asked for one by one, here and there.
+const WINDOW: u64 = 32 << 10;
+/// Windows that are kept: the names of all symbols of most files.
+const WINDOWS: usize = 64;
 
 /// Reads a file at its own position: several threads may read one module, and a descriptor has one offset.
 pub(crate) struct Positioned<'a> {
     file: &'a File,
     at: u64,
-    /// What was read last, and where it begins.
-    window: Vec<u8>,
-    window_at: u64,
+    /// What was read of it, by offset / `WINDOW`.
+    windows: FxHashMap<u64, Vec<u8>>,
 }
 
 impl<'a> Positioned<'a> {
     fn new(file: &'a File) -> Self {
-        Positioned { file, at: 0, window: Vec::new(), window_at: 0 }
+        Positioned { file, at: 0, windows: FxHashMap::default() }
+    }
+
+    fn window(&mut self, number: u64) -> std::io::Result<&[u8]> {
+        if !self.windows.contains_key(&number) {
+            let mut window = vec![0; WINDOW as usize];
+            let mut length = 0;
+            while length < window.len() {
+                match self.file.read_at(&mut window[length..], number * WINDOW + length as u64)? {
+                    0 => break,
+                    read => length += read,
+                }
+            }
+            window.truncate(length);
+            if self.windows.len() >= WINDOWS {
+                self.windows.clear();
+            }
+            self.windows.insert(number, window);
+        }
+        Ok(self.windows.get(&number).map_or(&[], |window| window))
     }
 }
 
 impl std::io::Read for Positioned<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if buffer.len() >= WINDOW {
-            let read = self.file.read_at(buffer, self.at)?;
-            self.at += read as u64;
-            return Ok(read);
-        }
-        if !(self.window_at..self.window_at + self.window.len() as u64).contains(&self.at) {
-            let mut window = vec![0; WINDOW];
-            let read = self.file.read_at(&mut window, self.at)?;
-            window.truncate(read);
-            (self.window, self.window_at) = (window, self.at);
-        }
-        let known = &self.window[(self.at - self.window_at) as usize..];
-        let read = known.len().min(buffer.len());
-        buffer[..read].copy_from_slice(&known[..read]);
+        let at = self.at;
+        let read = if buffer.len() as u64 >= WINDOW {
+            self.file.read_at(buffer, at)?
+        } else {
+            let known = self.window(at / WINDOW)?.get((at % WINDOW) as usize..).unwrap_or(&[]);
+            let read = known.len().min(buffer.len());
+            buffer[..read].copy_from_slice(&known[..read]);
+            read
+        };
         self.at += read as u64;
         Ok(read)
     }

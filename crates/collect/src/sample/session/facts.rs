@@ -5,6 +5,8 @@ use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Class};
 use numalens_topology::NodeId;
+use rayon::slice::ParallelSliceMut;
+use std::hash::Hash;
 
 /// Facts held before bins are widened to make room: about 100 MB.
 const MOST_FACTS: usize = 500_000;
@@ -89,6 +91,13 @@ pub struct FactTables {
     regions: bool,
     /// What was given up to stay within memory, for `meta`.
     pub coarsened: Vec<String>,
+}
+
+/// All facts in the order of their keys.
+fn sorted<K: Hash + Ord + Copy + Send>(facts: &Facts<K>) -> Vec<(K, Counts)> {
+    let mut all: Vec<_> = facts.iter().collect();
+    all.par_sort_unstable_by_key(|&(key, _)| key);
+    all
 }
 
 impl FactTables {
@@ -231,6 +240,11 @@ impl FactTables {
         self.code.add(key, Counts { reads: instructions, writes: 0, samples: 0 });
     }
 
+    /// Accesses, or samples of them, of each fact with the site that they are from.
+    pub fn accesses_by_site(&self) -> impl Iterator<Item = (SiteId, u64)> {
+        self.sites.iter().map(|(key, counts)| (key.site, counts.reads.saturating_add(counts.writes)))
+    }
+
     /// Number of facts held.
     pub fn len(&self) -> usize {
         let misses = self.page_misses.len() + self.site_misses.len();
@@ -262,7 +276,7 @@ impl FactTables {
     }
 
     pub fn page_rows(&self, period: u64) -> impl Iterator<Item = tables::PageAccess> {
-        self.pages.sorted().into_iter().map(move |(key, counts)| tables::PageAccess {
+        sorted(&self.pages).into_iter().map(move |(key, counts)| tables::PageAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -275,7 +289,7 @@ impl FactTables {
     }
 
     pub fn site_rows(&self, period: u64) -> impl Iterator<Item = tables::SiteAccess> {
-        self.sites.sorted().into_iter().map(move |(key, counts)| tables::SiteAccess {
+        sorted(&self.sites).into_iter().map(move |(key, counts)| tables::SiteAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -291,7 +305,7 @@ impl FactTables {
     }
 
     pub fn page_miss_rows(&self) -> impl Iterator<Item = tables::PageMiss> {
-        self.page_misses.sorted().into_iter().map(|(key, counts)| tables::PageMiss {
+        sorted(&self.page_misses).into_iter().map(|(key, counts)| tables::PageMiss {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -302,7 +316,7 @@ impl FactTables {
     }
 
     pub fn site_miss_rows(&self) -> impl Iterator<Item = tables::SiteMiss> {
-        self.site_misses.sorted().into_iter().map(|(key, counts)| tables::SiteMiss {
+        sorted(&self.site_misses).into_iter().map(|(key, counts)| tables::SiteMiss {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -316,7 +330,7 @@ impl FactTables {
     }
 
     pub fn object_rows(&self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> {
-        self.objects.sorted().into_iter().map(move |(key, counts)| tables::ObjectAccess {
+        sorted(&self.objects).into_iter().map(move |(key, counts)| tables::ObjectAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -333,7 +347,7 @@ impl FactTables {
     }
 
     pub fn code_rows(&self, period: u64) -> impl Iterator<Item = tables::CodeFetch> {
-        self.code.sorted().into_iter().map(move |(key, counts)| tables::CodeFetch {
+        sorted(&self.code).into_iter().map(move |(key, counts)| tables::CodeFetch {
             process: key.process,
             bin: key.bin,
             thread: key.thread,

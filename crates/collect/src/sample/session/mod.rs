@@ -47,7 +47,7 @@ use numalens_topology::{CpuSet, Machine, NodeId, PagePolicy, ThreadPlacement};
 use objects::Objects;
 pub use objects::Owner;
 use observed::Observed;
-pub use output::{Output, OutputError};
+pub use output::{Output, OutputError, SeenCode};
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
 use std::collections::BTreeMap;

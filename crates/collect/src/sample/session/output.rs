@@ -2,9 +2,11 @@
 
 use super::pages::{Run, Touch};
 use super::{Bin, Session};
+use numalens_profile::ids::{ModuleId, SiteId};
 use numalens_profile::tables;
 use numalens_profile::words::Fault;
 use numalens_profile::{Error, Meta, Writer};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 
 /// Why the profile could not be written.
@@ -23,6 +25,27 @@ const MOST_ALLOCATIONS: u64 = 4 << 20;
 const BY_CHOICE: &str = ": a child, left out by --no-follow";
 /// Those named one by one.
 const MOST_LEFT_OUT: usize = 100;
+
+/// The code of a recording.
+#[derive(Debug)]
+pub struct SeenCode {
+    pub sites: Vec<tables::Site>,
+    pub modules: Vec<tables::Module>,
+    /// How much of the recording each module's code is: its part (0 to 1) of the counted accesses, or of the pages placed, whichever is larger; all
+    /// of it where a phase is named by its code.
+    pub shares: FxHashMap<ModuleId, f64>,
+}
+
+/// The parts of a sum that modules have; other code has none.
+fn shares(counts: impl Iterator<Item = (Option<ModuleId>, u64)>) -> FxHashMap<ModuleId, f64> {
+    let mut sums: FxHashMap<Option<ModuleId>, u64> = FxHashMap::default();
+    for (module, count) in counts {
+        let sum = sums.entry(module).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let total: f64 = sums.values().map(|&sum| sum as f64).sum();
+    sums.into_iter().filter_map(|(module, sum)| Some((module?, sum as f64 / total.max(1.0)))).collect()
+}
 
 /// The writer, and what waits for it.
 pub struct Output {
@@ -178,15 +201,18 @@ impl Session {
         rows
     }
 
-    fn write_tables(&mut self) -> Result<(), Error> {
+    /// Hands over what waits, and widens bins until they hold all of the recording, up to its last moment.
+    fn bring_up_to_date(&mut self) -> Result<(), Error> {
         self.output.flush();
         if let Some(error) = self.output.failed.take() {
             return Err(error);
         }
-        // Bins that hold all of the recording, up to its last moment.
         self.bin(self.now_ns);
+        Ok(())
+    }
+
+    fn write_tables(&mut self, pages: Vec<tables::PlacedPages>) -> Result<(), Error> {
         let period = self.options.period;
-        let pages = self.page_rows();
         let mappings = std::mem::take(&mut self.images.new_mappings);
         let writer = &mut self.output.writer;
         writer.append(mappings)?;
@@ -209,6 +235,22 @@ impl Session {
             writer.replace(self.facts.site_miss_rows())?;
         }
         Ok(())
+    }
+
+    fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
+        let sites: Vec<tables::Site> = self.images.code.site_rows().collect();
+        let of = |site: SiteId| sites.get(site.0 as usize).and_then(|site| site.module);
+        let accesses = shares(self.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
+        let pages = shares(pages.iter().filter_map(|row| Some((of(row.site?), row.count))));
+        // Phases are named by their places.
+        let named: FxHashSet<ModuleId> = self.marks.rows().iter().filter_map(|phase| of(phase.site?)).collect();
+        let share = |module: &ModuleId| {
+            let of = |shares: &FxHashMap<ModuleId, f64>| shares.get(module).copied().unwrap_or(0.0);
+            if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
+        };
+        let modules: Vec<tables::Module> = self.images.code.module_rows().collect();
+        let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
+        SeenCode { sites, modules, shares }
     }
 
     fn complete_meta(&self, meta: &mut Meta) {
@@ -260,15 +302,19 @@ impl Session {
 
     /// Makes what was seen so far readable on disk.
     pub fn checkpoint(&mut self, meta: &mut Meta) -> Result<(), Error> {
-        self.write_tables()?;
+        self.bring_up_to_date()?;
+        self.write_tables(self.page_rows())?;
         self.complete_meta(meta);
         self.output.writer.checkpoint(meta)
     }
 
-    /// Writes everything and gives the profile its final name.
-    pub fn finish(mut self, meta: &mut Meta) -> Result<PathBuf, Error> {
+    /// Writes everything and gives the profile its final name. `seen` is told of the code first: it can be named meanwhile.
+    pub fn finish(mut self, meta: &mut Meta, seen: impl FnOnce(SeenCode)) -> Result<PathBuf, Error> {
         self.settle();
-        self.write_tables()?;
+        self.bring_up_to_date()?;
+        let pages = self.page_rows();
+        seen(self.seen_code(&pages));
+        self.write_tables(pages)?;
         self.complete_meta(meta);
         self.output.writer.finish(meta)
     }

@@ -1,0 +1,44 @@
+//! Names for the code of a recording, found while its profile is being written and the binaries are still the ones that ran.
+
+use numalens_collect::sample::session::SeenCode;
+use numalens_profile::{Error, Profile};
+use numalens_symbolize::{Options, Outcome, symbolize_rows, write_names};
+use std::thread::{Builder, JoinHandle};
+
+/// A module with a smaller share of the recording gets its lines when somebody reads the profile, as do those with separate debug
+/// files: the C library's debug information alone takes longer to read than all else.
+const MINOR: f64 = 0.01;
+
+/// The search for names, under way.
+pub struct Naming {
+    thread: Option<JoinHandle<Named>>,
+}
+
+struct Named {
+    code: SeenCode,
+    outcome: Outcome,
+}
+
+impl Naming {
+    /// Begins to look for the names of `code`, in a thread of its own.
+    pub fn begin(code: SeenCode) -> Self {
+        Naming { thread: Builder::new().name("naming".to_owned()).spawn(move || name(code)).ok() }
+    }
+
+    /// Waits for the names and adds them to the profile, which is good without them.
+    pub fn write(self, profile: &Profile) -> Result<(), Error> {
+        // Lines wait, and so do names that nobody could look for: whoever reads the profile does.
+        profile.update_meta(|meta| meta.lines_wait = true)?;
+        match self.thread.map(JoinHandle::join) {
+            Some(Ok(Named { code, outcome })) => write_names(profile, &code.sites, &code.modules, &outcome),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn name(code: SeenCode) -> Named {
+    let without_lines = code.shares.iter().filter(|(_, share)| **share <= MINOR).map(|(module, _)| *module).collect();
+    let options = Options { without_lines, separate_lines: false, ..Default::default() };
+    let outcome = symbolize_rows(&code.sites, &code.modules, &options, None);
+    Named { code, outcome }
+}
