@@ -4,6 +4,7 @@
 //! put off ([`crate::signals`]). So a lock is held for microseconds, and waiting means sleeping on a futex after a short spin.
 
 use crate::call;
+use crate::sys::{FUTEX_WAIT, FUTEX_WAKE};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +14,6 @@ const HELD: u32 = 1;
 /// Held, and someone sleeps.
 const WAITED_FOR: u32 = 2;
 const SPINS: u32 = 100;
-const FUTEX_WAIT: u32 = 0;
-const FUTEX_WAKE: u32 = 1;
 const FUTEX_PRIVATE: u32 = 128;
 
 /// A value that one thread at a time may use.

@@ -26,8 +26,6 @@ const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
 const LONGEST_NAME: usize = 1024;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
-const FUTEX_WAIT: u32 = 0;
-const FUTEX_WAKE: u32 = 1;
 
 /// Does what the program asks for; what is for the preloaded library is left to that.
 pub fn answer(thread: &mut Thread) {
@@ -76,7 +74,8 @@ fn count(wanted: bool) {
         }
         let time = [0u64, SLICE_NS];
         // SAFETY: a word of the session file, and a time of our own.
-        let _ = unsafe { call!(__NR_futex, header.answered.as_ptr(), FUTEX_WAIT, answered, &raw const time, 0, 0) };
+        let _ =
+            unsafe { call!(__NR_futex, header.answered.as_ptr(), sys::FUTEX_WAIT, answered, &raw const time, 0, 0) };
     }
 }
 
@@ -84,7 +83,7 @@ fn count(wanted: bool) {
 fn ask(header: &SessionHeader) -> u32 {
     let ticket = header.requests.fetch_add(1, AcqRel).wrapping_add(1);
     // SAFETY: a word of the session file.
-    let _ = unsafe { call!(__NR_futex, header.requests.as_ptr(), FUTEX_WAKE, 1, 0, 0, 0) };
+    let _ = unsafe { call!(__NR_futex, header.requests.as_ptr(), sys::FUTEX_WAKE, 1, 0, 0, 0) };
     ticket
 }
 

@@ -91,6 +91,9 @@ macro_rules! call {
 
 /// The bytes of a page.
 pub const PAGE: u64 = 4096;
+/// Operations of `futex`, on words that processes may share.
+pub const FUTEX_WAIT: u32 = 0;
+pub const FUTEX_WAKE: u32 = 1;
 /// The end of a program's address space.
 pub const USER_END: u64 = 1 << 47;
 

@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -124,6 +124,8 @@ pub struct SessionHeader {
     pub vdso_getcpu: AtomicU64,
     /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty: there is none.
     pub files: [AtomicU8; MOST_PATH],
+    /// Futex word: whether they are there: one of [`machine_files`]. Programs that read them wait for that.
+    pub files_written: AtomicU32,
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
     /// Bytes of translated code that a process keeps before it gives up the oldest.
@@ -150,6 +152,16 @@ pub struct SessionHeader {
     pub marks: AtomicU32,
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
+}
+
+/// Values of [`SessionHeader::files_written`].
+pub mod machine_files {
+    /// They are being written.
+    pub const COMING: u32 = 0;
+    /// They are there.
+    pub const THERE: u32 = 1;
+    /// They could not be written: programs find the host's.
+    pub const MISSING: u32 = 2;
 }
 
 /// Bytes of [`SessionHeader::files`].

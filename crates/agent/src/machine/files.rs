@@ -3,7 +3,7 @@
 //! Problem: programs read sysfs and /proc in their own ways: with absolute paths, relative to a descriptor of `/`, by descending from a folder
 //! that they have opened, by following links.
 //!
-//! Mechanism: before the program starts, the collector writes the virtual machine's files below a folder of its own, with the kernel's names.
+//! Mechanism: while the program starts, the collector writes the virtual machine's files below a folder of its own, with the kernel's names.
 //! A path that leads into one of the [`PLACES`] (`paths.rs`) gets that folder in front, whatever the call: the rest is the kernel's work, also
 //! for whatever is then opened relative to such a folder. Files that change or differ from thread to thread are made when they are opened
 //! (`proc_files.rs`).

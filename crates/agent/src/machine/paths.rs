@@ -13,10 +13,11 @@
 use super::files::{is_place, place_of};
 use crate::call;
 use crate::runtime::runtime;
-use crate::sys::{Line, raw};
+use crate::sys::{self, Line, raw};
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use numalens_event::exact::machine_files;
 
 /// Longest path that is looked at: all that lead to these files are shorter.
 pub const LONGEST: usize = 256;
@@ -154,6 +155,24 @@ impl Path {
     }
 }
 
+/// A wait for the collector to write the machine's files ends after so long, to see whether it is still there.
+const SLICE_NS: u64 = 100_000_000;
+
+/// Waits until the machine's files are there, which takes a few milliseconds from the start of the command. `false`: they will not be.
+fn is_written() -> bool {
+    let header = runtime().session.header();
+    loop {
+        match header.files_written.load(Acquire) {
+            machine_files::COMING if sys::exists(header.collector_pid.load(Relaxed)) => {}
+            state => return state == machine_files::THERE,
+        }
+        let word = header.files_written.as_ptr();
+        let time = [0u64, SLICE_NS];
+        // SAFETY: a word of the session file, and a time of our own.
+        let _ = unsafe { call!(__NR_futex, word, sys::FUTEX_WAIT, machine_files::COMING, &raw const time, 0, 0) };
+    }
+}
+
 /// The collector's folder; none where there is none.
 pub fn folder_of_machine() -> Option<Path> {
     let mut folder = Path::new();
@@ -167,7 +186,7 @@ pub fn folder_of_machine() -> Option<Path> {
 /// A path, led to where the machine has what it names: in the collector's folder, if that is a place of its own.
 pub fn led(path: &[u8]) -> Option<Path> {
     let place = place_of(path);
-    let mut led = if place.is_some() { folder_of_machine()? } else { Path::new() };
+    let mut led = if place.is_some() { folder_of_machine().filter(|_| is_written())? } else { Path::new() };
     led.append(place.unwrap_or(path))?;
     Some(led)
 }

@@ -5,6 +5,7 @@ use super::drain::Drain;
 use super::file::{Orders, SessionFile};
 use super::heap::Heap;
 use super::image::image;
+use super::machine_files::MachineFiles;
 use crate::control::{Command, Control, control_answer};
 use crate::futex;
 use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
@@ -18,9 +19,7 @@ use numalens_event::exact::{self, Extent};
 use numalens_profile::{Meta, Writer};
 use numalens_topology::Machine;
 use std::ffi::{CString, OsString};
-use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -72,21 +71,8 @@ pub fn record(
         follow: options.session.follow,
         counting: !options.session.start_paused,
     };
-    // Hundreds of small files: meanwhile the session's own is made, unless there may be no other thread.
-    let (file, machine_files) = thread::scope(|scope| {
-        let write = || machine_files(orders.machine);
-        let files = orders.machine.is_virtual.then(|| thread::Builder::new().spawn_scoped(scope, write));
-        let file = SessionFile::create(&image, &orders);
-        let written = files.map(|files| match files {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => write(),
-        });
-        (file, written)
-    });
-    let (file, machine_files) = (file?, machine_files.transpose()?);
-    if let Some(folder) = &machine_files {
-        file.set_files(folder.path())?;
-    }
+    let file = SessionFile::create(&image, &orders)?;
+    let mut files = if orders.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
     let descriptor = file.inheritable()?;
     let heap = match Heap::create(orders.words) {
         Ok(heap) => Some(heap),
@@ -102,6 +88,9 @@ pub fn record(
     unsafe { libc::close(descriptor) };
     let waiting = waiting?;
     check_observable(waiting.path())?;
+    if let Some(files) = &mut files {
+        files.begin(orders.machine, &file)?;
+    }
     let writer = Writer::create(&path(Some(waiting.pid())), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
     let given_up = |error| {
@@ -136,27 +125,14 @@ pub fn record(
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
     let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
     let status = recorder.watch(&child, progress);
+    if let Some(failure) = files.as_mut().and_then(MachineFiles::settle) {
+        progress(Progress::Limited(&failure));
+        recorder.meta.notes.push(failure);
+    }
     thread::scope(|scope| {
         // Without a thread for it they are removed here, as what it would have owned is dropped.
-        let _ = thread::Builder::new().spawn_scoped(scope, move || drop(machine_files));
+        let _ = thread::Builder::new().spawn_scoped(scope, move || drop(files));
         recorder.finish(&child, status, partial, progress)
-    })
-}
-
-/// A folder with the files of a virtual machine, for programs to read in place of the host's; gone when it is dropped.
-fn machine_files(machine: &Machine) -> Result<tempfile::TempDir, RecordError> {
-    let mut folder = tempfile::Builder::new();
-    folder.prefix("numalens-").permissions(Permissions::from_mode(0o755));
-    // Many small files: in memory, where that is offered.
-    let written = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).and_then(|folder| {
-        machine.write_files(folder.path(), Path::new("/"))?;
-        Ok(folder)
-    });
-    written.map_err(|error| {
-        RecordError::Unobservable(format!(
-            "the files that show it the virtual machine cannot be written, neither in /dev/shm nor in {}: {error}",
-            std::env::temp_dir().display()
-        ))
     })
 }
 

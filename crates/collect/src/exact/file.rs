@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What the agents are to do.
@@ -36,7 +37,7 @@ pub struct Orders<'a> {
 /// The session file, its header and its directory mapped.
 pub struct SessionFile {
     file: File,
-    header: Shared,
+    header: Arc<Shared>,
     directory: Shared,
 }
 
@@ -65,6 +66,11 @@ impl Shared {
         // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and offsets are
         // multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics are for.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(offset).cast::<T>(), count) }
+    }
+
+    /// The header of the session, which the piece begins with.
+    pub fn header(&self) -> &SessionHeader {
+        &self.words(0, 1)[0]
     }
 
     /// Bytes mapped.
@@ -153,7 +159,7 @@ impl SessionFile {
         let header = Shared::map(&file, 0, exact::IMAGE_OFFSET as usize)?;
         let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
         let directory = Shared::map(&file, exact::DIRECTORY_OFFSET, entries)?;
-        let session = SessionFile { file, header, directory };
+        let session = SessionFile { file, header: Arc::new(header), directory };
         session.write_placement(orders);
         let header = session.header();
         header.stack.store(orders.stack.into(), Relaxed);
@@ -249,9 +255,14 @@ impl SessionFile {
         Ok(())
     }
 
+    /// The piece with the header, for another thread.
+    pub fn shared_header(&self) -> Arc<Shared> {
+        self.header.clone()
+    }
+
     /// The header.
     pub fn header(&self) -> &SessionHeader {
-        &self.header.words(0, 1)[0]
+        self.header.header()
     }
 
     /// The entries of all extents that have been given.

@@ -9,6 +9,7 @@
 //!   pages    what the records say of pages
 //!   lines    cache lines, once nobody counts there any more
 //!   drain    counters and records since the last look --> sample::session::Session
+//!   machine_files   what shows programs a virtual machine
 //!   image    the agent, laid out for memory
 //!   clock    the agents' clock
 //! ```
@@ -22,6 +23,7 @@ mod file;
 mod heap;
 mod image;
 mod lines;
+mod machine_files;
 mod pages;
 mod shares;
 mod sites;
