@@ -223,7 +223,7 @@ pub(crate) struct Block {
     pub rare: Option<Box<Rare>>,
     /// The code that a lookup enters, once there is one.
     pub landing: Option<NonZeroU64>,
-    /// Where a return to the end comes, after a call: from the start of the hot half, where no call is.
+    /// Where a return to the end comes, after a call: from the start of the hot half, plus 1.
     pub returns_at: Option<NonZeroU32>,
     /// The first of the exits that jump here: see [`crate::links`].
     pub incoming: Chain,
@@ -269,7 +269,7 @@ impl Block {
 
     /// The address in the cache of the code that returns to its end come to.
     pub fn returning(&self) -> Option<u64> {
-        Some(self.hot + u64::from(self.returns_at?.get()))
+        Some(self.hot + u64::from(self.returns_at?.get() - 1))
     }
 
     /// See [`Rare::loop_start`].

@@ -34,15 +34,7 @@ impl Cache {
     /// halves, and what belongs to them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
     pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
         let mut struck = Vec::new();
-        let landings: Vec<(u64, u64)> = self.landings.range(range.clone()).collect();
-        for (start, ip) in landings {
-            struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
-            let block = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
-            if let Some(block) = block.filter(|block| block.landing.map(NonZeroU64::get) == Some(start)) {
-                block.landing = None;
-            }
-        }
-        let blocks: Vec<(u64, BlockId)> = self.hot.range(range).collect();
+        let blocks: Vec<(u64, BlockId)> = self.hot.range(range.clone()).collect();
         for (_, id) in blocks {
             self.kill(env, id);
             let Some((next, at)) = self.get(id).and_then(|block| Some((block.end(), block.returning()?))) else {
@@ -51,6 +43,14 @@ impl Cache {
             struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
             if self.returns.get(&next) == Some(&at) {
                 self.returns.remove(&next);
+            }
+        }
+        let landings: Vec<(u64, u64)> = self.landings.range(range).collect();
+        for (start, ip) in landings {
+            struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
+            let block = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
+            if let Some(block) = block.filter(|block| block.landing.map(NonZeroU64::get) == Some(start)) {
+                block.landing = None;
             }
         }
         struck

@@ -262,7 +262,7 @@ impl<E: Env> Builder<'_, E> {
             kept: Kept::pack(&mut drafts, pieces, ip, hot, target),
             rare: has_rare.then(|| Box::new(rare)),
             landing: None,
-            returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32)),
+            returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32 + 1)),
             incoming: Chain::EMPTY,
             length: (end - ip) as u32,
             hot_length,

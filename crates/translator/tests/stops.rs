@@ -377,7 +377,10 @@ fn evicted_code_is_translated_anew() {
     1:  lea rax, [rip + 2f]
         call rax
         call 2f
-        dec rcx
+        lea rax, [rip + 4f]
+        push rax
+        ret
+    4:  dec rcx
         jnz 1b
         jmp 3f
     2:  add rbx, [rdi]
