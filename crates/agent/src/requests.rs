@@ -14,6 +14,7 @@ use crate::sys;
 use crate::thread::Thread;
 use crate::user;
 use crate::words;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
@@ -60,22 +61,26 @@ fn count(wanted: bool) {
         return;
     }
     let ticket = ask(header);
+    await_collector(&header.answered, |answered| answered.wrapping_sub(ticket) as i32 >= 0);
+}
+
+/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that it is given.
+pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
     let begun = sys::now_ns();
     loop {
-        let answered = header.answered.load(Acquire);
-        if answered.wrapping_sub(ticket) as i32 >= 0 {
-            return;
+        let value = word.load(Acquire);
+        if is_wanted(value) {
+            return Some(value);
         }
         let waited = sys::now_ns().saturating_sub(begun);
-        let patience =
-            if sys::exists(header.collector_pid.load(Relaxed)) { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
+        let is_seen = sys::exists(runtime().session.header().collector_pid.load(Relaxed));
+        let patience = if is_seen { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
         if waited >= patience {
-            return;
+            return None;
         }
         let time = [0u64, SLICE_NS];
         // SAFETY: a word of the session file, and a time of our own.
-        let _ =
-            unsafe { call!(__NR_futex, header.answered.as_ptr(), sys::FUTEX_WAIT, answered, &raw const time, 0, 0) };
+        let _ = unsafe { call!(__NR_futex, word.as_ptr(), sys::FUTEX_WAIT, value, &raw const time, 0, 0) };
     }
 }
 

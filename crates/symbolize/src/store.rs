@@ -17,14 +17,7 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
     let (sites, modules) = (profile.rows::<Site>()?, profile.rows::<Module>()?);
     let (functions, frames) = (profile.rows::<Function>()?, profile.rows::<Frame>()?);
     let outcome = symbolize_rows(&sites, &modules, options, Some((&functions, &frames)));
-    // The functions first: the frames of before fit them too, should the second write fail.
-    if outcome.functions != functions {
-        profile.replace(outcome.functions.iter().cloned())?;
-    }
-    if outcome.frames != frames {
-        profile.replace(outcome.frames.iter().cloned())?;
-    }
-    name_others(profile, &sites, &modules, &outcome)?;
+    write(profile, &sites, &modules, &outcome, (&functions, &frames))?;
     Ok(outcome)
 }
 
@@ -33,13 +26,24 @@ pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error>
 /// # Errors
 /// As [`symbolize`].
 pub fn write_names(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
-    profile.replace(outcome.functions.iter().cloned())?;
-    profile.replace(outcome.frames.iter().cloned())?;
-    name_others(profile, sites, modules, outcome)
+    write(profile, sites, modules, outcome, (&[], &[]))
 }
 
-/// Objects and phases.
-fn name_others(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
+/// Writes what differs from the functions and frames that the profile has.
+fn write(
+    profile: &Profile,
+    sites: &[Site],
+    modules: &[Module],
+    outcome: &Outcome,
+    (functions, frames): (&[Function], &[Frame]),
+) -> Result<(), Error> {
+    // The functions first: the frames of before fit them too, should the second write fail.
+    if outcome.functions != functions {
+        profile.replace(outcome.functions.iter().cloned())?;
+    }
+    if outcome.frames != frames {
+        profile.replace(outcome.frames.iter().cloned())?;
+    }
     let mut objects = profile.rows::<Object>()?;
     if name_objects(&mut objects) {
         profile.replace(objects)?;

@@ -17,7 +17,7 @@ use numalens_isa::{STATUS_FLAGS, Usage};
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
 const AHEAD: u16 = 16;
 const AHEAD_IN_LOOPS: u16 = 100;
-/// Remembered answers; all are forgotten when there are more.
+/// Remembered answers, as many as a table of 32 Ki places holds; all are forgotten when there are more.
 const REMEMBERED: usize = 28 << 10;
 
 /// Registers and flags whose value is needed.

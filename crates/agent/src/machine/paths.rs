@@ -12,8 +12,9 @@
 
 use super::files::{is_place, place_of};
 use crate::call;
+use crate::requests::await_collector;
 use crate::runtime::runtime;
-use crate::sys::{self, Line, raw};
+use crate::sys::{Line, raw};
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -155,22 +156,10 @@ impl Path {
     }
 }
 
-/// A wait for the collector to write the machine's files ends after so long, to see whether it is still there.
-const SLICE_NS: u64 = 100_000_000;
-
 /// Waits until the machine's files are there, which takes a few milliseconds from the start of the command. `false`: they will not be.
 fn is_written() -> bool {
-    let header = runtime().session.header();
-    loop {
-        match header.files_written.load(Acquire) {
-            machine_files::COMING if sys::exists(header.collector_pid.load(Relaxed)) => {}
-            state => return state == machine_files::THERE,
-        }
-        let word = header.files_written.as_ptr();
-        let time = [0u64, SLICE_NS];
-        // SAFETY: a word of the session file, and a time of our own.
-        let _ = unsafe { call!(__NR_futex, word, sys::FUTEX_WAIT, machine_files::COMING, &raw const time, 0, 0) };
-    }
+    let word = &runtime().session.header().files_written;
+    await_collector(word, |state| state != machine_files::COMING) == Some(machine_files::THERE)
 }
 
 /// The collector's folder; none where there is none.
