@@ -7,7 +7,7 @@ use crate::fetch::Piece;
 use crate::kept::{Kept, Members};
 use crate::links::Chain;
 use crate::marks::Mark;
-use crate::{ExitId, Question, SiteId, Stay};
+use crate::{ExitId, Question, SiteId, Stay, StayId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
@@ -192,6 +192,12 @@ pub(crate) struct Drafts {
     pub sites: Vec<SiteId>,
     pub site_instructions: Vec<u32>,
     pub ahead: Vec<Ahead>,
+    pub pieces: Vec<Piece>,
+    /// For what these are, see [`crate::scratch::Scratch`] and [`crate::translate::Builder`].
+    pub uses: Vec<u16>,
+    pub once: Vec<(u32, SiteId)>,
+    pub counted_stretches: Vec<(u16, u32)>,
+    pub limits: Vec<(u16, StayId)>,
 }
 
 impl Drafts {
@@ -207,6 +213,11 @@ impl Drafts {
         drafts.sites.clear();
         drafts.site_instructions.clear();
         drafts.ahead.clear();
+        drafts.pieces.clear();
+        drafts.uses.clear();
+        drafts.once.clear();
+        drafts.counted_stretches.clear();
+        drafts.limits.clear();
         drafts
     }
 }

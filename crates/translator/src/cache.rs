@@ -3,6 +3,7 @@
 use crate::block::{Block, Drafts, Exit, ExitKind, Position};
 use crate::by_address::ByAddress;
 use crate::count::{Heat, Hotter};
+use crate::decode::Source;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
 use crate::fetch::{FetchCounter, Stretch};
@@ -109,8 +110,10 @@ impl Cache {
         let config = Config { instructions: config.instructions.clamp(1, Self::INSTRUCTIONS), ..config };
         Cache {
             tools: Tools {
-                liveness: Liveness::new(config.flags_dead_at_calls),
+                source: Source::default(),
+                liveness: Liveness::new(&config),
                 plan: Plan::default(),
+                stretches: Vec::new(),
                 drafts: Drafts::default(),
                 numbers: Numbers::default(),
                 hot: HashSet::new(),

@@ -1,12 +1,13 @@
 //! The first passes over a block: its instructions up to its end, and what is live before each.
 
-use crate::liveness::{Live, Liveness, Window};
+use crate::forms::Encoded;
+use crate::liveness::{Live, Liveness};
 use crate::{BlockId, Config, Env, Error, Question};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::{Access, Usage, accesses, is_request};
+use numalens_isa::{Access, Usage, is_request};
 
 /// Bytes of one instruction at most.
 pub(crate) const LONGEST: usize = 15;
@@ -17,12 +18,14 @@ pub(crate) struct Decoded {
     pub usage: Usage,
     /// What is needed when the instruction begins.
     pub before: Live,
-    /// Where in its bytes the displacement of its memory operand is.
+    /// Where in its bytes the displacement of an operand is that is relative to the instruction.
     pub displacement_offset: usize,
-    /// What is to be counted: a piece of the list that [`find_live`] fills.
+    /// What is to be counted: a piece of the list of those of the block.
     pub accesses: Range<u16>,
     pub length: usize,
     pub is_unsupported: bool,
+    /// See [`crate::forms::Form::leaves`].
+    pub leaves: bool,
 }
 
 impl Decoded {
@@ -32,17 +35,32 @@ impl Decoded {
     }
 }
 
-/// The instructions of the block at `ip`, and their bytes. It ends where a `known` one begins, as code that is there twice crowds the
+/// What a block is made from. Kept from one to the next for its memory.
+#[derive(Default)]
+pub(crate) struct Source {
+    pub list: Vec<Decoded>,
+    /// Of the whole block.
+    pub bytes: Vec<u8>,
+    /// Of all instructions.
+    pub accesses: Vec<Access>,
+}
+
+/// Fills in the instructions of the block at `ip`, their bytes and accesses. It ends where a `known` one begins, as code that is there twice crowds the
 /// caches; loops are kept in one piece, as they are counted by passes.
 pub(crate) fn decode(
     config: &Config,
     env: &mut impl Env,
     known: &HashMap<u64, BlockId>,
     ip: u64,
-    bytes: &mut Vec<u8>,
-) -> Result<Vec<Decoded>, Error> {
-    let mut window = Window::new();
-    let mut list = Vec::with_capacity(config.instructions.min(64));
+    Liveness { forms, window, .. }: &mut Liveness,
+    source: &mut Source,
+) -> Result<(), Error> {
+    let Source { list, bytes, accesses } = source;
+    list.clear();
+    bytes.clear();
+    accesses.clear();
+    // What it has may be of another time.
+    window.forget();
     let mut side_exits = 0;
     let mut at = ip;
     let mut meets = None;
@@ -70,22 +88,30 @@ pub(crate) fn decode(
                 }
                 break 'block;
             }
-            let offsets = decoder.get_constant_offsets(&instruction);
             let length = if instruction.is_invalid() { 1 } else { instruction.len() };
             bytes.extend_from_slice(&code[from..from + length]);
-            let is_unsupported = is_unsupported(&instruction);
+            let first = accesses.len() as u16;
+            let form = forms.with_accesses(Encoded { instruction: &instruction, bytes: &code[from..] }, accesses);
+            if !config.count {
+                accesses.clear();
+            }
             list.push(Decoded {
                 instruction,
-                usage: Usage::ALL,
+                usage: form.usage,
                 before: Live::ALL,
-                accesses: 0..0,
-                displacement_offset: if offsets.has_displacement() { offsets.displacement_offset() } else { 0 },
+                accesses: first..accesses.len() as u16,
+                displacement_offset: if instruction.is_ip_rel_memory_operand() {
+                    decoder.get_constant_offsets(&instruction).displacement_offset()
+                } else {
+                    0
+                },
                 length,
-                is_unsupported,
+                is_unsupported: form.is_unsupported,
+                leaves: form.leaves,
             });
             at += length as u64;
             match instruction.flow_control() {
-                _ if is_unsupported || ends_block(config, &instruction) => break 'block,
+                _ if form.is_unsupported || form.ends_block => break 'block,
                 FlowControl::ConditionalBranch => {
                     side_exits += 1;
                     if side_exits > config.side_exits {
@@ -96,11 +122,11 @@ pub(crate) fn decode(
             }
         }
     }
-    if let Some((instructions, length)) = meets.filter(|_| !is_loop(ip, &list)) {
+    if let Some((instructions, length)) = meets.filter(|_| !is_loop(ip, list)) {
         list.truncate(instructions);
         bytes.truncate(length);
     }
-    Ok(list)
+    Ok(())
 }
 
 /// Whether the block is, or ends, the body of a small loop.
@@ -112,7 +138,7 @@ fn is_loop(start: u64, list: &[Decoded]) -> bool {
     })
 }
 
-fn ends_block(config: &Config, instruction: &Instruction) -> bool {
+pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
     let goes_on = matches!(
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
@@ -128,18 +154,15 @@ fn ends_block(config: &Config, instruction: &Instruction) -> bool {
 /// compilers, full of those, take an eighth more time with stays in them.
 const SMALL_LOOP: u64 = 64;
 
-/// Fills in what each instruction uses and accesses, and what is live before it. `end` follows the block. `true`: the block is, or ends,
+/// Fills in what is live before each instruction. `end` follows the block. `true`: the block is, or ends,
 /// the body of a small loop.
 pub(crate) fn find_live(
-    config: &Config,
     list: &mut [Decoded],
-    found: &mut Vec<Access>,
     liveness: &mut Liveness,
     env: &mut impl Env,
     end: u64,
     may_change: bool,
 ) -> bool {
-    found.clear();
     let ends = list.first().map(|one| one.instruction.ip()).zip(list.last());
     let Some((first, (last, last_is_unsupported))) =
         ends.map(|(ip, last)| (ip, (last.instruction, last.is_unsupported)))
@@ -161,24 +184,6 @@ pub(crate) fn find_live(
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
             live = live.or(at(liveness, one.instruction.near_branch64()));
         }
-        let from = found.len() as u16;
-        if !one.is_unsupported {
-            let info = liveness.info(&one.instruction);
-            one.usage = Usage::of(&one.instruction, info);
-            if config.count && !one.instruction.is_invalid() {
-                accesses(&one.instruction, info, |access| {
-                    let wanted = match (access.stack, access.implied) {
-                        (_, true) => config.stack_operations,
-                        (true, false) => config.stack_operands,
-                        (false, false) => true,
-                    };
-                    if wanted {
-                        found.push(access);
-                    }
-                });
-            }
-        }
-        one.accesses = from..found.len() as u16;
         live = live.before(&one.usage);
         if may_change {
             live.registers = u16::MAX;

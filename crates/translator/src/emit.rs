@@ -29,6 +29,27 @@ impl Memory {
     }
 }
 
+/// The beginning of an instruction, up to its displacement: at most eight bytes.
+#[derive(Default)]
+struct Head {
+    bytes: u64,
+    count: usize,
+}
+
+impl Head {
+    fn add(&mut self, byte: u8) {
+        self.bytes |= u64::from(byte) << (8 * self.count as u32 % u64::BITS);
+        self.count += 1;
+    }
+
+    fn rex(&mut self, w: bool, r: bool, x: bool, b: bool) {
+        let rex = 0x40 | u8::from(w) << 3 | u8::from(r) << 2 | u8::from(x) << 1 | u8::from(b);
+        if rex != 0x40 {
+            self.add(rex);
+        }
+    }
+}
+
 /// Code under construction that will lie at `base`.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
@@ -55,8 +76,21 @@ impl Code {
         self.bytes.len() as u32
     }
 
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The instruction at the beginning of `bytes`, so many of them long.
+    pub fn copy(&mut self, bytes: &[u8], count: usize) {
+        match bytes.first_chunk::<16>() {
+            Some(chunk) if count <= chunk.len() => {
+                let length = self.bytes.len() + count;
+                self.bytes.extend_from_slice(chunk);
+                self.bytes.truncate(length);
+            }
+            _ => self.raw(&bytes[..count]),
+        }
     }
 
     pub fn imm32(&mut self, value: u32) {
@@ -67,59 +101,58 @@ impl Code {
         self.raw(&value.to_le_bytes());
     }
 
+    /// Appends the lowest `count` bytes of `bytes`: shorter than to append them one by one.
+    fn append(&mut self, bytes: u64, count: usize) {
+        let length = self.bytes.len() + count;
+        self.bytes.extend_from_slice(&bytes.to_le_bytes());
+        self.bytes.truncate(length);
+    }
+
     /// `opcode` with a register (or opcode extension) and an operand in memory; `wide` sets REX.W.
     pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
         let (base, index, scale, displacement) = match memory {
-            Memory::Area { index, offset } => {
-                self.raw(&[0x65]);
-                (None, index, 8, offset as i32)
-            }
+            Memory::Area { index, offset } => (None, index, 8, offset as i32),
             Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
         };
-        let high = |register: Option<u8>| register.is_some_and(|register| register >= 8);
-        self.rex(wide, register >= 8, high(index), high(base));
-        self.raw(opcode);
-        self.modrm(register, base, index, scale, displacement);
-    }
-
-    fn rex(&mut self, w: bool, r: bool, x: bool, b: bool) {
-        let rex = 0x40 | u8::from(w) << 3 | u8::from(r) << 2 | u8::from(x) << 1 | u8::from(b);
-        if rex != 0x40 {
-            self.raw(&[rex]);
+        let mut head = Head::default();
+        if let Memory::Area { .. } = memory {
+            head.add(0x65);
         }
-    }
-
-    fn modrm(&mut self, register: u8, base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32) {
+        let high = |register: Option<u8>| register.is_some_and(|register| register >= 8);
+        head.rex(wide, register >= 8, high(index), high(base));
+        opcode.iter().for_each(|&byte| head.add(byte));
         let reg = (register & 7) << 3;
         let scale = (scale.trailing_zeros() as u8) << 6;
         let sib_index = index.map_or(4, |index| index & 7) << 3;
         let Some(base) = base else {
-            self.raw(&[reg | 4, scale | sib_index | 5]);
+            head.add(reg | 4);
+            head.add(scale | sib_index | 5);
+            self.append(head.bytes, head.count);
             return self.imm32(displacement as u32);
         };
         let low = base & 7;
-        let mode = match i8::try_from(displacement) {
-            Ok(0) if low != 5 => 0x00,
-            Ok(_) => 0x40,
-            Err(_) => 0x80,
+        let (mode, size) = match i8::try_from(displacement) {
+            Ok(0) if low != 5 => (0x00, 0),
+            Ok(_) => (0x40, 1),
+            Err(_) => (0x80, 4),
         };
         if index.is_some() || low == 4 {
-            self.raw(&[mode | reg | 4, scale | sib_index | low]);
+            head.add(mode | reg | 4);
+            head.add(scale | sib_index | low);
         } else {
-            self.raw(&[mode | reg | low]);
+            head.add(mode | reg | low);
         }
-        match mode {
-            0x40 => self.raw(&[displacement as u8]),
-            0x80 => self.imm32(displacement as u32),
-            _ => {}
-        }
+        self.append(head.bytes, head.count);
+        self.append(u64::from(displacement as u32), size);
     }
 
     /// `opcode` with two registers.
     pub fn registers(&mut self, wide: bool, opcode: &[u8], reg: u8, rm: u8) {
-        self.rex(wide, reg >= 8, false, rm >= 8);
-        self.raw(opcode);
-        self.raw(&[0xc0 | (reg & 7) << 3 | rm & 7]);
+        let mut head = Head::default();
+        head.rex(wide, reg >= 8, false, rm >= 8);
+        opcode.iter().for_each(|&byte| head.add(byte));
+        head.add(0xc0 | (reg & 7) << 3 | rm & 7);
+        self.append(head.bytes, head.count);
     }
 
     pub fn load(&mut self, register: u8, memory: Memory) {
@@ -184,15 +217,12 @@ impl Code {
     }
 
     pub fn constant(&mut self, register: u8, value: u64) {
-        if let Ok(small) = u32::try_from(value) {
-            self.rex(false, false, false, register >= 8);
-            self.raw(&[0xb8 | register & 7]);
-            self.imm32(small);
-        } else {
-            self.rex(true, false, false, register >= 8);
-            self.raw(&[0xb8 | register & 7]);
-            self.imm64(value);
-        }
+        let small = u32::try_from(value);
+        let mut head = Head::default();
+        head.rex(small.is_err(), false, false, register >= 8);
+        head.add(0xb8 | register & 7);
+        self.append(head.bytes, head.count);
+        self.append(value, if small.is_ok() { 4 } else { 8 });
     }
 
     /// `mov to32, from32`, which clears the upper half.

@@ -96,9 +96,8 @@ enum Own {
     OnTheWay,
 }
 
-/// The stretches of a block, in order: one more than it has conditional jumps; the last may be empty.
-pub(crate) fn stretches(list: &[Decoded], accesses: &[Access], plan: &Plan) -> Vec<Planned> {
-    let mut planned = Vec::new();
+/// Adds the stretches of a block to `planned`, in order: one more than it has conditional jumps; the last may be empty.
+pub(crate) fn stretches(list: &[Decoded], accesses: &[Access], plan: &Plan, planned: &mut Vec<Planned>) {
     let mut from = 0;
     for to in 1..=list.len() {
         let ends = list[to - 1].instruction.flow_control() == FlowControl::ConditionalBranch;
@@ -111,7 +110,6 @@ pub(crate) fn stretches(list: &[Decoded], accesses: &[Access], plan: &Plan) -> V
         planned.push(Planned { from, to, own: (!has_counter).then(|| own_place(list, from..to)) });
         from = to;
     }
-    planned
 }
 
 fn own_place(list: &[Decoded], range: Range<usize>) -> Own {
@@ -198,10 +196,9 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Tells what counts the runs of each stretch, now that all code is written.
-    pub(crate) fn tell_stretches(&mut self, list: &[Decoded], planned: &[Planned]) -> Vec<Piece> {
+    pub(crate) fn tell_stretches(&mut self, list: &[Decoded], planned: &[Planned]) {
         let offset = |number: usize| list.get(number).map_or(u64::MAX, |one| one.instruction.ip()) - self.start;
-        let mut pieces = Vec::with_capacity(planned.len());
-        let mut told = Vec::new();
+        let mut told: Option<Stretch> = None;
         for (stretch, part) in (0u16..).zip(planned).filter(|(_, part)| part.from < part.to) {
             let last = &list[part.to - 1];
             let (from, to) = (offset(part.from) as u32, (offset(part.to - 1) + last.length as u64) as u32);
@@ -217,20 +214,18 @@ impl<E: Env> Builder<'_, E> {
             } else {
                 continue;
             };
-            pieces.push(Piece { from: from as u16, to: to as u16, counted_at });
+            self.pieces.push(Piece { from: from as u16, to: to as u16, counted_at });
             for one in &list[part.from..part.to] {
                 let ip = one.instruction.ip();
-                match told.last_mut() {
-                    Some(Stretch { ip: first, instructions, counter: known })
-                        if *known == counter && *first / PAGE == ip / PAGE =>
-                    {
-                        *instructions += 1;
+                match &mut told {
+                    Some(told) if told.counter == counter && told.ip / PAGE == ip / PAGE => told.instructions += 1,
+                    _ => {
+                        let before = told.replace(Stretch { ip, instructions: 1, counter });
+                        before.iter().for_each(|stretch| self.env.new_stretch(stretch));
                     }
-                    _ => told.push(Stretch { ip, instructions: 1, counter }),
                 }
             }
         }
         told.iter().for_each(|stretch| self.env.new_stretch(stretch));
-        pieces
     }
 }

@@ -28,8 +28,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Of the block at `ip` whose halves are at `hot` and `cold`. Members are in order of stretch and instruction.
-    pub fn pack(drafts: &mut Drafts, pieces: &[Piece], ip: u64, hot: u64, cold: u64) -> Kept {
-        let Drafts { packed, hot_marks, cold_marks, exits, ahead, .. } = drafts;
+    pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> Kept {
+        let Drafts { packed, hot_marks, cold_marks, exits, ahead, pieces, .. } = drafts;
         packed.clear();
         let mut ends = [0; MEASURED];
         marks::pack(hot_marks, packed);
@@ -275,8 +275,9 @@ mod tests {
             pieces in prop::collection::vec(piece(), 0..4),
             [ip, hot, cold] in any::<[u64; 3]>(),
         ) {
-            let mut drafts = Drafts { ahead: ahead.clone(), exits: exits.clone(), ..Drafts::default() };
-            let kept = Kept::pack(&mut drafts, &pieces, ip, hot, cold);
+            let mut drafts =
+                Drafts { ahead: ahead.clone(), exits: exits.clone(), pieces: pieces.clone(), ..Drafts::default() };
+            let kept = Kept::pack(&mut drafts, ip, hot, cold);
             prop_assert_eq!(kept.members().iter().collect::<Vec<_>>(), ahead);
             prop_assert_eq!(kept.exits(ip, hot, cold).collect::<Vec<_>>(), exits);
             prop_assert_eq!(kept.pieces().collect::<Vec<_>>(), pieces);
@@ -293,9 +294,9 @@ mod tests {
         let mut drafts = Drafts {
             ahead: [member(9000, 4), member(9001, 9)].into(),
             exits: [exit(30, 0), exit(64, 20)].into(),
+            pieces: [Piece { from: 0, to: 20, counted_at: Piece::BY_PASS }].into(),
             ..Drafts::default()
         };
-        let pieces = [Piece { from: 0, to: 20, counted_at: Piece::BY_PASS }];
-        assert_eq!(Kept::pack(&mut drafts, &pieces, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);
+        assert_eq!(Kept::pack(&mut drafts, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);
     }
 }

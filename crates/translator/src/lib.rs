@@ -68,6 +68,7 @@ mod emit;
 mod error;
 mod evict;
 mod fetch;
+mod forms;
 mod hot;
 mod ids;
 mod instrument;

@@ -4,21 +4,21 @@
 //! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
 //! cautious, with one convention: flags are dead at calls and returns.
 
-use crate::Env;
 use crate::decode::LONGEST;
+use crate::forms::{Encoded, Forms};
+use crate::{Config, Env};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use hashbrown::HashMap;
-use iced_x86::{
-    Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory,
-    InstructionInfoOptions, Mnemonic,
-};
+use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use numalens_isa::{STATUS_FLAGS, Usage};
 
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
 const AHEAD: u16 = 16;
 const AHEAD_IN_LOOPS: u16 = 100;
-/// Remembered answers, as many as a table of 32 Ki places holds; all are forgotten when there are more.
-const REMEMBERED: usize = 28 << 10;
+/// Places for remembered answers: a power of two.
+const REMEMBERED: usize = 1 << 14;
+/// Places for the nodes of an exploration: more than twice as many as there can be.
+const NUMBERED: usize = 256;
 
 /// Registers and flags whose value is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,45 +83,81 @@ impl Window {
         }
         &self.bytes[offset as usize..]
     }
-
-    /// The instruction at `ip`; `None` when it cannot be read, or when somebody looks at the registers before it. An instruction that is not valid has
-    /// length 1 or more.
-    pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<Instruction> {
-        next(&mut Decoder::with_ip(64, self.code(env, ip), ip, DecoderOptions::NONE), env)
-    }
 }
 
-/// The next instruction, likewise.
-fn next(decoder: &mut Decoder, env: &mut impl Env) -> Option<Instruction> {
+/// The next instruction of `code`, which is what `decoder` decodes, and what it needs and overwrites; `None` when it cannot be read, or when somebody
+/// looks at the registers before it. An instruction that is not valid has length 1 or more.
+fn next(decoder: &mut Decoder, code: &[u8], forms: &mut Forms, env: &mut impl Env) -> Option<(Instruction, Usage)> {
     if env.is_watched(decoder.ip()) || !decoder.can_decode() {
         return None;
     }
+    let bytes = &code[decoder.position()..];
     let instruction = decoder.decode();
-    (decoder.last_error() != DecoderError::NoMoreBytes).then_some(instruction)
-}
-
-/// What an instruction needs and overwrites. Its memory is not asked for.
-fn usage(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> Usage {
-    Usage::of(instruction, factory.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE))
+    if decoder.last_error() == DecoderError::NoMoreBytes {
+        return None;
+    }
+    let usage = forms.of(Encoded { instruction: &instruction, bytes }).usage;
+    Some((instruction, usage))
 }
 
 /// Answers what is live at an address.
 pub(crate) struct Liveness {
-    factory: InstructionInfoFactory,
-    window: Window,
-    known: HashMap<u64, Known>,
+    pub forms: Forms,
+    pub window: Window,
+    known: Answers,
     flags_dead_at_calls: bool,
     /// Of one exploration; kept for their memory.
     nodes: Vec<Node>,
-    numbers: HashMap<u64, u32>,
+    numbers: [u8; NUMBERED],
     work: Vec<(u64, Edge)>,
 }
 
 /// An answer, and how many instructions it looks ahead: `EXACT` where it saw every way to its end.
 #[derive(Clone, Copy)]
 struct Known {
+    ip: u64,
     live: Live,
     looked: u16,
+}
+
+/// The last answer for each of many sets of addresses.
+struct Answers {
+    places: Box<[Known]>,
+}
+
+impl Answers {
+    const NONE: Known = Known { ip: 0, live: Live::ALL, looked: 0 };
+
+    fn new() -> Self {
+        Answers { places: alloc::vec![Self::NONE; REMEMBERED].into() }
+    }
+
+    fn forget(&mut self) {
+        self.places.fill(Self::NONE);
+    }
+
+    fn place(&mut self, ip: u64) -> &mut Known {
+        &mut self.places[place(ip, REMEMBERED)]
+    }
+
+    /// One that looks ahead by at least this much.
+    fn get(&mut self, ip: u64, looked: u16) -> Option<Known> {
+        let known = *self.place(ip);
+        (known.ip == ip && known.looked >= looked).then_some(known)
+    }
+
+    /// In place of another, unless it is for the same address and has looked farther.
+    fn put(&mut self, known: Known) {
+        let place = self.place(known.ip);
+        if place.ip != known.ip || place.looked < known.looked {
+            *place = known;
+        }
+    }
+}
+
+/// Where something with this key belongs among `places`, a power of two.
+pub(crate) fn place(key: u64, places: usize) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - places.ilog2())) as usize
 }
 
 const EXACT: u16 = u16::MAX;
@@ -139,26 +175,22 @@ struct Node {
 }
 
 impl Liveness {
-    pub fn new(flags_dead_at_calls: bool) -> Self {
+    pub fn new(config: &Config) -> Self {
         Liveness {
-            factory: InstructionInfoFactory::new(),
+            forms: Forms::new(config),
             window: Window::new(),
-            known: HashMap::new(),
-            flags_dead_at_calls,
+            known: Answers::new(),
+            flags_dead_at_calls: config.flags_dead_at_calls,
             nodes: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: [0; NUMBERED],
             work: Vec::new(),
         }
     }
 
     /// Code has changed.
     pub fn forget(&mut self) {
-        self.known.clear();
+        self.known.forget();
         self.window.forget();
-    }
-
-    pub fn info(&mut self, instruction: &Instruction) -> &InstructionInfo {
-        self.factory.info(instruction)
     }
 
     /// After a call or return.
@@ -169,37 +201,22 @@ impl Liveness {
     /// What is needed at `ip`.
     pub fn at(&mut self, env: &mut impl Env, ip: u64, in_loop: bool) -> Live {
         let budget = if in_loop { AHEAD_IN_LOOPS } else { AHEAD };
-        if let Some(known) = self.known.get(&ip)
-            && known.looked >= budget
-        {
+        if let Some(known) = self.known.get(ip, budget) {
             return known.live;
         }
         if !in_loop {
             let live = self.scan(env, ip);
-            self.remember(ip, Known { live, looked: AHEAD });
+            self.known.put(Known { ip, live, looked: AHEAD });
             return live;
         }
         let whole = self.explore(env, ip, budget);
         fixpoint(&mut self.nodes);
-        if self.known.len() >= REMEMBERED {
-            self.known.clear();
-        }
         // Each node is an answer of its own, the better the earlier it was seen.
         for (number, node) in self.nodes.iter().enumerate() {
             let looked = if whole { EXACT } else { budget - number as u16 };
-            let known = self.known.entry(node.ip).or_insert(Known { live: node.live, looked });
-            if known.looked < looked {
-                *known = Known { live: node.live, looked };
-            }
+            self.known.put(Known { ip: node.ip, live: node.live, looked });
         }
         self.nodes.first().map_or(Live::ALL, |node| node.live)
-    }
-
-    fn remember(&mut self, ip: u64, known: Known) {
-        if self.known.len() >= REMEMBERED {
-            self.known.clear();
-        }
-        self.known.insert(ip, known);
     }
 
     /// Straight on from `start`: for code that is not in a loop, where looking further costs more than it saves. At a conditional jump
@@ -207,16 +224,15 @@ impl Liveness {
     fn scan(&mut self, env: &mut impl Env, start: u64) -> Live {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
         let at_call = self.at_call();
-        let Liveness { window, factory, known, .. } = self;
+        let Liveness { window, forms, known, .. } = self;
         let (mut ip, mut left) = (start, AHEAD);
         'look: while left > 0 {
             let code = window.code(env, ip);
             let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
             // Straight on, as far as the code at hand goes.
             while left > 0 && (decoder.position() == 0 || code.len() - decoder.position() >= LONGEST) {
-                let Some(instruction) = next(&mut decoder, env) else { break 'look };
+                let Some((instruction, usage)) = next(&mut decoder, code, forms, env) else { break 'look };
                 left -= 1;
-                let usage = usage(factory, &instruction);
                 needed.registers |= usage.reads & !overwritten.registers;
                 needed.flags |= usage.flags_read & !overwritten.flags;
                 overwritten.registers |= usage.kills;
@@ -228,7 +244,7 @@ impl Liveness {
                         ip = instruction.near_branch64();
                         continue 'look;
                     }
-                    FlowControl::ConditionalBranch => match known.get(&instruction.near_branch64()) {
+                    FlowControl::ConditionalBranch => match known.get(instruction.near_branch64(), 1) {
                         Some(known) => {
                             needed = needed.or(known.live.without(overwritten));
                             continue;
@@ -247,35 +263,34 @@ impl Liveness {
     /// Fills `nodes` from `start` on. `true` when every way was followed to an end.
     fn explore(&mut self, env: &mut impl Env, start: u64, budget: u16) -> bool {
         self.nodes.clear();
-        self.numbers.clear();
+        self.numbers = [0; NUMBERED];
         self.work.clear();
         self.work.push((start, None));
         let mut whole = true;
         while let Some((mut ip, mut from)) = self.work.pop() {
             loop {
-                if let Some(&number) = self.numbers.get(&ip) {
+                let (place, node) = self.node(ip);
+                if let Some(number) = node {
                     self.connect(from, number);
                     break;
                 }
                 // An answer that is as good as what would be found now.
                 if from.is_some()
-                    && let Some(&Known { live, looked }) = self.known.get(&ip)
-                    && looked >= budget - self.seen()
+                    && let Some(Known { live, looked, .. }) = self.known.get(ip, (budget - self.seen()).max(1))
                 {
                     whole &= looked == EXACT;
                     self.end(from, live);
                     break;
                 }
-                let instruction = if self.seen() < budget { self.window.instruction(env, ip) } else { None };
-                let Some(instruction) = instruction else {
+                let found = if self.seen() < budget { self.instruction(env, ip) } else { None };
+                let Some((instruction, usage)) = found else {
                     whole = false;
                     self.end(from, Live::ALL);
                     break;
                 };
                 let number = self.nodes.len() as u32;
                 self.connect(from, number);
-                self.numbers.insert(ip, number);
-                let usage = usage(&mut self.factory, &instruction);
+                self.numbers[place] = number as u8 + 1;
                 self.nodes.push(Node { ip, usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
                 from = Some((number, 0));
                 match instruction.flow_control() {
@@ -299,9 +314,28 @@ impl Liveness {
         whole
     }
 
+    /// The instruction at `ip`, as of [`next`].
+    fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<(Instruction, Usage)> {
+        let code = self.window.code(env, ip);
+        next(&mut Decoder::with_ip(64, code, ip, DecoderOptions::NONE), code, &mut self.forms, env)
+    }
+
     /// Instructions that were seen so far, at most the budget.
     fn seen(&self) -> u16 {
         self.nodes.len() as u16
+    }
+
+    /// Where the number of the node at `ip` is or is to be noted, and what it is.
+    fn node(&self, ip: u64) -> (usize, Option<u32>) {
+        let mut place = place(ip, NUMBERED);
+        loop {
+            let number = self.numbers[place].checked_sub(1);
+            match number.map(|number| (number, self.nodes[usize::from(number)].ip)) {
+                None => return (place, None),
+                Some((number, known)) if known == ip => return (place, Some(number.into())),
+                _ => place = (place + 1) % NUMBERED,
+            }
+        }
     }
 
     fn connect(&mut self, from: Edge, to: u32) {

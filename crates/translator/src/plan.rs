@@ -88,8 +88,6 @@ pub(crate) struct Plan {
     order: Vec<u16>,
     /// What the groups that advance have in common.
     pub lead: Option<Lead>,
-    /// Those of all instructions, grouped or not.
-    pub accesses: Vec<Access>,
 }
 
 impl Plan {

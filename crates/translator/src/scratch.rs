@@ -55,11 +55,21 @@ impl Scratch {
     }
 
     /// Loads those of `registers` that are spilled.
+    #[inline]
     pub fn restore(&mut self, code: &mut Code, registers: u16) {
-        for register in 0..16 {
-            if self.spilled & registers & 1 << register != 0 {
-                code.load(register, Memory::area(area::spill(register)));
-            }
+        if self.spilled & registers != 0 {
+            self.load(code, self.spilled & registers);
+        }
+    }
+
+    /// All of `registers`, which are spilled.
+    #[inline(never)]
+    fn load(&mut self, code: &mut Code, registers: u16) {
+        let mut left = registers;
+        while left != 0 {
+            let register = left.trailing_zeros() as u8;
+            code.load(register, Memory::area(area::spill(register)));
+            left &= left - 1;
         }
         self.spilled &= !registers;
     }

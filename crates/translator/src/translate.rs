@@ -5,9 +5,9 @@
 //! control leaves the block.
 
 use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State, Step};
-use crate::decode::{Decoded, LONGEST, decode, find_live};
+use crate::decode::{Decoded, LONGEST, Source, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
-use crate::fetch::{self, Piece};
+use crate::fetch::{self, Piece, Planned};
 use crate::instrument::string_operation;
 use crate::kept::Kept;
 use crate::lap::Lap;
@@ -33,8 +33,10 @@ pub(crate) struct Numbers {
 
 /// What is kept from block to block.
 pub(crate) struct Tools {
+    pub source: Source,
     pub liveness: Liveness,
     pub plan: Plan,
+    pub stretches: Vec<Planned>,
     /// Of the block that was made last, both halves of its code among it.
     pub drafts: Drafts,
     pub numbers: Numbers,
@@ -88,6 +90,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub steps: Vec<Step>,
     /// The records of the limits of stretches.
     pub limits: Vec<(u16, StayId)>,
+    /// The stretches, now that it is known what counts them.
+    pub pieces: Vec<Piece>,
     /// The exit that goes back.
     pub goes_back: Option<ExitId>,
     /// Where a return comes from the call that ends the block.
@@ -104,35 +108,35 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Block, Error> {
-    let Tools { liveness, plan, drafts, numbers, hot, any_class, short } = tools;
+    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, short } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
-    let mut bytes = Vec::new();
-    let mut list = decode(config, env, known, ip, &mut bytes)?;
-    let end = ip + bytes.len() as u64;
+    decode(config, env, known, ip, liveness, source)?;
+    let end = ip + source.bytes.len() as u64;
     let may_change = env.may_change(ip, end);
-    let mut accesses = core::mem::take(&mut plan.accesses);
-    let in_loop = find_live(config, &mut list, &mut accesses, liveness, env, end, may_change);
+    let in_loop = find_live(&mut source.list, liveness, env, end, may_change);
+    let Source { list, bytes, accesses, .. } = source;
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        plan.make(&list, &accesses, config.scheme == Scheme::Loops && !in_loop, [hot, any_class]);
+        plan.make(list, accesses, config.scheme == Scheme::Loops && !in_loop, [hot, any_class]);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
         let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
-        if wanted && let Some(lap) = Lap::of(&list) {
-            plan.advance(&list, &lap);
+        if wanted && let Some(lap) = Lap::of(list) {
+            plan.advance(list, &lap);
         }
         plan.sort();
     } else {
         plan.clear();
     }
-    plan.accesses = accesses;
-    let stretches =
-        if config.code && config.count { fetch::stretches(&list, &plan.accesses, plan) } else { Vec::new() };
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
-    builder.scratch.uses = list.iter().map(|one| one.usage.reads | one.usage.kills).collect();
+    stretches.clear();
+    if config.code && config.count {
+        fetch::stretches(list, accesses, plan, stretches);
+    }
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
+    builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
     builder.mark_hot(State::Before);
     if may_change {
-        builder.compare_code(&bytes)?;
+        builder.compare_code(bytes)?;
     }
     if builder.env.is_watched(ip) {
         builder.reached()?;
@@ -141,11 +145,10 @@ pub(crate) fn translate(
     let mut closed = false;
     for (number, one) in list.iter().enumerate() {
         let at = (one.instruction.ip() - ip) as usize;
-        let code = &bytes[at..at + one.length];
         builder.begin(number, one);
-        builder.count_pass(&stretches, number, one)?;
+        builder.count_pass(stretches, number, one)?;
         builder.check_groups(number, one.before.registers)?;
-        closed = builder.instruction(number, one, code)?;
+        closed = builder.instruction(number, one, &bytes[at..])?;
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
             builder.begun = 0;
         }
@@ -157,9 +160,9 @@ pub(crate) fn translate(
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
-    let pieces = builder.tell_stretches(&list, &stretches);
+    builder.tell_stretches(list, stretches);
     let block;
-    (block, *drafts) = builder.finish(end, &pieces)?;
+    (block, *drafts) = builder.finish(end)?;
     Ok(block)
 }
 
@@ -174,10 +177,10 @@ pub(crate) fn relay(
 ) -> Result<Block, Error> {
     let Tools { plan, drafts, numbers, .. } = tools;
     plan.clear();
-    let mut builder = Builder::new(config, env, room, (ip, first_exit), plan, drafts.take(), numbers);
+    let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, &[]), drafts.take(), numbers);
     builder.return_site(ip)?;
     let block;
-    (block, *drafts) = builder.finish(ip, &[])?;
+    (block, *drafts) = builder.finish(ip)?;
     Ok(block)
 }
 
@@ -187,17 +190,18 @@ impl<'a, E: Env> Builder<'a, E> {
         env: &'a mut E,
         room: &Room,
         (start, first_exit): (u64, ExitId),
-        plan: &'a Plan,
+        (plan, accesses): (&'a Plan, &'a [Access]),
         drafts: Drafts,
         numbers: &'a mut Numbers,
     ) -> Self {
         let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
+        let Drafts { uses, once, counted_stretches, limits, pieces, .. } = drafts;
         Builder {
             config,
             env,
             hot: Code { base: room.hot, bytes: hot },
             cold: Code { base: room.cold, bytes: cold },
-            scratch: Scratch::default(),
+            scratch: Scratch { uses, ..Scratch::default() },
             start,
             first_exit,
             exits,
@@ -209,11 +213,11 @@ impl<'a, E: Env> Builder<'a, E> {
             current: 0,
             counted: 0,
             plan,
-            accesses: &plan.accesses,
+            accesses,
             numbers,
             ahead,
-            once: Vec::new(),
-            counted_stretches: Vec::new(),
+            once,
+            counted_stretches,
             count_on_the_way: None,
             stretch: None,
             passes: 0,
@@ -221,7 +225,8 @@ impl<'a, E: Env> Builder<'a, E> {
             checked: 0,
             loop_start: None,
             steps: Vec::new(),
-            limits: Vec::new(),
+            limits,
+            pieces,
             goes_back: None,
             returns_at: None,
         }
@@ -230,7 +235,7 @@ impl<'a, E: Env> Builder<'a, E> {
 
 impl<E: Env> Builder<'_, E> {
     /// The block, and the code of its halves among the rest of what it was made in.
-    fn finish(mut self, end: u64, pieces: &[Piece]) -> Result<(Block, Drafts), Error> {
+    fn finish(mut self, end: u64) -> Result<(Block, Drafts), Error> {
         let (hot_length, cold_length) = (self.hot.offset(), self.cold.offset());
         let (ip, hot, target) = (self.start, self.hot.base, self.cold.base);
         let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
@@ -255,11 +260,16 @@ impl<E: Env> Builder<'_, E> {
             sites: self.sites,
             site_instructions: self.site_instructions,
             ahead: self.ahead,
+            uses: self.scratch.uses,
+            once: self.once,
+            counted_stretches: self.counted_stretches,
+            limits: self.limits,
+            pieces: self.pieces,
         };
         let block = Block {
             ip,
             hot,
-            kept: Kept::pack(&mut drafts, pieces, ip, hot, target),
+            kept: Kept::pack(&mut drafts, ip, hot, target),
             rare: has_rare.then(|| Box::new(rare)),
             landing: None,
             returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32 + 1)),
@@ -304,6 +314,7 @@ impl<E: Env> Builder<'_, E> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn mark_hot(&mut self, state: State) {
         let mark = self.mark(self.hot.offset(), state);
         push_mark(&mut self.hot_marks, mark);
@@ -315,6 +326,7 @@ impl<E: Env> Builder<'_, E> {
         self.mark_hot(state);
     }
 
+    #[inline(never)]
     pub(crate) fn mark_cold(&mut self, state: State) {
         let mark = self.mark(self.cold.offset(), state);
         push_mark(&mut self.cold_marks, mark);
@@ -330,7 +342,7 @@ impl<E: Env> Builder<'_, E> {
         if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
     }
 
-    /// Writes one instruction of the program with its counting. `true`: control does not go on after it.
+    /// Writes one instruction of the program, which `code` begins with, with its counting. `true`: control does not go on after it.
     fn instruction(&mut self, number: usize, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
@@ -346,10 +358,6 @@ impl<E: Env> Builder<'_, E> {
             self.exit_stub(ExitKind::Unsupported, instruction.ip())?;
             return Ok(true);
         }
-        let leaves = instruction.flow_control() != FlowControl::Next
-            || instruction.mnemonic() == Mnemonic::Syscall
-            || is_request(instruction)
-            || Question::of(self.config, instruction).is_some();
         let list = one.accesses_in(self.accesses);
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
@@ -369,7 +377,7 @@ impl<E: Env> Builder<'_, E> {
             self.mark_hot(State::Counting);
             self.scratch.restore(&mut self.hot, needs);
         }
-        if leaves {
+        if one.leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
         // With nothing counted here, the thread still stands before the instruction.
@@ -395,7 +403,7 @@ impl<E: Env> Builder<'_, E> {
         }
         self.before_string(&what, &sites);
         self.mark_hot(State::String);
-        self.hot.raw(code);
+        self.hot.copy(code, one.length);
         self.counted = sites.len() as u8;
         self.mark_hot(State::Counting);
         self.scratch.current += 1;
@@ -407,6 +415,11 @@ impl<E: Env> Builder<'_, E> {
     fn original(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         let next = instruction.ip() + one.length as u64;
+        let is_own = |mnemonic| matches!(mnemonic, Mnemonic::Rdpid | Mnemonic::Rdtscp);
+        if !one.leaves && !is_own(instruction.mnemonic()) {
+            self.copy(one, code)?;
+            return Ok(false);
+        }
         match instruction.flow_control() {
             _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
             _ if is_request(instruction) => self.hand_over(ExitKind::Request)?,
@@ -419,7 +432,7 @@ impl<E: Env> Builder<'_, E> {
                 self.mark_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
-            _ if self.config.own_processor && matches!(instruction.mnemonic(), Mnemonic::Rdpid | Mnemonic::Rdtscp) => {
+            _ if self.config.own_processor && is_own(instruction.mnemonic()) => {
                 self.processor(instruction);
                 return Ok(false);
             }
@@ -435,7 +448,7 @@ impl<E: Env> Builder<'_, E> {
                 self.leave_to(&[0xe9], next)?;
             }
             FlowControl::ConditionalBranch => {
-                self.conditional(instruction, code)?;
+                self.conditional(instruction, &code[..one.length])?;
                 return Ok(false);
             }
             FlowControl::UnconditionalBranch => self.leave_to(&[0xe9], instruction.near_branch64())?,
@@ -463,9 +476,10 @@ impl<E: Env> Builder<'_, E> {
     fn copy(&mut self, one: &Decoded, code: &[u8]) -> Result<(), Error> {
         let instruction = &one.instruction;
         if !instruction.is_ip_rel_memory_operand() {
-            self.hot.raw(code);
+            self.hot.copy(code, one.length);
             return Ok(());
         }
+        let code = &code[..one.length];
         let target = instruction.ip_rel_memory_address();
         let distance = target.wrapping_sub(self.hot.here() + one.length as u64) as i64;
         let reachable = i32::try_from(distance).ok().filter(|_| instruction.memory_base() == Register::RIP);
