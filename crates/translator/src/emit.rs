@@ -84,11 +84,7 @@ impl Code {
     /// The instruction at the beginning of `bytes`, so many of them long.
     pub fn copy(&mut self, bytes: &[u8], count: usize) {
         match bytes.first_chunk::<16>() {
-            Some(chunk) if count <= chunk.len() => {
-                let length = self.bytes.len() + count;
-                self.bytes.extend_from_slice(chunk);
-                self.bytes.truncate(length);
-            }
+            Some(chunk) if count <= chunk.len() => self.append(chunk, count),
             _ => self.raw(&bytes[..count]),
         }
     }
@@ -101,10 +97,10 @@ impl Code {
         self.raw(&value.to_le_bytes());
     }
 
-    /// Appends the lowest `count` bytes of `bytes`: shorter than to append them one by one.
-    fn append(&mut self, bytes: u64, count: usize) {
+    /// Appends the first `count` bytes of `bytes`: shorter than to append them one by one, or to copy as many as are known only then.
+    fn append<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
         let length = self.bytes.len() + count;
-        self.bytes.extend_from_slice(&bytes.to_le_bytes());
+        self.bytes.extend_from_slice(bytes);
         self.bytes.truncate(length);
     }
 
@@ -127,7 +123,7 @@ impl Code {
         let Some(base) = base else {
             head.add(reg | 4);
             head.add(scale | sib_index | 5);
-            self.append(head.bytes, head.count);
+            self.append(&head.bytes.to_le_bytes(), head.count);
             return self.imm32(displacement as u32);
         };
         let low = base & 7;
@@ -142,8 +138,8 @@ impl Code {
         } else {
             head.add(mode | reg | low);
         }
-        self.append(head.bytes, head.count);
-        self.append(u64::from(displacement as u32), size);
+        self.append(&head.bytes.to_le_bytes(), head.count);
+        self.append(&displacement.to_le_bytes(), size);
     }
 
     /// `opcode` with two registers.
@@ -152,7 +148,7 @@ impl Code {
         head.rex(wide, reg >= 8, false, rm >= 8);
         opcode.iter().for_each(|&byte| head.add(byte));
         head.add(0xc0 | (reg & 7) << 3 | rm & 7);
-        self.append(head.bytes, head.count);
+        self.append(&head.bytes.to_le_bytes(), head.count);
     }
 
     pub fn load(&mut self, register: u8, memory: Memory) {
@@ -221,8 +217,8 @@ impl Code {
         let mut head = Head::default();
         head.rex(small.is_err(), false, false, register >= 8);
         head.add(0xb8 | register & 7);
-        self.append(head.bytes, head.count);
-        self.append(value, if small.is_ok() { 4 } else { 8 });
+        self.append(&head.bytes.to_le_bytes(), head.count);
+        self.append(&value.to_le_bytes(), if small.is_ok() { 4 } else { 8 });
     }
 
     /// `mov to32, from32`, which clears the upper half.
