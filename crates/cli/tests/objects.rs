@@ -123,6 +123,19 @@ fn blocks_are_used(linked: &[&str]) {
     }
 }
 
+/// The collector reads whose pages are and how often they were used one after the other, while the program goes on.
+#[test]
+fn blocks_have_their_first_bytes_though_the_allocator_was_there_before() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in ["-pie", "-static"] {
+        let profile = record(directory.path(), "first_bytes.c", &["-O1", "-g", linked]);
+        let row = &objects(&profile, "first_bytes.c")["blocks"];
+        assert_eq!(number(&row["count"]), 4000, "{linked}");
+        let (writes, of_the_allocator) = (number(&row["writes"]), 2 * 4000);
+        assert!((0..=of_the_allocator).contains(&(writes - 4000 * 4000 * 40)), "{linked}: {writes}");
+    }
+}
+
 #[test]
 fn blocks_of_an_allocator_of_the_programs_own_are_objects() {
     let directory = tempfile::tempdir().unwrap();

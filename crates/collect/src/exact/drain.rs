@@ -9,6 +9,7 @@ mod ends;
 mod known;
 mod log_records;
 mod misses;
+mod object_counts;
 mod pauses;
 mod site_counts;
 
@@ -23,7 +24,7 @@ use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals, grown};
 use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
-use crate::sample::session::{BegunThread, CountedObject, Owner, Session, command_line, name_of};
+use crate::sample::session::{BegunThread, Owner, Session, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
 use known::Known;
@@ -32,6 +33,7 @@ use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHead
 use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
+use object_counts::CountedPage;
 use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
@@ -146,6 +148,8 @@ pub(super) struct Thread {
     left_out: FxHashMap<u64, u64>,
     /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
     shared: FxHashMap<u32, (u64, u64, u64)>,
+    /// What the latest look found counted of pages, until the next one has read whose they were.
+    counted: Vec<CountedPage>,
     /// Counts of all pages, where every access is attributed to its object, until they are.
     waiting: FxHashMap<u32, Waiting>,
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
@@ -498,11 +502,12 @@ impl Drain {
             }
         });
         self.count_misses(session, &counting, thread, totals.site_misses, &totals.page_misses);
+        let before = std::mem::take(&mut thread.counted);
+        self.attribute(session, process, thread, before);
+        let mut counted = Vec::new();
         thread.waits = false;
         for (at, now) in totals.pages {
-            let Some(&KnownPage { page, owner, ended: gone, class: (home, pinned), .. }) =
-                self.known_page(process, at as u32)
-            else {
+            let Some(&KnownPage { page, owner, ended: gone, class, .. }) = self.known_page(process, at as u32) else {
                 thread.waits = true;
                 continue;
             };
@@ -521,32 +526,16 @@ impl Drain {
             let number = at as u32;
             let is_shared = !matches!(owner, Owner::One(_));
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
-            match owner {
-                _ if session.tells_every_object() => {
-                    let now = session.now_ns();
-                    thread.waiting.entry(number).or_default().add(now, session.bin_of(now), [reads, writes]);
-                }
-                Owner::One(object) => {
-                    let (process, thread, node) = (process.id, thread.id, thread.node);
-                    session.count_object(&CountedObject {
-                        process,
-                        thread,
-                        bin,
-                        node,
-                        site: None,
-                        object,
-                        home,
-                        pinned,
-                        reads,
-                        writes,
-                        samples: 0,
-                    });
-                }
-                Owner::Nobody | Owner::Several => {
-                    let waiting = thread.shared.entry(number).or_default();
-                    *waiting = (session.now_ns(), waiting.1 + reads, waiting.2 + writes);
-                }
+            let time_ns = session.now_ns();
+            if session.tells_every_object() {
+                thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
+            } else {
+                counted.push(CountedPage { number, time_ns, bin, class, reads, writes });
             }
+        }
+        match look {
+            Look::Last => self.attribute(session, process, thread, counted),
+            Look::Running | Look::Settled => thread.counted = counted,
         }
         Ok(executed)
     }
@@ -571,6 +560,7 @@ impl Thread {
             misses: Misses::default(),
             left_out: FxHashMap::default(),
             shared: FxHashMap::default(),
+            counted: Vec::new(),
             waiting: FxHashMap::default(),
             code: FxHashMap::default(),
             code_ns: 0,

@@ -1,50 +1,9 @@
-//! How recordings of processes end, and what is settled only then: counts of pages that several objects share.
+//! How recordings of processes end.
 
 use super::*;
 use numalens_profile::LINES_LEFT_OUT;
 
 impl Drain {
-    /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
-    /// of stands for itself.
-    pub fn divide(&mut self, session: &mut Session) {
-        for number in 0..self.threads.len() {
-            let waiting = std::mem::take(&mut self.threads[number].1.shared);
-            let (of, id, node) = {
-                let thread = &self.threads[number].1;
-                (thread.process, thread.id, thread.node)
-            };
-            for (page, (time_ns, reads, writes)) in waiting {
-                let Some(process) = self.processes.get(&of) else { continue };
-                let Some(&KnownPage { class: (home, pinned), .. }) = self.known_page(process, page) else { continue };
-                let (process, site) = (process.id, None);
-                let mix = self.processes.get_mut(&of).and_then(|process| process.mixes.get_mut(&page));
-                let parts = mix.map(|mix| mix.divide(reads, writes)).unwrap_or_default();
-                let bin = session.bin_of(time_ns);
-                let all = CountedObject {
-                    process,
-                    thread: id,
-                    bin,
-                    node,
-                    site,
-                    object: ObjectId(0),
-                    home,
-                    pinned,
-                    reads,
-                    writes,
-                    samples: 0,
-                };
-                for part in &parts {
-                    let (object, reads, writes, samples) = (part.object, part.reads, part.writes, part.samples);
-                    session.count_object(&CountedObject { object, reads, writes, samples, ..all });
-                }
-                if parts.is_empty() {
-                    let object = session.objects_that_share(process);
-                    session.count_object(&CountedObject { object, ..all });
-                }
-            }
-        }
-    }
-
     /// Takes in the last of a process that has ended, or whose program was replaced: what it said since this look began as well.
     pub(super) fn finish(
         &mut self,
