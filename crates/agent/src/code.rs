@@ -18,6 +18,11 @@ use numalens_isa::Kind;
 use numalens_translator::{Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
 use rustc_hash::FxBuildHasher;
 
+/// Places for pages of code that are known: a system call for each block is saved.
+const CODE_PAGES: usize = 256;
+/// Stands in such a place for no page.
+const NO_PAGE: u64 = 1;
+
 /// What the translator asks about, and what it fills.
 pub struct World {
     /// The program's mappings.
@@ -47,8 +52,8 @@ pub struct World {
     fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
     told_full: bool,
-    /// The page found readable last.
-    readable: u64,
+    /// Pages that were found to be code since mappings last changed, each at a place that follows from its number.
+    code_pages: [u64; CODE_PAGES],
 }
 
 impl World {
@@ -69,7 +74,7 @@ impl World {
             passes: 0,
             fetched: Vec::new(),
             told_full: false,
-            readable: 0,
+            code_pages: [NO_PAGE; CODE_PAGES],
         }
     }
 
@@ -95,18 +100,21 @@ impl World {
 
     /// Mappings have changed: nothing that was found out about pages holds any more.
     pub fn forget_pages(&mut self) {
-        self.readable = 0;
+        self.code_pages = [NO_PAGE; CODE_PAGES];
     }
 
-    fn is_readable(&mut self, page: u64) -> bool {
-        if self.readable == page {
+    /// Whether a page can be executed and read.
+    fn is_code(&mut self, page: u64) -> bool {
+        let place = (page / PAGE) as usize % CODE_PAGES;
+        if self.code_pages[place] == page {
             return true;
         }
-        let readable = sys::is_readable(page);
-        if readable {
-            self.readable = page;
+        let executable = self.maps.find(page).is_some_and(|mapping| mapping.executable());
+        let is_code = executable && sys::is_readable(page);
+        if is_code {
+            self.code_pages[place] = page;
         }
-        readable
+        is_code
     }
 }
 
@@ -119,12 +127,11 @@ impl Env for World {
         while done < into.len() {
             let at = address + done as u64;
             let page = at & !(PAGE - 1);
-            let executable = self.maps.find(at).is_some_and(|mapping| mapping.executable());
-            if !executable || !self.is_readable(page) {
+            if !self.is_code(page) {
                 break;
             }
             let bytes = ((page + PAGE - at) as usize).min(into.len() - done);
-            // SAFETY: the page was found readable a moment ago. A program that unmaps code while another thread is about to
+            // SAFETY: the page was found readable, and has not been unmapped since. A program that unmaps code while another thread is about to
             // execute it would crash without us too.
             unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into[done..].as_mut_ptr(), bytes) };
             done += bytes;

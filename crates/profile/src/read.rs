@@ -1,7 +1,5 @@
 //! Reading a profile: a directory, one that is still being written, or a packed one.
 
-use crate::SCHEMA_VERSION;
-use crate::encode::TableWriter;
 use crate::error::Error;
 use crate::file::{Extent, TableFile};
 use crate::kept::{self, Kept};
@@ -9,7 +7,7 @@ use crate::meta::Meta;
 use crate::pack;
 use crate::row::Row;
 use crate::tables::MetaEntry;
-use crate::write;
+use crate::write::{self, Content};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -242,31 +240,50 @@ impl Profile {
     ///
     /// # Errors
     /// The disk is full, ...
-    pub fn replace<T: Row>(&self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
-        let name = format!("{}.parquet", T::TABLE);
-        let path = self.path.join(&name);
+    pub fn replace<T: Row>(&self, rows: impl IntoIterator<Item = T> + Send) -> Result<(), Error> {
+        self.replace_all(vec![Content::of(|| rows)])
+    }
+
+    /// Replaces the rows of several tables, which are encoded side by side, as [`Profile::replace`] does those of one.
+    ///
+    /// # Errors
+    /// As there; of what was to be replaced some may have been.
+    pub fn replace_all(&self, contents: Vec<Content<'_>>) -> Result<(), Error> {
         // Encoded once, in memory: the rows can be iterated over only once, and whether the directory takes them shows later.
-        let memory = rustix::fs::memfd_create(&name, rustix::fs::MemfdFlags::CLOEXEC)
-            .map_err(|errno| Error::io("create", &path)(errno.into()))?;
-        let mut writer = TableWriter::<T>::on(memory.into(), &path, SCHEMA_VERSION)?;
-        writer.append(rows)?;
-        let (memory, bytes) = writer.complete()?;
-        let extent = Extent { file: Arc::new(memory), start: 0, len: bytes, path: path.clone() };
+        let encoded = write::side_by_side(contents, |content| {
+            let (table, forget) = (content.table, content.forget);
+            let name = format!("{table}.parquet");
+            let path = self.path.join(&name);
+            let memory = rustix::fs::memfd_create(&name, rustix::fs::MemfdFlags::CLOEXEC)
+                .map_err(|errno| Error::io("create", &path)(errno.into()))?;
+            let (memory, bytes) = content.encode(memory.into(), &path)?;
+            Ok((table, forget, Extent { file: Arc::new(memory), start: 0, len: bytes, path }))
+        });
+        let encoded = encoded.into_iter().collect::<Result<Vec<_>, Error>>()?;
         // While this is held no other process writes here.
         let lock = if self.packed { None } else { write::lock(&self.path).ok() };
-        let stored = if lock.is_some() { store(&extent, &self.path, T::TABLE, &name) } else { Ok(extent.clone()) };
-        let stored = match stored {
-            Err(Error::Io { source, .. })
-                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
-            {
-                extent
-            }
-            outcome => outcome?,
-        };
-        let file = Arc::new(vec![TableFile::open(stored)?]);
-        self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(T::TABLE.to_owned(), file);
-        self.kept.forget::<T>();
-        Ok(())
+        let mut stored = Vec::new();
+        let done = encoded.into_iter().try_for_each(|(table, forget, content)| {
+            let place = if lock.is_some() { store(&content) } else { Ok(content.clone()) };
+            let place = match place {
+                Err(Error::Io { source, .. })
+                    if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+                {
+                    content
+                }
+                place => {
+                    let place = place?;
+                    stored.push(table);
+                    place
+                }
+            };
+            let file = Arc::new(vec![TableFile::open(place)?]);
+            self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table.to_owned(), file);
+            forget(&self.kept);
+            Ok(())
+        });
+        let listed = if lock.is_some() { list(&self.path, &stored) } else { Ok(()) };
+        done.and(listed)
     }
 
     /// Changes `meta` in the profile's directory, as it is there now; this `Profile` keeps the one that it has. A profile that
@@ -311,21 +328,33 @@ fn reduce<A: Send>(
     groups.par_chunks(run).map(each).try_reduce(init, |left, right| Ok(merge(left, right)))
 }
 
-/// Copies a table's new content into a profile's directory, and lists it in `meta` when it was not.
-fn store(content: &Extent, directory: &Path, table: &str, name: &str) -> Result<Extent, Error> {
-    let path = directory.join(name);
+/// Copies a table's new content into its profile's directory.
+fn store(content: &Extent) -> Result<Extent, Error> {
+    let path = &content.path;
     let aside = path.with_extension(write::WRITING);
     let mut file = File::create(&aside).map_err(Error::io("create", &aside))?;
     content.copy(&mut file, &aside)?;
-    std::fs::rename(&aside, &path).map_err(Error::io("rename", &aside))?;
-    // The list as it is now: another process may have added a table since this profile was opened.
-    let (meta, mut files) = read_meta(&TableFile::open(Extent::whole(&directory.join(META))?)?)?;
-    if !files.iter().filter(|file| table_of(file) == Some(table)).eq([name]) {
-        files.retain(|file| table_of(file) != Some(table));
-        files.push(name.to_owned());
-        write::write_meta(directory, &meta, &files, meta.complete)?;
+    std::fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
+    Extent::whole(path)
+}
+
+/// Lists tables in `meta` that are a file each, and were not.
+fn list(directory: &Path, tables: &[&str]) -> Result<(), Error> {
+    if tables.is_empty() {
+        return Ok(());
     }
-    Extent::whole(&path)
+    // The list as it is now: another process may have added a table since the profile was opened.
+    let (meta, mut files) = read_meta(&TableFile::open(Extent::whole(&directory.join(META))?)?)?;
+    let mut changed = false;
+    for &table in tables {
+        let name = format!("{table}.parquet");
+        if !files.iter().filter(|file| table_of(file) == Some(table)).eq([&name]) {
+            files.retain(|file| table_of(file) != Some(table));
+            files.push(name);
+            changed = true;
+        }
+    }
+    if changed { write::write_meta(directory, &meta, &files, meta.complete).map(drop) } else { Ok(()) }
 }
 
 /// What `meta.parquet` says, and the files that it lists.

@@ -13,12 +13,15 @@
 //! Parts would become many in a long recording. Eight neighbouring parts of one level are joined into one of the next
 //! level, so their number grows with the logarithm of the checkpoints and each row is copied that many times.
 
+use crate::SCHEMA_VERSION;
 use crate::encode::TableWriter;
 use crate::error::Error;
 use crate::file::{Extent, TableFile};
+use crate::kept::Kept;
 use crate::meta::Meta;
 use crate::read::{self, META, Profile};
 use crate::row::Row;
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,6 +58,43 @@ struct Table {
     parts: Vec<Part>,
     open: Option<OpenPart>,
     join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+}
+
+/// Writes a table to an empty file, which has this path or stands for it. Returns the file and its bytes.
+type Encode<'a> = dyn FnOnce(File, &Path) -> Result<(File, u64), Error> + Send + 'a;
+
+/// The new content of a table: see [`Writer::replace_all`] and [`Profile::replace_all`].
+pub struct Content<'a> {
+    pub(crate) table: &'static str,
+    join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+    pub(crate) forget: fn(&Kept),
+    encode: Box<Encode<'a>>,
+}
+
+impl<'a> Content<'a> {
+    /// These rows. They are asked for by the thread that encodes them.
+    pub fn of<T: Row, R: IntoIterator<Item = T>>(rows: impl FnOnce() -> R + Send + 'a) -> Self {
+        let encode = |file: File, path: &Path| {
+            let mut writer = TableWriter::<T>::on(file, path, SCHEMA_VERSION)?;
+            writer.append(rows())?;
+            writer.complete()
+        };
+        Content { table: T::TABLE, join: join::<T>, forget: Kept::forget::<T>, encode: Box::new(encode) }
+    }
+
+    /// See [`Encode`].
+    pub(crate) fn encode(self, file: File, path: &Path) -> Result<(File, u64), Error> {
+        (self.encode)(file, path)
+    }
+}
+
+/// Does the same with several things side by side, each of which may take long.
+pub(crate) fn side_by_side<T: Send, R: Send>(things: Vec<T>, each: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
+    match things.len() {
+        // No threads are started for it.
+        0 | 1 => things.into_iter().map(each).collect(),
+        _ => things.into_par_iter().with_max_len(1).map(each).collect(),
+    }
 }
 
 /// A part being written: its name when complete, where it is until then.
@@ -170,14 +210,40 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::append`]; the content that it had stays then.
-    pub fn replace<T: Row>(&mut self, rows: impl IntoIterator<Item = T>) -> Result<(), Error> {
-        let (name, path) = self.new_part(T::TABLE);
-        let mut writer = TableWriter::<T>::create(&path)?;
-        writer.append(rows)?;
-        let bytes = writer.finish()?;
-        let part = self.complete(name, &path, bytes, 0)?;
-        let table = Table { parts: vec![part], open: None, join: join::<T> };
-        if let Some(old) = self.tables.insert(T::TABLE, table) {
+    pub fn replace<T: Row>(&mut self, rows: impl IntoIterator<Item = T> + Send) -> Result<(), Error> {
+        self.replace_all(vec![Content::of(|| rows)])
+    }
+
+    /// Replaces the content of several tables, which are written side by side, as [`Writer::replace`] does that of one.
+    ///
+    /// # Errors
+    /// The first of theirs; the others are replaced.
+    pub fn replace_all(&mut self, contents: Vec<Content<'_>>) -> Result<(), Error> {
+        let parts: Vec<_> = contents.into_iter().map(|content| (self.new_part(content.table), content)).collect();
+        let written = side_by_side(parts, |((name, path), content)| {
+            let (table, join) = (content.table, content.join);
+            let file = File::create(&path).map_err(Error::io("create", &path));
+            let bytes = file.and_then(|file| content.encode(file, &path)).map(|(_, bytes)| bytes);
+            (name, path, table, join, bytes)
+        });
+        let mut outcome = Ok(());
+        for (name, path, table, join, bytes) in written {
+            outcome = outcome.and(bytes.and_then(|bytes| self.put(table, name, &path, bytes, join)));
+        }
+        outcome
+    }
+
+    /// Makes a file that is complete the content of a table.
+    fn put(
+        &mut self,
+        table: &'static str,
+        name: String,
+        path: &Path,
+        bytes: u64,
+        join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+    ) -> Result<(), Error> {
+        let part = self.complete(name, path, bytes, 0)?;
+        if let Some(old) = self.tables.insert(table, Table { parts: vec![part], open: None, join }) {
             self.retire(old.parts);
             // Never completed, so no `meta` names it.
             old.open.map_or(Ok(()), |open| remove(&open.path))?;

@@ -3,7 +3,7 @@
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
-use numalens_profile::{Error, Meta, Profile, Row, Writer};
+use numalens_profile::{Content, Error, Meta, Profile, Row, Writer};
 use std::path::Path;
 
 fn accesses(range: std::ops::Range<u64>) -> impl Iterator<Item = PageAccess> {
@@ -245,6 +245,14 @@ fn symbols_are_added_to_a_finished_profile() {
     assert_all(&again, &functions[..2]);
     assert_all(&again, &example.sites);
     assert_eq!(again.meta, example.meta);
+    // Several at once, of which some are listed already.
+    let contents = vec![Content::of(|| functions.iter().cloned()), Content::of(|| example.frames.iter().cloned())];
+    profile.replace_all(contents).unwrap();
+    for profile in [profile, Profile::open(&path).unwrap()] {
+        assert_all(&profile, &functions);
+        assert_all(&profile, &example.frames);
+        assert_all(&profile, &example.sites);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::{Options, Outcome, demangle, symbolize_rows};
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site};
 use numalens_profile::words::ObjectKind;
-use numalens_profile::{Error, Profile};
+use numalens_profile::{Content, Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it
@@ -37,22 +37,22 @@ fn write(
     outcome: &Outcome,
     (functions, frames): (&[Function], &[Frame]),
 ) -> Result<(), Error> {
-    // The functions first: the frames of before fit them too, should the second write fail.
+    let (mut objects, mut phases) = (profile.rows::<Object>()?, profile.rows::<Phase>()?);
+    let mut contents = Vec::new();
+    // The functions first: the frames of before fit them too, should the second one fail.
     if outcome.functions != functions {
-        profile.replace(outcome.functions.iter().cloned())?;
+        contents.push(Content::of(|| outcome.functions.iter().cloned()));
     }
     if outcome.frames != frames {
-        profile.replace(outcome.frames.iter().cloned())?;
+        contents.push(Content::of(|| outcome.frames.iter().cloned()));
     }
-    let mut objects = profile.rows::<Object>()?;
     if name_objects(&mut objects) {
-        profile.replace(objects)?;
+        contents.push(Content::of(|| objects));
     }
-    let mut phases = profile.rows::<Phase>()?;
     if name_phases(&mut phases, sites, modules, outcome) {
-        profile.replace(phases)?;
+        contents.push(Content::of(|| phases));
     }
-    Ok(())
+    profile.replace_all(contents)
 }
 
 /// Names the phases that are a place's: `omp parallel solve at cg.c:120`; whether there were any.

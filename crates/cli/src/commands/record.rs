@@ -260,6 +260,8 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
             .filter(|(name, _)| matters_to_placement(name))
             .chain(added)
             .collect(),
+        // Lines wait, and so do names that nobody could look for: whoever reads the profile does.
+        lines_wait: true,
         ..Meta::default()
     };
     let session = SessionOptions {

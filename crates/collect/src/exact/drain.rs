@@ -196,6 +196,11 @@ impl Drain {
         self.heap.as_ref()
     }
 
+    /// Has preloaded libraries tell nothing any more.
+    pub fn close_heap(&mut self) {
+        self.heap = None;
+    }
+
     /// Adds to the session what has been counted since the last look.
     ///
     /// # Errors
@@ -488,7 +493,7 @@ impl Drain {
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
-        let totals = Totals::read(file, extent, classes_log2, &lookup)?;
+        let totals = Totals::read(file, extent, classes_log2, &lookup, (thread.sites.len(), thread.pages.len()))?;
         let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
         let (id, node, passes) = (thread.id, thread.node, totals.in_flight);
         let counting =
@@ -530,7 +535,7 @@ impl Drain {
             if session.tells_every_object() {
                 thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
             } else {
-                counted.push(CountedPage { number, time_ns, bin, class, reads, writes });
+                counted.push(CountedPage { number, time_ns, class, reads, writes });
             }
         }
         match look {

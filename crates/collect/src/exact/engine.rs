@@ -387,6 +387,10 @@ impl Recorder {
         }
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();
+        // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when we are.
+        self.drain.close_heap();
+        let taken_apart = (self.file, self.drain);
+        let _ = thread::Builder::new().spawn(move || drop(taken_apart));
         let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
         Ok(Outcome { profile, status })
     }

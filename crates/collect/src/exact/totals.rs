@@ -61,12 +61,20 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Reads the tables of a thread.
+    /// Reads the tables of a thread, of which so many sites and pages may be found.
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn read(file: &SessionFile, extent: Extent, classes_log2: u32, known: &impl Lookup) -> io::Result<Self> {
+    pub fn read(
+        file: &SessionFile,
+        extent: Extent,
+        classes_log2: u32,
+        known: &impl Lookup,
+        (sites, pages): (usize, usize),
+    ) -> io::Result<Self> {
         let mut totals = Totals::default();
+        totals.sites.reserve(sites);
+        totals.pages.reserve(pages);
         let taken_back = || file.entry(extent).map_or(0, |entry| entry.taken_back.load(Acquire));
         let before = taken_back();
         // Before the accesses, which are no fewer.

@@ -27,8 +27,6 @@ impl Naming {
 
     /// Waits for the names and adds them to the profile, which is good without them.
     pub fn write(self, profile: &Profile) -> Result<(), Error> {
-        // Lines wait, and so do names that nobody could look for: whoever reads the profile does.
-        profile.update_meta(|meta| meta.lines_wait = true)?;
         match self.thread.map(JoinHandle::join) {
             Some(Ok(Named { code, outcome })) => write_names(profile, &code.sites, &code.modules, &outcome),
             _ => Ok(()),

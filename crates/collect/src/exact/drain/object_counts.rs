@@ -19,8 +19,8 @@ use numalens_profile::ids::*;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedPage {
     pub number: u32,
+    /// When it was found: bins may be wider when it is attributed.
     pub time_ns: u64,
-    pub bin: Bin,
     /// In which class it was counted: its home, and whether it was placed by a pinned thread.
     pub class: (Option<u8>, bool),
     pub reads: u64,
@@ -36,7 +36,8 @@ impl Drain {
         thread: &mut Thread,
         counted: impl IntoIterator<Item = CountedPage>,
     ) {
-        for CountedPage { number, time_ns, bin, class: (home, pinned), reads, writes } in counted {
+        for CountedPage { number, time_ns, class: (home, pinned), reads, writes } in counted {
+            let bin = session.bin_of(time_ns);
             match self.known_page(process, number) {
                 Some(&KnownPage { owner: Owner::One(object), .. }) => session.count_object(&CountedObject {
                     process: process.id,

@@ -5,7 +5,7 @@ use super::{Bin, Session};
 use numalens_profile::ids::{ModuleId, SiteId};
 use numalens_profile::tables;
 use numalens_profile::words::Fault;
-use numalens_profile::{Error, Meta, Writer};
+use numalens_profile::{Content, Error, Meta, Writer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 
@@ -216,25 +216,30 @@ impl Session {
         let mappings = std::mem::take(&mut self.images.new_mappings);
         let writer = &mut self.output.writer;
         writer.append(mappings)?;
-        writer.replace(tables::MachineNode::of(&self.options.machine))?;
-        writer.replace(self.processes.iter().cloned())?;
-        writer.replace(self.threads.rows().iter().cloned())?;
-        writer.replace(self.threads.placement_rows().iter().cloned())?;
-        writer.replace(self.marks.rows().iter().cloned())?;
-        writer.replace(self.images.code.module_rows())?;
-        writer.replace(self.images.code.site_rows())?;
-        writer.replace(self.images.code.stack_rows())?;
-        writer.replace(self.objects.rows().iter().cloned())?;
-        writer.replace(pages)?;
-        writer.replace(self.facts.page_rows(period))?;
-        writer.replace(self.facts.site_rows(period))?;
-        writer.replace(self.facts.object_rows(period))?;
-        writer.replace(self.facts.code_rows(period))?;
-        if self.options.cache.is_some() {
-            writer.replace(self.facts.page_miss_rows())?;
-            writer.replace(self.facts.site_miss_rows())?;
+        let (options, facts, code) = (&self.options, &self.facts, &self.images.code);
+        let (processes, threads, marks, objects) = (&self.processes, &self.threads, &self.marks, &self.objects);
+        let mut contents = vec![
+            // Those that take longest begin.
+            Content::of(|| facts.site_rows(period)),
+            Content::of(|| facts.page_rows(period)),
+            Content::of(|| facts.object_rows(period)),
+            Content::of(|| facts.code_rows(period)),
+            Content::of(|| code.site_rows()),
+            Content::of(|| pages),
+            Content::of(|| code.stack_rows()),
+            Content::of(|| code.module_rows()),
+            Content::of(|| objects.rows().iter().cloned()),
+            Content::of(|| marks.rows().iter().cloned()),
+            Content::of(|| threads.placement_rows().iter().cloned()),
+            Content::of(|| threads.rows().iter().cloned()),
+            Content::of(|| processes.iter().cloned()),
+            Content::of(|| tables::MachineNode::of(&options.machine)),
+        ];
+        if options.cache.is_some() {
+            contents.push(Content::of(|| facts.page_miss_rows()));
+            contents.push(Content::of(|| facts.site_miss_rows()));
         }
-        Ok(())
+        writer.replace_all(contents)
     }
 
     fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
