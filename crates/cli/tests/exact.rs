@@ -338,6 +338,12 @@ fn returns_of_all_kinds_go_where_they_should() {
 }
 
 #[test]
+fn flags_that_functions_hand_over_arrive() {
+    same_as_native("handed_flags.c", &["-O1", "-pthread"], &[]);
+    same_as_native("handed_flags.c", &["-O1", "-pthread", "-static"], &[]);
+}
+
+#[test]
 fn many_threads_and_many_execs_are_followed() {
     same_as_native("many_threads.c", &["-O1", "-pthread"], &[]);
     same_as_native("many_threads.c", &["-O1", "-pthread", "-static"], &[]);

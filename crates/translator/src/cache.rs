@@ -178,7 +178,10 @@ impl Cache {
             .ok_or(Error::NoRoom { ip })?;
         let id = BlockId(self.blocks.len() as u32);
         let first_exit = ExitId(self.links.len() as u32);
-        let block = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)?;
+        let Some(block) = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)? else {
+            self.invalidate(env, 0..u64::MAX);
+            return self.block(env, ip);
+        };
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
         for page in pages(ip..block.end()) {

@@ -72,7 +72,7 @@ pub struct Config {
     pub instructions: usize,
     /// Most conditional jumps that a block falls through.
     pub side_exits: usize,
-    /// Take flags to be dead at calls and returns, as the calling convention has it.
+    /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
     pub flags_dead_at_calls: bool,
     /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
     /// through [`crate::Leave::Asks`].

@@ -62,6 +62,7 @@ mod block;
 mod by_address;
 mod cache;
 mod config;
+mod convention;
 pub mod count;
 mod decode;
 mod emit;

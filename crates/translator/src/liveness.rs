@@ -2,7 +2,7 @@
 //!
 //! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls, at code that
 //! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
-//! cautious, with one convention: flags are dead at calls and returns.
+//! cautious, with one convention: flags are dead at calls and returns ([`crate::convention`] finds out where it does not hold).
 
 use crate::decode::LONGEST;
 use crate::forms::{Encoded, Forms};
@@ -105,7 +105,7 @@ pub(crate) struct Liveness {
     pub forms: Forms,
     pub window: Window,
     known: Answers,
-    flags_dead_at_calls: bool,
+    pub flags_dead_at_calls: bool,
     /// Of one exploration; kept for their memory.
     nodes: Vec<Node>,
     numbers: [u8; NUMBERED],
@@ -315,7 +315,7 @@ impl Liveness {
     }
 
     /// The instruction at `ip`, as of [`next`].
-    fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<(Instruction, Usage)> {
+    pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<(Instruction, Usage)> {
         let code = self.window.code(env, ip);
         next(&mut Decoder::with_ip(64, code, ip, DecoderOptions::NONE), code, &mut self.forms, env)
     }

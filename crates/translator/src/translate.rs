@@ -98,7 +98,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub returns_at: Option<u64>,
 }
 
-/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed.
+/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed. None, where the block shows that others were translated
+/// in a wrong belief ([`crate::convention`]): they are to be given up, and then this is to be translated.
 pub(crate) fn translate(
     config: &Config,
     tools: &mut Tools,
@@ -107,11 +108,14 @@ pub(crate) fn translate(
     known: &HashMap<u64, BlockId>,
     ip: u64,
     first_exit: ExitId,
-) -> Result<Block, Error> {
+) -> Result<Option<Block>, Error> {
     let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, short } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
+    if liveness.learn(env, &source.list) {
+        return Ok(None);
+    }
     let end = ip + source.bytes.len() as u64;
     let may_change = env.may_change(ip, end);
     let in_loop = find_live(&mut source.list, liveness, env, end, may_change);
@@ -163,7 +167,7 @@ pub(crate) fn translate(
     builder.tell_stretches(list, stretches);
     let block;
     (block, *drafts) = builder.finish(end)?;
-    Ok(block)
+    Ok(Some(block))
 }
 
 /// A block without instructions: where returns to `ip` come that no call was translated for.

@@ -295,6 +295,48 @@ fn returns_leave_the_flags_alone() {
 }
 
 #[test]
+fn flags_that_functions_hand_over() {
+    // The function is called, and so translated, before anybody wants its flags. There are two passes: in the second one all is linked.
+    let by_a_comparison = "
+        mov ecx, 2
+        jmp 2f
+    1:  cmp rcx, [rdi]
+        mov rax, [rdi + 8]
+        mov [rdi + 16], rax
+        ret
+    2:  call 1b
+        xor ebx, ebx
+        call 1b
+        mov rdx, rcx
+        jae 3f
+        inc ebx
+    3:  dec rcx
+        jnz 2b";
+    // Who wants them does so on a way that is not straight.
+    let on_purpose = "
+        mov ecx, 2
+        xor ebx, ebx
+        jmp 2f
+    1:  stc
+        mov rax, [rdi + 8]
+        mov [rdi + 16], rax
+        ret
+    2:  call 1b
+        jrcxz 3f
+    3:  adc ebx, ebx
+        dec rcx
+        jnz 2b";
+    for (text, calls, compares) in [(by_a_comparison, 4, true), (on_purpose, 2, false)] {
+        check(text, 1, |r| {
+            let (at, stack) = (r.general[7], r.general[4] - 8);
+            let call = [writes(stack, 1), reads(at + 8, 1), writes(at + 16, 1), reads(stack, 1)];
+            let call = call.into_iter().chain(compares.then(|| reads(at, 1)));
+            (0..calls).flat_map(|_| call.clone()).collect()
+        });
+    }
+}
+
+#[test]
 fn recursion() {
     let text = "
         jmp 3f
