@@ -39,7 +39,7 @@ packages=(
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)
 
-# Programs that `make corpus` records, and nothing else needs: some 700 MB. Servers are installed for their programs; they are neither
+# Programs that `make corpus` records, and nothing else needs: some 1 GB. Servers are installed for their programs; they are neither
 # started nor enabled.
 servers=(nginx postgresql redis-server)
 if $corpus; then
@@ -47,6 +47,7 @@ if $corpus; then
     packages+=(
         bc bzip2 cmake ffmpeg g++ gawk gdb git imagemagick lua5.4 openssl patch perl sqlite3 strace stress-ng zstd
         libopenblas0-pthread "lib$python-testsuite" python3-numpy
+        erlang-base guile-3.0 luajit ocaml-nox php-cli ruby sbcl swi-prolog-nox
         "${servers[@]}" apache2-utils
     )
 fi

@@ -209,6 +209,38 @@ const CORPUS: &[Entry] = &[
         &["g++"],
         "printf '#include <thread>\\n#include <vector>\\n#include <atomic>\\n#include <stdexcept>\\n#include <cstdio>\\nstd::atomic<int> n; void f(int d) { if (!d) throw std::runtime_error(\"x\"); f(d - 1); } int main() { std::vector<std::thread> t; for (int i = 0; i < 8; i++) t.emplace_back([] { for (int i = 0; i < 500; i++) try { f(i %% 20); } catch (std::exception&) { n++; } }); for (auto& x : t) x.join(); std::printf(\"%%d\", n.load()); }' > a.cc; g++ -O2 -pthread a.cc -o a && ./a",
     ),
+    long("erlang", &["erl", "erlc"], include_str!("corpus/erlang.sh")),
+    long("sbcl", &["sbcl"], include_str!("corpus/sbcl.sh")),
+    long(
+        "ruby",
+        &["ruby"],
+        "ruby -e 'h = Hash.new(0); 50000.times { |i| h[i % 977] += i }; puts h.values.sum; p (1..4).map { |k| Thread.new { (1..20000).sum { |x| x * k } } }.map(&:value); pid = fork { exit 3 }; Process.wait pid; p $?.exitstatus; GC.start; puts \"aab\".gsub(/a+/, \"b\")'",
+    ),
+    long(
+        "ocaml",
+        &["ocaml", "ocamlopt"],
+        "echo 'let () = let h = Hashtbl.create 10 in for i = 0 to 200000 do Hashtbl.replace h (i mod 977) i done; Printf.printf \"%d\\n\" (Hashtbl.fold (fun _ v a -> v + a) h 0); (try ignore (let rec f n = 1 + f n in f 0) with Stack_overflow -> print_endline \"deep\"); Gc.full_major ()' > t.ml; ocaml t.ml; ocamlopt t.ml -o t && ./t; echo $?",
+    ),
+    long(
+        "luajit",
+        &["luajit"],
+        "luajit -e 'local t = {} for i = 1, 1000000 do t[i % 977] = (t[i % 977] or 0) + i end local s = 0 for k, v in pairs(t) do s = s + v end print(s, pcall(error, \"x\"))'",
+    ),
+    long(
+        "guile",
+        &["guile"],
+        "guile --no-auto-compile -c '(define h (make-hash-table)) (do ((i 0 (+ i 1))) ((= i 50000)) (hash-set! h (modulo i 977) i)) (display (hash-fold (lambda (k v a) (+ v a)) 0 h)) (newline)'",
+    ),
+    long(
+        "php",
+        &["php"],
+        "echo '<?php $h = []; for ($i = 0; $i < 200000; $i++) { $h[$i % 977] = ($h[$i % 977] ?? 0) + $i; } echo array_sum($h), \" \", strlen(preg_replace(\"/a+/\", \"b\", str_repeat(\"aab\", 10000))), \"\\n\";' > t.php; php t.php; php -d opcache.enable_cli=1 -d opcache.jit_buffer_size=64M -d opcache.jit=tracing t.php",
+    ),
+    long(
+        "swi-prolog",
+        &["swipl"],
+        "swipl -g 'numlist(1, 50000, L), sum_list(L, S), write(S), nl, catch(atom_length(_, _), error(E, _), (write(E), nl)), halt(2)'; echo $?",
+    ),
 ];
 
 /// The quick ones; with NUMALENS_CORPUS all, or those that it names.

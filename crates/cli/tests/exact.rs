@@ -343,6 +343,17 @@ fn flags_that_functions_hand_over_arrive() {
     same_as_native("handed_flags.c", &["-O1", "-pthread", "-static"], &[]);
 }
 
+/// What each of them had counted to half when it was killed is made whole: `check`, which every recording here goes through, compares the sums.
+#[test]
+fn threads_that_are_killed_within_their_counting_leave_equal_sums() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "left_behind.c", &["-O1", "-pthread"]);
+    let command = [program.to_str().unwrap()];
+    record(directory.path(), &[], &command);
+    record(directory.path(), &["--stack"], &command);
+    record(directory.path(), &["--cache", "32K"], &command);
+}
+
 #[test]
 fn many_threads_and_many_execs_are_followed() {
     same_as_native("many_threads.c", &["-O1", "-pthread"], &[]);

@@ -10,6 +10,7 @@ mod known;
 mod log_records;
 mod misses;
 mod object_counts;
+mod page_counts;
 mod pauses;
 mod site_counts;
 
@@ -21,7 +22,7 @@ use super::pages::{self, KnownPage, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
-use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals, grown};
+use super::totals::{Row, Stay, Totals};
 use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, Owner, Session, command_line, name_of};
@@ -34,6 +35,7 @@ use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use object_counts::CountedPage;
+use page_counts::{GrownPage, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
@@ -498,29 +500,29 @@ impl Drain {
         let (id, node, passes) = (thread.id, thread.node, totals.in_flight);
         let counting =
             Counting { header, lookup: &lookup, classes_log2, extent, thread: id, node, bin, look, in_flight: passes };
-        self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| {
+        let grown_pages = self.grown_pages(&counting, thread, totals.pages);
+        let mut sites = Vec::new();
+        self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
+        if look == Look::Last && told && !thread.waits {
+            thread.balance.trim(&mut sites, sum(&grown_pages));
+        }
+        for (at, counted) in sites {
             thread.balance.site(told, [counted.reads, counted.writes]);
             if told {
-                session.count_site(counted);
+                session.count_site(&counted);
             } else if session.has_cache() {
                 *thread.left_out.entry(at).or_default() += counted.reads.max(counted.writes);
             }
-        });
+        }
         self.count_misses(session, &counting, thread, totals.site_misses, &totals.page_misses);
         let before = std::mem::take(&mut thread.counted);
         self.attribute(session, process, thread, before);
         let mut counted = Vec::new();
-        thread.waits = false;
-        for (at, now) in totals.pages {
-            let Some(&KnownPage { page, owner, ended: gone, class, .. }) = self.known_page(process, at as u32) else {
-                thread.waits = true;
-                continue;
-            };
-            let before = thread.pages.entry(at).or_default();
-            let in_flight = if settled || gone { 0 } else { passes * IN_FLIGHT_OF_PAGE };
+        for GrownPage { number, more } in grown_pages {
+            let Some(&KnownPage { page, owner, class, .. }) = self.known_page(process, number) else { continue };
+            let before = thread.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let more = grown(&mut before[kind], now[kind], in_flight);
-                let (told, too_early) = thread.balance.page(ever_paused, kind, more);
+                let (told, too_early) = thread.balance.page(ever_paused || look == Look::Last, kind, more[kind]);
                 before[kind] -= too_early;
                 told
             });
@@ -528,7 +530,6 @@ impl Drain {
                 continue;
             }
             session.count_page(process.id, thread.id, bin, page, reads, writes);
-            let number = at as u32;
             let is_shared = !matches!(owner, Owner::One(_));
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             let time_ns = session.now_ns();

@@ -4,12 +4,13 @@
 //! two are counted one after the other, and a thread that runs on may be read in between: so of a site that has told *n* accesses no more than
 //! *n* misses are told, and pages follow sites ([`super::pauses`]).
 
+use super::page_counts::{GrownPage, sum};
 use super::pauses::Balance;
 use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
-use crate::sample::session::Session;
+use crate::sample::session::{CountedSite, Session};
 use rustc_hash::FxHashMap;
 
 /// What is known of a thread's misses.
@@ -41,33 +42,45 @@ impl Drain {
                 *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
             }
         }
-        self.count_sites(counting, &mut misses.sites, sites, |at, missed| {
+        let mut grown_pages = Vec::new();
+        for (&at, now) in pages {
+            let number = at as u32;
+            let Some(&KnownPage { page, ended: gone, .. }) = self.known_page(counting.lookup.process, number) else {
+                continue;
+            };
+            let before = misses.pages.entry(at).or_default();
+            let running = counting.look == Look::Running && !gone;
+            let in_flight = if running { counting.in_flight * IN_FLIGHT_OF_SITE } else { 0 };
+            let more = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
+            grown_pages.push((page, GrownPage { number, more }));
+        }
+        let mut missed = Vec::new();
+        self.count_sites(counting, &mut misses.sites, sites, |at, counted| {
             // The read of a read-modify-write fetches the line.
-            let mut missed = *missed;
-            if missed.reads != 0 {
-                missed.writes = 0;
-            }
+            let writes = if counted.reads != 0 { 0 } else { counted.writes };
+            missed.push((at, CountedSite { writes, ..*counted }));
+        });
+        if counting.look == Look::Last && told && !thread.waits {
+            misses.balance.trim(&mut missed, sum(grown_pages.iter().map(|(_, page)| page)));
+        }
+        for (at, missed) in missed {
             misses.balance.site(told, [missed.reads, missed.writes]);
             if told {
                 session.count_site_misses(&missed);
             } else {
                 *misses.left_out.entry(at).or_default() += missed.reads + missed.writes;
             }
-        });
-        for (&at, now) in pages {
-            let process = counting.lookup.process;
-            let Some(&KnownPage { page, ended: gone, .. }) = self.known_page(process, at as u32) else { continue };
-            let before = misses.pages.entry(at).or_default();
-            let in_flight =
-                if counting.look == Look::Running && !gone { counting.in_flight * IN_FLIGHT_OF_SITE } else { 0 };
+        }
+        for (page, GrownPage { number, more }) in grown_pages {
+            let before = misses.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let more = grown(&mut before[kind], now[kind], in_flight);
-                let (told, too_early) = misses.balance.page(ever_paused, kind, more);
+                let strict = ever_paused || counting.look == Look::Last;
+                let (told, too_early) = misses.balance.page(strict, kind, more[kind]);
                 before[kind] -= too_early;
                 told
             });
             if (reads, writes) != (0, 0) {
-                session.count_page_misses(process.id, thread.id, counting.bin, page, reads, writes);
+                session.count_page_misses(counting.lookup.process.id, thread.id, counting.bin, page, reads, writes);
             }
         }
     }

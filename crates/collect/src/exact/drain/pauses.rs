@@ -5,7 +5,7 @@
 //! what other threads count that stand still, as threads do that wait for it. A thread that runs on is read at some moment of these, between two
 //! of its instructions or within the counting of one: then the counter of a site has grown and that of its page has not yet.
 //!
-//! Sums by sites and by pages of a thread must stay equal all the same. So pages follow sites:
+//! Sums by sites and by pages of a thread must stay equal all the same, also where a thread was killed within its counting. So pages follow sites:
 //!
 //! ```text
 //!   sites grow by n     counting: told         paused: left out
@@ -14,6 +14,9 @@
 //!                          |                      |
 //!   pages grow by m     m are taken from to_tell first, then from to_leave; the rest waits for the next look
 //! ```
+
+use crate::sample::session::CountedSite;
+use std::cmp::Reverse;
 
 /// What the pages of a thread have still to follow: reads and writes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -29,10 +32,38 @@ impl Balance {
         to.iter_mut().zip(counts).for_each(|(to, count)| *to += count as i64);
     }
 
-    /// Of so many accesses to a page: how many to tell, and how many to take as not seen yet. `kind`: reads or writes.
-    pub fn page(&mut self, ever_paused: bool, kind: usize, count: u64) -> (u64, u64) {
+    /// Takes back accesses of sites, of those that a thread has counted when it was looked at last and that are about to be told, which no page has: it was
+    /// killed before it made them, or between its two counters for them. `pages`: what pages have grown by. Which sites these are is not
+    /// known; those that are executed most are the likeliest.
+    pub fn trim(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) {
+        let mut surplus = [0, 1].map(|kind| {
+            let counted: u64 = sites.iter().map(|(_, site)| [site.reads, site.writes][kind]).sum();
+            self.to_tell[kind] + self.to_leave[kind] + counted as i64 - pages[kind] as i64
+        });
+        if surplus.iter().all(|&surplus| surplus <= 0) {
+            return;
+        }
+        sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
+        // One access of each first: that is what a pass has too many.
+        for most in [1, u64::MAX] {
+            for (_, site) in sites.iter_mut() {
+                let counts = [&mut site.reads, &mut site.writes];
+                let of = |kind: usize| if *counts[kind] == 0 { u64::MAX } else { *counts[kind] };
+                let room = |kind: usize| if *counts[kind] == 0 { u64::MAX } else { surplus[kind].max(0) as u64 };
+                let less = most.min(of(0)).min(of(1)).min(room(0)).min(room(1));
+                for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
+                    *count -= less;
+                    *surplus -= less as i64;
+                }
+            }
+        }
+    }
+
+    /// Of so many accesses to a page: how many to tell, and how many to take as not seen yet. `strict`: no more than sites have told, or left out.
+    /// `kind`: reads or writes.
+    pub fn page(&mut self, strict: bool, kind: usize, count: u64) -> (u64, u64) {
         let (to_tell, to_leave) = (&mut self.to_tell[kind], &mut self.to_leave[kind]);
-        if !ever_paused {
+        if !strict {
             *to_tell -= count as i64;
             return (count, 0);
         }
@@ -47,6 +78,37 @@ impl Balance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numalens_profile::ids::{Bin, ProcessId, SiteId, ThreadId};
+
+    fn site(number: u32, reads: u64, writes: u64) -> (u64, CountedSite) {
+        let (process, thread, site) = (ProcessId(0), ThreadId(0), SiteId(number));
+        let counted =
+            CountedSite { process, thread, bin: Bin(0), node: None, site, home: None, pinned: false, reads, writes };
+        (number.into(), counted)
+    }
+
+    #[test]
+    fn what_no_page_has_is_taken_back() {
+        let mut balance = Balance::default();
+        // Of an earlier look, a page had a read before its site.
+        balance.page(false, 0, 1);
+        let mut sites = [site(0, 3, 0), site(1, 50, 50), site(2, 0, 9), site(3, 40, 0)];
+        // A pass through the hot loop is missing, and another write.
+        balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8]);
+        let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
+        left.sort_unstable();
+        assert_eq!(left, [(0, 3, 0), (1, 49, 49), (2, 0, 8), (3, 39, 0)]);
+        // Nothing is missing, or pages have more: that is theirs.
+        let before = left;
+        balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]);
+        let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
+        left.sort_unstable();
+        assert_eq!(left, before);
+        // More than one access of a site.
+        balance.trim(&mut sites, [0, 0]);
+        assert!(sites.iter().all(|(_, site)| site.writes == 0));
+        assert_eq!(sites.iter().map(|(_, site)| site.reads).sum::<u64>(), 1);
+    }
 
     #[test]
     fn pages_follow_sites() {
