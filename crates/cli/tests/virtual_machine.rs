@@ -71,6 +71,15 @@ fn script(options: &[&str], text: &str) -> String {
 }
 
 #[test]
+fn files_that_are_made_are_open_as_the_kernels_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "modes.c", &["-O1"]);
+    let native = Command::new(&program).output().unwrap();
+    let recorded = record(directory.path(), &["--machine", "4x2"], &[&program]);
+    assert_eq!(recorded.said(), String::from_utf8_lossy(&native.stdout));
+}
+
+#[test]
 fn numactl_shows_the_machine() {
     let said = script(&["--machine", "4x4"], "numactl --hardware; numactl --show; numactl -N 1 -m 2 numactl --show");
     for line in [

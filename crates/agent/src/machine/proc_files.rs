@@ -111,7 +111,8 @@ fn read(descriptor: u64) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// Puts a file in memory with this text in the place of a descriptor. Where that fails, the descriptor stays what it is.
+/// Puts a file in memory with this text in the place of a descriptor, that can only be read, as those of `/proc`: programs look (Chromium does). Where that
+/// fails, the descriptor stays what it is.
 fn replace(descriptor: u64, text: &[u8]) {
     const FD_CLOEXEC: u64 = 1;
     // SAFETY: descriptors that the program does not know yet, and a text of our own.
@@ -119,11 +120,18 @@ fn replace(descriptor: u64, text: &[u8]) {
         let flags = call!(__NR_fcntl, descriptor, raw::F_GETFD, 0).unwrap_or(0);
         let Ok(file) = call!(__NR_memfd_create, c"proc".as_ptr(), raw::MFD_CLOEXEC) else { return };
         let written = call!(__NR_pwrite64, file, text.as_ptr(), text.len(), 0);
-        if written == Ok(text.len() as u64) {
+        let path = alloc::format!("/proc/thread-self/fd/{file}\0");
+        let how = raw::O_RDONLY | raw::O_CLOEXEC;
+        let read_only = call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), how, 0);
+        if written == Ok(text.len() as u64)
+            && let Ok(file) = read_only
+        {
             let how = if flags & FD_CLOEXEC != 0 { raw::O_CLOEXEC } else { 0 };
             let _ = call!(__NR_dup3, file, descriptor, how);
         }
-        let _ = call!(__NR_close, file);
+        for file in read_only.into_iter().chain([file]) {
+            let _ = call!(__NR_close, file);
+        }
     }
 }
 
