@@ -19,6 +19,15 @@
 //! while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame again, with the
 //! instruction pointer translated, executed by the agent.
 
+mod calls;
+mod frame;
+mod taken_back;
+
+pub use calls::{action, alternate_stack, mask, pending};
+use calls::{block_trap, seen};
+use frame::{CONTEXT_BYTES, Context, FRAME_BYTES, R_FLAGS, R_RIP, R_RSP, SIGINFO_WORDS, SigInfo};
+use taken_back::{abandon, correct, take_back};
+
 use crate::area::{Area, SIGNAL_STACK, SIGNAL_STACK_BYTES, own};
 use crate::entry;
 use crate::lock::Lock;
@@ -29,10 +38,9 @@ use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
-use numalens_translator::count::{self, Pages, Run};
+use numalens_translator::count;
 use numalens_translator::{
-    SiteId, State, Unexecuted, Unmade, area as fixed, settle_stay, settle_stay_end, take_return, take_return_end,
-    take_return_writes,
+    State, area as fixed, settle_stay, settle_stay_end, take_return, take_return_end, take_return_writes,
 };
 
 /// Signals, from 1.
@@ -112,9 +120,6 @@ impl Actions {
     }
 }
 
-const SIGINFO_WORDS: usize = 16;
-type SigInfo = [u64; SIGINFO_WORDS];
-
 /// A signal that waits.
 #[derive(Clone, Copy)]
 struct Kept {
@@ -145,53 +150,6 @@ impl Pending {
     /// The mask that the program would have, if signals wait and the kernel's is not the program's.
     pub fn mask(&mut self) -> Option<&mut u64> {
         self.kept[0].is_some().then_some(&mut self.mask)
-    }
-}
-
-/// The kernel's `ucontext`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Context {
-    flags: u64,
-    link: u64,
-    stack: AlternateStack,
-    registers: [u64; 23],
-    vector_state: u64,
-    reserved: [u64; 8],
-    mask: u64,
-}
-
-const R_RSP: usize = 15;
-const R_RIP: usize = 16;
-const R_FLAGS: usize = 17;
-const CONTEXT_BYTES: u64 = size_of::<Context>() as u64;
-const INFO_BYTES: u64 = 8 * SIGINFO_WORDS as u64;
-/// Return address, context, siginfo.
-const FRAME_BYTES: u64 = 8 + CONTEXT_BYTES + INFO_BYTES;
-/// Where in `Context::registers` the registers of the encoding stand.
-const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
-
-impl Context {
-    fn register(&self, number: usize) -> u64 {
-        self.registers[PLACE[number]]
-    }
-
-    fn set_register(&mut self, number: usize, value: u64) {
-        self.registers[PLACE[number]] = value;
-    }
-
-    /// Bytes of the vector state that the kernel saved.
-    ///
-    /// # Safety
-    /// `vector_state` is null or leads to it.
-    unsafe fn vector_bytes(&self) -> u64 {
-        const MAGIC: u32 = 0x4650_5853;
-        if self.vector_state == 0 {
-            return 0;
-        }
-        // SAFETY: the software-reserved bytes of the FXSAVE area, which is 512 bytes long.
-        let [magic, bytes] = unsafe { ((self.vector_state + 464) as *const [u32; 2]).read() };
-        if magic == MAGIC { u64::from(bytes) } else { 512 }
     }
 }
 
@@ -226,134 +184,6 @@ fn install(signal: u32, wanted: &Action) -> u64 {
     };
     // SAFETY: the structure is the kernel's; the handler is ours.
     unsafe { sys::syscall(raw::__NR_rt_sigaction, [u64::from(signal), &raw const kernel as u64, 0, 8, 0, 0]) }
-}
-
-/// The program's rt_sigaction.
-pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
-    let invalid = errno(linux_raw_sys::errno::EINVAL);
-    if size != 8 || signal == 0 || signal > SIGNALS as u64 {
-        return invalid;
-    }
-    let signal = signal as u32;
-    if new != 0 && matches!(signal, raw::SIGKILL | raw::SIGSTOP) {
-        return invalid;
-    }
-    let wanted = match (new != 0).then(|| crate::user::read::<Action>(new)).transpose() {
-        Ok(wanted) => wanted,
-        Err(error) => return errno(error.0 as u32),
-    };
-    let mut table = thread.actions.table.lock();
-    let was = table[signal as usize];
-    if let Some(wanted) = wanted {
-        let result = install(signal, &wanted);
-        if sys::check(result).is_err() {
-            return result;
-        }
-        table[signal as usize] = wanted;
-    }
-    drop(table);
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
-        Ok(_) => 0,
-        Err(error) => errno(error.0 as u32),
-    }
-}
-
-/// The program's rt_sigprocmask. SIGTRAP is never blocked in the kernel, because steps need it: see [`Pending`].
-pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
-    if size != 8 {
-        return errno(linux_raw_sys::errno::EINVAL);
-    }
-    let wanted = match (new != 0).then(|| crate::user::read::<u64>(new)).transpose() {
-        Ok(wanted) => wanted,
-        Err(error) => return errno(error.0 as u32),
-    };
-    // Nobody may come between reading and changing the mask.
-    let mut was = 0u64;
-    let everything = ALL_BUT_FAULTS;
-    // SAFETY: masks of our own.
-    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
-    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.trap_bit();
-    let changed = match (wanted, how as u32) {
-        (None, _) => Some(current),
-        (Some(set), raw::SIG_BLOCK) => Some(current | set),
-        (Some(set), raw::SIG_UNBLOCK) => Some(current & !set),
-        (Some(set), raw::SIG_SETMASK) => Some(set),
-        _ => None,
-    };
-    let next = changed.unwrap_or(current) & !bit(SIGTRAP);
-    block_trap(thread, changed.unwrap_or(current) & bit(SIGTRAP) != 0);
-    // What waited has come by now, if it may: the handler has changed what `thread` leads to.
-    let thread = core::hint::black_box(thread);
-    let kept = thread.pending.mask().is_some();
-    if let Some(mask) = thread.pending.mask() {
-        *mask = next;
-    }
-    let in_force = if kept { everything } else { next };
-    // SAFETY: as above.
-    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const in_force, 0, 8) };
-    let told = match (old != 0).then(|| crate::user::write(old, &current)).transpose() {
-        Ok(_) => 0,
-        Err(error) => errno(error.0 as u32),
-    };
-    if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
-}
-
-/// The program blocks or unblocks SIGTRAP.
-fn block_trap(thread: &mut Thread, blocked: bool) {
-    thread.pending.trap_blocked = blocked;
-    if let Some(trap) = thread.pending.blocked_trap.take_if(|_| !blocked) {
-        requeue(thread, &trap);
-    }
-}
-
-/// The program's rt_sigpending.
-pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
-    // SAFETY: the program's own call.
-    let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
-    match crate::user::read::<u64>(set) {
-        Ok(known) if result == 0 && thread.pending.blocked_trap.is_some() => {
-            crate::user::write(set, &(known | bit(SIGTRAP))).map_or(result, |()| 0)
-        }
-        _ => result,
-    }
-}
-
-/// The program's sigaltstack.
-pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
-    const SMALLEST: u64 = 2048;
-    let stack = thread.area.register(4);
-    let on_it = thread.alternate.holds(stack);
-    let was = seen(thread.alternate, on_it);
-    if new != 0 {
-        let wanted: AlternateStack = match crate::user::read(new) {
-            Ok(wanted) => wanted,
-            Err(error) => return errno(error.0 as u32),
-        };
-        if on_it {
-            return errno(linux_raw_sys::errno::EPERM);
-        }
-        match wanted.flags & !DISARM {
-            DISABLED => thread.alternate = AlternateStack::NONE,
-            0 | ON_STACK if wanted.bytes >= SMALLEST => {
-                thread.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
-            }
-            0 | ON_STACK => return errno(linux_raw_sys::errno::ENOMEM),
-            _ => return errno(linux_raw_sys::errno::EINVAL),
-        }
-    }
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
-        Ok(_) => 0,
-        Err(error) => errno(error.0 as u32),
-    }
-}
-
-/// An alternate stack as the program is told about it.
-fn seen(stack: AlternateStack, on_it: bool) -> AlternateStack {
-    AlternateStack { flags: if on_it { stack.flags | ON_STACK } else { stack.flags }, ..stack }
-}
-
-fn errno(number: u32) -> u64 {
-    i64::from(number).wrapping_neg() as u64
 }
 
 /// Blocks all signals of the calling thread and returns the mask that was.
@@ -746,62 +576,6 @@ fn install_default(signal: u32) {
     let default = Action::default();
     // SAFETY: a structure of our own.
     let _ = unsafe { call!(__NR_rt_sigaction, signal, &raw const default, 0, 8) };
-}
-
-/// Takes back what the passes have counted of the rest of the block: the thread comes to it through another one.
-fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
-    if unmade.is_empty() {
-        return;
-    }
-    let runtime = runtime();
-    let registers = core::array::from_fn(|number| context.register(number));
-    let run = |site: SiteId, registers: &[u64; 16]| {
-        let known = runtime.code.lock().world.site(site.0)?;
-        let address = known.effective_address(registers)?;
-        Some(Run { site, kind: known.kind(), address, size: 0, count: 1, done: false })
-    };
-    let mut toucher = Toucher::new(thread, true);
-    // SAFETY: the area of this thread, which is stopped.
-    unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, unmade, &registers, run) };
-}
-
-/// Corrects how many instructions were executed: the rest of the block is counted when the thread comes to it through another one.
-fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
-    let runtime = runtime();
-    for one in unexecuted.iter().filter(|one| one.instructions != 0) {
-        let counter = {
-            let mut code = runtime.code.lock();
-            let Code { cache, world, .. } = &mut *code;
-            cache.correction(world, one.page)
-        };
-        if let Some(counter) = counter {
-            // SAFETY: the area of this thread, which is stopped.
-            unsafe { count::correct(thread.area.0 as *mut u8, &runtime.config, counter, one.instructions) };
-        }
-    }
-}
-
-/// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
-fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
-    let runtime = runtime();
-    let mut registers = [0u64; 16];
-    for (number, register) in registers.iter_mut().enumerate() {
-        *register = context.register(number);
-    }
-    for site in sites {
-        let Some(known) = runtime.code.lock().world.site(site) else { continue };
-        let Some(address) = known.effective_address(&registers) else { continue };
-        let count = 1u64.wrapping_neg();
-        let run = Run { site: SiteId(site), kind: known.kind(), address, size: 0, count, done: false };
-        let mut toucher = Toucher::new(thread, true);
-        if let Some(entry) = toucher.entry(&run) {
-            // SAFETY: the area of this thread, which counted this access before.
-            unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
-            if runtime.config.each {
-                toucher.counted(&run, entry);
-            }
-        }
-    }
 }
 
 /// The program's rt_sigreturn: goes on where its frame says.

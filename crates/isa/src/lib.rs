@@ -46,7 +46,7 @@ pub use access::{Access, Address, Shape, accesses};
 pub use fault::access_at;
 pub use plan::{Plan, plan, recover};
 pub use request::{REQUEST, is_request};
-pub use usage::{STATUS_FLAGS, Usage};
+pub use usage::{STATUS_FLAGS, Usage, leaves_the_program};
 
 /// The registers of a thread at one moment, as `perf_event_open` samples them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,12 +29,7 @@ impl Usage {
 
     /// What `instruction` needs and overwrites; `info` belongs to it.
     pub fn of(instruction: &Instruction, info: &InstructionInfo) -> Usage {
-        let interrupts = matches!(instruction.flow_control(), FlowControl::Interrupt | FlowControl::Exception);
-        if instruction.is_invalid()
-            || interrupts
-            || instruction.mnemonic() == Mnemonic::Syscall
-            || is_request(instruction)
-        {
+        if leaves_the_program(instruction) {
             return Usage::ALL;
         }
         let (mut reads, mut kills, mut writes) = (0u16, 0u16, 0u16);
@@ -66,6 +61,14 @@ impl Usage {
         }
         Usage { reads, kills, writes, flags_read, flags_killed }
     }
+}
+
+/// Instructions at which somebody else, the kernel or a handler, sees all registers and flags, and after which the program need not go on.
+pub fn leaves_the_program(instruction: &Instruction) -> bool {
+    instruction.is_invalid()
+        || matches!(instruction.flow_control(), FlowControl::Interrupt | FlowControl::Exception)
+        || instruction.mnemonic() == Mnemonic::Syscall
+        || is_request(instruction)
 }
 
 /// Done no times when rcx is 0.

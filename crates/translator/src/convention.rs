@@ -18,7 +18,7 @@ use crate::Env;
 use crate::decode::Decoded;
 use crate::liveness::Liveness;
 use iced_x86::{FlowControl, Mnemonic};
-use numalens_isa::{STATUS_FLAGS, is_request};
+use numalens_isa::{STATUS_FLAGS, leaves_the_program};
 
 /// Instructions that are looked at, on the straight way on from a block.
 const BEYOND: usize = 8;
@@ -65,9 +65,7 @@ impl Liveness {
             let Some((instruction, usage)) = self.instruction(env, ip) else { return First::Other };
             let flow = instruction.flow_control();
             // What stands behind a call that does not return, and where everybody looks at everything.
-            let stops = matches!(flow, FlowControl::Interrupt | FlowControl::Exception);
-            let asks = is_request(&instruction) || instruction.mnemonic() == Mnemonic::Syscall;
-            if stops || asks || instruction.is_invalid() {
+            if leaves_the_program(&instruction) {
                 return First::Other;
             }
             if usage.flags_read & !set != 0 {

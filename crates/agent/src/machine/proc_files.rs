@@ -119,19 +119,16 @@ fn replace(descriptor: u64, text: &[u8]) {
     unsafe {
         let flags = call!(__NR_fcntl, descriptor, raw::F_GETFD, 0).unwrap_or(0);
         let Ok(file) = call!(__NR_memfd_create, c"proc".as_ptr(), raw::MFD_CLOEXEC) else { return };
-        let written = call!(__NR_pwrite64, file, text.as_ptr(), text.len(), 0);
-        let path = alloc::format!("/proc/thread-self/fd/{file}\0");
-        let how = raw::O_RDONLY | raw::O_CLOEXEC;
-        let read_only = call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), how, 0);
-        if written == Ok(text.len() as u64)
-            && let Ok(file) = read_only
-        {
-            let how = if flags & FD_CLOEXEC != 0 { raw::O_CLOEXEC } else { 0 };
-            let _ = call!(__NR_dup3, file, descriptor, how);
+        if call!(__NR_pwrite64, file, text.as_ptr(), text.len(), 0) == Ok(text.len() as u64) {
+            let path = alloc::format!("/proc/thread-self/fd/{file}\0");
+            let how = raw::O_RDONLY | raw::O_CLOEXEC;
+            if let Ok(read_only) = call!(__NR_openat, raw::AT_FDCWD, path.as_ptr(), how, 0) {
+                let how = if flags & FD_CLOEXEC != 0 { raw::O_CLOEXEC } else { 0 };
+                let _ = call!(__NR_dup3, read_only, descriptor, how);
+                let _ = call!(__NR_close, read_only);
+            }
         }
-        for file in read_only.into_iter().chain([file]) {
-            let _ = call!(__NR_close, file);
-        }
+        let _ = call!(__NR_close, file);
     }
 }
 

@@ -22,7 +22,7 @@ use super::pages::{self, KnownPage, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
-use super::totals::{Row, Stay, Totals};
+use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
 use crate::sample::session::{BegunThread, Owner, Session, command_line, name_of};
@@ -490,17 +490,27 @@ impl Drain {
         look: Look,
     ) -> io::Result<FxHashMap<Page, u64>> {
         let settled = look != Look::Running;
-        let (told, ever_paused) = (session.is_counting(), session.was_ever_paused());
+        let told = session.is_counting();
         let Some(process) = self.processes.get(&thread.process) else { return Ok(FxHashMap::default()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
         let totals = Totals::read(file, extent, classes_log2, &lookup, (thread.sites.len(), thread.pages.len()))?;
         let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
-        let (id, node, passes) = (thread.id, thread.node, totals.in_flight);
-        let counting =
-            Counting { header, lookup: &lookup, classes_log2, extent, thread: id, node, bin, look, in_flight: passes };
-        let grown_pages = self.grown_pages(&counting, thread, totals.pages);
+        let counting = Counting {
+            header,
+            lookup: &lookup,
+            classes_log2,
+            extent,
+            thread: thread.id,
+            node: thread.node,
+            bin,
+            look,
+            in_flight: totals.in_flight,
+            strict: session.was_ever_paused() || look == Look::Last,
+        };
+        let (grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, totals.pages, IN_FLIGHT_OF_PAGE);
+        thread.waits = waits;
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
         if look == Look::Last && told && !thread.waits {
@@ -514,7 +524,7 @@ impl Drain {
                 *thread.left_out.entry(at).or_default() += counted.reads.max(counted.writes);
             }
         }
-        self.count_misses(session, &counting, thread, totals.site_misses, &totals.page_misses);
+        self.count_misses(session, &counting, thread, totals.site_misses, totals.page_misses);
         let before = std::mem::take(&mut thread.counted);
         self.attribute(session, process, thread, before);
         let mut counted = Vec::new();
@@ -522,7 +532,7 @@ impl Drain {
             let Some(&KnownPage { page, owner, class, .. }) = self.known_page(process, number) else { continue };
             let before = thread.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let (told, too_early) = thread.balance.page(ever_paused || look == Look::Last, kind, more[kind]);
+                let (told, too_early) = thread.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
                 told
             });

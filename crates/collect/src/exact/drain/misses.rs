@@ -9,7 +9,7 @@ use super::pauses::Balance;
 use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
-use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
+use crate::exact::totals::IN_FLIGHT_OF_SITE;
 use crate::sample::session::{CountedSite, Session};
 use rustc_hash::FxHashMap;
 
@@ -32,28 +32,17 @@ impl Drain {
         counting: &Counting<'_>,
         thread: &mut Thread,
         mut sites: FxHashMap<u64, u64>,
-        pages: &FxHashMap<u64, [u64; 2]>,
+        pages: FxHashMap<u64, [u64; 2]>,
     ) {
-        let (told, ever_paused) = (session.is_counting(), session.was_ever_paused());
+        let told = session.is_counting();
         let misses = &mut thread.misses;
-        if told && ever_paused {
+        if told && session.was_ever_paused() {
             for (at, count) in &mut sites {
                 let of = |map: &FxHashMap<u64, u64>| map.get(at).copied().unwrap_or(0);
                 *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
             }
         }
-        let mut grown_pages = Vec::new();
-        for (&at, now) in pages {
-            let number = at as u32;
-            let Some(&KnownPage { page, ended: gone, .. }) = self.known_page(counting.lookup.process, number) else {
-                continue;
-            };
-            let before = misses.pages.entry(at).or_default();
-            let running = counting.look == Look::Running && !gone;
-            let in_flight = if running { counting.in_flight * IN_FLIGHT_OF_SITE } else { 0 };
-            let more = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
-            grown_pages.push((page, GrownPage { number, more }));
-        }
+        let (grown_pages, _) = self.grown_pages(counting, &mut misses.pages, pages, IN_FLIGHT_OF_SITE);
         let mut missed = Vec::new();
         self.count_sites(counting, &mut misses.sites, sites, |at, counted| {
             // The read of a read-modify-write fetches the line.
@@ -61,7 +50,7 @@ impl Drain {
             missed.push((at, CountedSite { writes, ..*counted }));
         });
         if counting.look == Look::Last && told && !thread.waits {
-            misses.balance.trim(&mut missed, sum(grown_pages.iter().map(|(_, page)| page)));
+            misses.balance.trim(&mut missed, sum(&grown_pages));
         }
         for (at, missed) in missed {
             misses.balance.site(told, [missed.reads, missed.writes]);
@@ -71,11 +60,11 @@ impl Drain {
                 *misses.left_out.entry(at).or_default() += missed.reads + missed.writes;
             }
         }
-        for (page, GrownPage { number, more }) in grown_pages {
+        for GrownPage { number, more } in grown_pages {
+            let Some(&KnownPage { page, .. }) = self.known_page(counting.lookup.process, number) else { continue };
             let before = misses.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let strict = ever_paused || counting.look == Look::Last;
-                let (told, too_early) = misses.balance.page(strict, kind, more[kind]);
+                let (told, too_early) = misses.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
                 told
             });

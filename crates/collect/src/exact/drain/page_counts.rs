@@ -1,9 +1,9 @@
 //! Counters of pages, since the look before.
 
 use super::site_counts::Counting;
-use super::{Drain, Look, Thread};
+use super::{Drain, Look};
 use crate::exact::pages::KnownPage;
-use crate::exact::totals::{IN_FLIGHT_OF_PAGE, grown};
+use crate::exact::totals::grown;
 use rustc_hash::FxHashMap;
 
 /// A page, by its number, and reads and writes of a thread there.
@@ -18,29 +18,31 @@ pub(super) fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2
 }
 
 impl Drain {
-    /// The pages that a thread has accessed since the last look. Those that are not known yet wait for the next one, and so does the thread.
+    /// The pages that a thread has accessed since the last look, when there were `before`, and whether some are not known yet: they wait for the next one.
+    /// `in_flight`: accesses of a page that a pass may take back.
     pub(super) fn grown_pages(
         &self,
         counting: &Counting<'_>,
-        thread: &mut Thread,
+        before: &mut FxHashMap<u64, [u64; 2]>,
         now: FxHashMap<u64, [u64; 2]>,
-    ) -> Vec<GrownPage> {
-        thread.waits = false;
+        in_flight: u64,
+    ) -> (Vec<GrownPage>, bool) {
+        let mut wait = false;
         let mut pages = Vec::new();
         for (at, now) in now {
             let number = at as u32;
             let Some(&KnownPage { ended: gone, .. }) = self.known_page(counting.lookup.process, number) else {
-                thread.waits = true;
+                wait = true;
                 continue;
             };
             let running = counting.look == Look::Running && !gone;
-            let in_flight = if running { counting.in_flight * IN_FLIGHT_OF_PAGE } else { 0 };
-            let before = thread.pages.entry(at).or_default();
+            let in_flight = if running { counting.in_flight * in_flight } else { 0 };
+            let before = before.entry(at).or_default();
             let more = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
             if more != [0, 0] {
                 pages.push(GrownPage { number, more });
             }
         }
-        pages
+        (pages, wait)
     }
 }

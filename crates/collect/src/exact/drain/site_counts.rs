@@ -22,6 +22,8 @@ pub(super) struct Counting<'a> {
     pub look: Look,
     /// Passes that a running thread may take back.
     pub in_flight: u64,
+    /// Pages are told no more than sites are: parts are left out, or the thread counts no more.
+    pub strict: bool,
 }
 
 impl Drain {
@@ -33,7 +35,7 @@ impl Drain {
         now: FxHashMap<u64, u64>,
         mut counted: impl FnMut(u64, &CountedSite),
     ) {
-        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look, in_flight } = counting;
+        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look, in_flight, .. } = counting;
         let process = lookup.process;
         for (at, count) in now {
             // One that is new since sites were read: the next look knows it.

@@ -1,0 +1,134 @@
+//! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the program has asked for.
+
+use super::{ALL_BUT_FAULTS, Action, SIGNALS, SIGTRAP, bit, install, requeue};
+use crate::call;
+use crate::sys::{self, raw};
+use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
+
+/// The program's rt_sigaction.
+pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
+    let invalid = errno(linux_raw_sys::errno::EINVAL);
+    if size != 8 || signal == 0 || signal > SIGNALS as u64 {
+        return invalid;
+    }
+    let signal = signal as u32;
+    if new != 0 && matches!(signal, raw::SIGKILL | raw::SIGSTOP) {
+        return invalid;
+    }
+    let wanted = match (new != 0).then(|| crate::user::read::<Action>(new)).transpose() {
+        Ok(wanted) => wanted,
+        Err(error) => return errno(error.0 as u32),
+    };
+    let mut table = thread.actions.table.lock();
+    let was = table[signal as usize];
+    if let Some(wanted) = wanted {
+        let result = install(signal, &wanted);
+        if sys::check(result).is_err() {
+            return result;
+        }
+        table[signal as usize] = wanted;
+    }
+    drop(table);
+    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    }
+}
+
+/// The program's rt_sigprocmask. SIGTRAP is never blocked in the kernel, because steps need it: see [`Pending`].
+pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
+    if size != 8 {
+        return errno(linux_raw_sys::errno::EINVAL);
+    }
+    let wanted = match (new != 0).then(|| crate::user::read::<u64>(new)).transpose() {
+        Ok(wanted) => wanted,
+        Err(error) => return errno(error.0 as u32),
+    };
+    // Nobody may come between reading and changing the mask.
+    let mut was = 0u64;
+    let everything = ALL_BUT_FAULTS;
+    // SAFETY: masks of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
+    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.trap_bit();
+    let changed = match (wanted, how as u32) {
+        (None, _) => Some(current),
+        (Some(set), raw::SIG_BLOCK) => Some(current | set),
+        (Some(set), raw::SIG_UNBLOCK) => Some(current & !set),
+        (Some(set), raw::SIG_SETMASK) => Some(set),
+        _ => None,
+    };
+    let next = changed.unwrap_or(current) & !bit(SIGTRAP);
+    block_trap(thread, changed.unwrap_or(current) & bit(SIGTRAP) != 0);
+    // What waited has come by now, if it may: the handler has changed what `thread` leads to.
+    let thread = core::hint::black_box(thread);
+    let kept = thread.pending.mask().is_some();
+    if let Some(mask) = thread.pending.mask() {
+        *mask = next;
+    }
+    let in_force = if kept { everything } else { next };
+    // SAFETY: as above.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const in_force, 0, 8) };
+    let told = match (old != 0).then(|| crate::user::write(old, &current)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    };
+    if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
+}
+
+/// The program blocks or unblocks SIGTRAP.
+pub(super) fn block_trap(thread: &mut Thread, blocked: bool) {
+    thread.pending.trap_blocked = blocked;
+    if let Some(trap) = thread.pending.blocked_trap.take_if(|_| !blocked) {
+        requeue(thread, &trap);
+    }
+}
+
+/// The program's rt_sigpending.
+pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
+    match crate::user::read::<u64>(set) {
+        Ok(known) if result == 0 && thread.pending.blocked_trap.is_some() => {
+            crate::user::write(set, &(known | bit(SIGTRAP))).map_or(result, |()| 0)
+        }
+        _ => result,
+    }
+}
+
+/// The program's sigaltstack.
+pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
+    const SMALLEST: u64 = 2048;
+    let stack = thread.area.register(4);
+    let on_it = thread.alternate.holds(stack);
+    let was = seen(thread.alternate, on_it);
+    if new != 0 {
+        let wanted: AlternateStack = match crate::user::read(new) {
+            Ok(wanted) => wanted,
+            Err(error) => return errno(error.0 as u32),
+        };
+        if on_it {
+            return errno(linux_raw_sys::errno::EPERM);
+        }
+        match wanted.flags & !DISARM {
+            DISABLED => thread.alternate = AlternateStack::NONE,
+            0 | ON_STACK if wanted.bytes >= SMALLEST => {
+                thread.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
+            }
+            0 | ON_STACK => return errno(linux_raw_sys::errno::ENOMEM),
+            _ => return errno(linux_raw_sys::errno::EINVAL),
+        }
+    }
+    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+        Ok(_) => 0,
+        Err(error) => errno(error.0 as u32),
+    }
+}
+
+/// An alternate stack as the program is told about it.
+pub(super) fn seen(stack: AlternateStack, on_it: bool) -> AlternateStack {
+    AlternateStack { flags: if on_it { stack.flags | ON_STACK } else { stack.flags }, ..stack }
+}
+
+fn errno(number: u32) -> u64 {
+    i64::from(number).wrapping_neg() as u64
+}
