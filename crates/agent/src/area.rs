@@ -25,6 +25,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Extent, Geometry, StayRecord};
 use numalens_translator::area as fixed;
 
+/// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
+pub const UPDATES_BYTES: u64 = exact::thread::UPDATES_BYTES;
 /// log2 of the entries of the lookup table.
 pub const LOOKUP_BITS: u8 = 18;
 /// Where the lookup table is.
@@ -162,8 +164,8 @@ impl Layout {
         self.misses() + if self.cache.is_some() { exact::thread::MISSES_BYTES } else { 0 }
     }
 
-    /// Bytes of an area.
-    pub fn bytes(&self) -> u64 {
+    /// Bytes of an area, without what lies below it.
+    fn bytes(&self) -> u64 {
         self.words() + if self.words { exact::thread::WORDS_BYTES } else { 0 }
     }
 }
@@ -179,13 +181,18 @@ impl Area {
     /// # Errors
     /// The kernel's: no address space or memory.
     pub fn new(layout: &Layout, session: &Session, thread: Extent) -> Result<Self, Errno> {
-        let base = sys::map_private(layout.bytes(), raw::PROT_NONE)?;
-        let area = Area(base);
+        let base = sys::map_private(UPDATES_BYTES + layout.bytes(), raw::PROT_NONE)?;
+        let area = Area(base + UPDATES_BYTES);
         if let Err(error) = area.fill(layout, session, thread) {
-            sys::unmap(base, layout.bytes());
+            area.unmap(layout);
             return Err(error);
         }
         Ok(area)
+    }
+
+    /// Gives an area back that nobody uses any more.
+    pub fn unmap(self, layout: &Layout) {
+        sys::unmap(self.0 - UPDATES_BYTES, UPDATES_BYTES + layout.bytes());
     }
 
     /// Fills a reserved or used area anew.
@@ -238,6 +245,7 @@ impl Area {
     pub fn map_counters(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let sites = thread.offset() + exact::thread::SITES;
         let pages = thread.offset() + exact::thread::PAGES;
+        let updates = thread.offset() + exact::thread::UPDATES;
         let stays = thread.offset() + exact::thread::STAYS;
         let passes = thread.offset() + exact::thread::PASSES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
@@ -246,6 +254,7 @@ impl Area {
             sys::map_shared_over(self.0 + layout.stays(), layout.stay_bytes(), session.descriptor, stays)?;
             sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
             sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
+            sys::map_shared_over(self.0 - UPDATES_BYTES, UPDATES_BYTES, session.descriptor, updates)?;
             if layout.lines {
                 // Side by side in the file as well.
                 let bytes = exact::thread::LINES_BYTES + exact::thread::COMMUNICATION_BYTES;

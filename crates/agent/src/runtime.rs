@@ -323,6 +323,7 @@ pub fn config(
         lookup_bits: area::LOOKUP_BITS,
         sites: area::SITES as u32,
         pages: layout.pages() as u32,
+        updates: -(area::UPDATES_BYTES as i32),
         scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS) {
             0 => Scheme::Loops,
             exact::debug::FLAT => Scheme::Flat,

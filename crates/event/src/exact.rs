@@ -8,7 +8,7 @@
 //!  1 MiB    the agent's image: mapped privately into each program at its exec
 //!  1 GiB    directory: one entry for each extent
 //!  1 TiB    extent 0: a process       header | log | sites | stretches | pages | lines
-//!  2 TiB    extent 1: a thread        header | site counters | page counters | lines
+//!  2 TiB    extent 1: a thread        header | site counters | page counters | stays | lines
 //!  3 TiB    ...
 //! ```
 //! Offsets are vast and almost all of the file is a hole: memory is used by what was written, and the reader finds that with
@@ -16,7 +16,8 @@
 //!
 //! **Pages** have dense numbers, given by the agent at first touch: number `p` is the `p`-th page incarnation of its process
 //! (a page that is unmapped and touched again gets a new number). [`PageRecord`] `p` says which page it was and in which class
-//! it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`.
+//! it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`; those that come in pairs, one of each, it may count in one word, at
+//! [`thread::UPDATES`].
 //!
 //! **Sites** are operands of instructions, dense as well: [`SiteRecord`] `s`, and in each thread one row of counters, one
 //! counter for each class. A class is a home and whether the page was placed by a pinned thread ([`ProcessHeader::classes`]).
@@ -41,7 +42,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -669,6 +670,10 @@ pub mod thread {
     pub const PAGES: u64 = SITES + SITES_BYTES;
     /// Bytes reserved for them.
     pub const PAGES_BYTES: u64 = super::MOST_PAGES as u64 * size_of::<super::PageCounts>() as u64;
+    /// Reads and writes of pages, one of each: 64 bits a page.
+    pub const UPDATES: u64 = PASSES + PASSES_BYTES;
+    /// Bytes reserved for them.
+    pub const UPDATES_BYTES: u64 = super::MOST_PAGES as u64 * 8;
     /// Stays.
     pub const STAYS: u64 = 1 << 33;
     /// Bytes reserved for them.
@@ -790,7 +795,7 @@ mod tests {
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
-        const { assert!(thread::PASSES + thread::PASSES_BYTES <= thread::PLACE) };
+        const { assert!(thread::UPDATES + thread::UPDATES_BYTES <= thread::PLACE) };
         assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };
         const { assert!(thread::WORDS + thread::WORDS_BYTES <= thread::MISSES) };

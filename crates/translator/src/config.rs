@@ -56,6 +56,9 @@ pub struct Config {
     pub sites: u32,
     /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them.
     pub pages: u32,
+    /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write each. Programs that update memory at random
+    /// change one line of the processor's caches besides their own, and not two. Negative: all that lies above is taken.
+    pub updates: i32,
     /// Where accesses are counted by stays.
     pub scheme: Scheme,
     /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size. Whatever `scheme` says.

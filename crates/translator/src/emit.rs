@@ -13,15 +13,20 @@ pub(crate) const RDI: u8 = 7;
 /// An operand in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// Relative to GS: the area of the thread.
-    Area { index: Option<u8>, offset: u32 },
+    /// Relative to GS: `index * scale + offset` in the area of the thread, or below it.
+    Area { index: Option<u8>, scale: u8, offset: i32 },
     /// `base + index * scale + displacement`.
     Flat { base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32 },
 }
 
 impl Memory {
     pub fn area(offset: u32) -> Self {
-        Memory::Area { index: None, offset }
+        Memory::Area { index: None, scale: 1, offset: offset as i32 }
+    }
+
+    /// One of a table of 64-bit words in the area.
+    pub fn word(index: u8, table: u32) -> Self {
+        Memory::Area { index: Some(index), scale: 8, offset: table as i32 }
     }
 
     pub fn base(register: u8, displacement: i32) -> Self {
@@ -107,7 +112,7 @@ impl Code {
     /// `opcode` with a register (or opcode extension) and an operand in memory; `wide` sets REX.W.
     pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
         let (base, index, scale, displacement) = match memory {
-            Memory::Area { index, offset } => (None, index, 8, offset as i32),
+            Memory::Area { index, scale, offset } => (None, index, scale, offset),
             Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
         };
         let mut head = Head::default();
@@ -254,7 +259,7 @@ impl Code {
     }
 
     pub fn jump_area(&mut self, index: Option<u8>, offset: u32) {
-        self.memory(false, &[0xff], 4, Memory::Area { index, offset });
+        self.memory(false, &[0xff], 4, Memory::Area { index, scale: 8, offset: offset as i32 });
     }
 
     /// `opcode` and a displacement to be filled in.

@@ -231,6 +231,7 @@ mod tests {
             lookup_bits: 12,
             sites: 0,
             pages: 0,
+            updates: 0,
             scheme: Scheme::Loops,
             each: false,
             most_sites: 0,

@@ -41,7 +41,7 @@ impl<E: Env> Builder<'_, E> {
         let other = self.hot.relative(&[0x0f, 0x85]);
         self.mark_hot(State::Counting);
         self.hot.shift_right(r1, 32);
-        count_at_slot(&mut self.hot, self.config.pages, r1, (group.reads, group.writes));
+        count_at_slot(&mut self.hot, self.config, r1, (group.reads, group.writes));
         let back = self.hot.here();
         if let Some(across) = across {
             let stub = self.cold.here();

@@ -10,7 +10,7 @@
 //!   shr   r1, 32
 //!   test  r2d, r2d
 //!   jz    cold                          class 0: ask
-//!   inc   qword gs:[pages + r1*8]       reads, or writes 8 bytes further, or both
+//!   inc   qword gs:[pages + r1*8]       reads, or writes 8 bytes further, or, for both at once, [updates + r1*4]
 //!   inc   qword gs:[site + r2*8]
 //! ```
 //!
@@ -22,22 +22,13 @@ use crate::count::{Operation, What};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RDI, RSI};
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Env, Error, Shadow, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Address, Kind};
 
 /// How many of each an access is.
 fn reads_and_writes(kind: Kind) -> (u8, u8) {
     (u8::from(kind != Kind::Write), u8::from(kind != Kind::Read))
-}
-
-/// Counters beside a page's slot.
-fn page_counters(kind: Kind) -> &'static [u32] {
-    match kind {
-        Kind::Read => &[0],
-        Kind::Write => &[8],
-        Kind::ReadWrite => &[0, 8],
-    }
 }
 
 impl<E: Env> Builder<'_, E> {
@@ -88,8 +79,8 @@ impl<E: Env> Builder<'_, E> {
         self.hot.registers(false, &[0x85], r2, r2);
         let unknown = self.hot.relative(&[0x0f, 0x84]);
         self.mark_hot(State::Counting);
-        count_at_slot(&mut self.hot, self.config.pages, r1, (reads, writes));
-        self.hot.increment(Memory::Area { index: Some(r2), offset: row });
+        count_at_slot(&mut self.hot, self.config, r1, (reads, writes));
+        self.hot.increment(Memory::word(r2, row));
         unknown
     }
 
@@ -118,11 +109,11 @@ impl<E: Env> Builder<'_, E> {
             code.lea(temporary, Memory::base(temporary, 1));
             code.store(temporary, memory);
         };
-        for &counter in page_counters(access.kind) {
-            add(&mut self.hot, Memory::Area { index: Some(r2), offset: self.config.pages + counter }, r1);
+        for (_, counter) in page_counters(self.config, r2, reads_and_writes(access.kind)) {
+            add(&mut self.hot, counter, r1);
         }
         let offset = self.site_offset(site)?;
-        add(&mut self.hot, Memory::Area { index: Some(RCX), offset }, r1);
+        add(&mut self.hot, Memory::word(RCX, offset), r1);
         self.hot.raw(&[0xeb, 5]); // jmp past the next
         let distance = self.hot.bytes.len() - unknown;
         self.hot.bytes[unknown - 1] = distance as u8;
@@ -359,11 +350,22 @@ fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
     code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
 }
 
-/// Adds to the counters of the page whose slot is in a register, where flags are dead; `pages` is [`crate::Config::pages`].
-pub(crate) fn count_at_slot(code: &mut Code, pages: u32, slot: u8, (reads, writes): (u8, u8)) {
-    for (count, offset) in [(reads, 0), (writes, 8)] {
-        code.add_small(Memory::Area { index: Some(slot), offset: pages + offset }, count);
+/// Adds to the counters of the page whose slot is in a register, where flags are dead.
+pub(crate) fn count_at_slot(code: &mut Code, config: &Config, slot: u8, counts: (u8, u8)) {
+    for (count, counter) in page_counters(config, slot, counts) {
+        code.add_small(counter, count);
     }
+}
+
+/// What is to be added to which counters of the page whose slot is in a register.
+fn page_counters(config: &Config, slot: u8, (reads, writes): (u8, u8)) -> impl Iterator<Item = (u8, Memory)> {
+    let updates = if reads == writes { reads } else { 0 };
+    let counters = [
+        (updates, Memory::Area { index: Some(slot), scale: 4, offset: config.updates }),
+        (reads - updates, Memory::word(slot, config.pages)),
+        (writes - updates, Memory::word(slot, config.pages + 8)),
+    ];
+    counters.into_iter().filter(|(count, _)| *count != 0)
 }
 
 fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {

@@ -81,7 +81,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.move32(r2, r1);
         self.cold.shift_right(r1, 32);
         self.count_page_cold(r1, group);
-        self.cold.increment(Memory::Area { index: Some(r2), offset: place.row - 8 });
+        self.cold.increment(Memory::word(r2, place.row - 8));
         if free == 0 {
             self.cold.load(r2, save);
         }
@@ -107,7 +107,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn count_page_cold(&mut self, slot: u8, group: &Group) {
-        count_at_slot(&mut self.cold, self.config.pages, slot, (group.reads, group.writes));
+        count_at_slot(&mut self.cold, self.config, slot, (group.reads, group.writes));
     }
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {

@@ -72,7 +72,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
-        sys::unmap(area.0, runtime.layout.bytes());
+        area.unmap(&runtime.layout);
     } else if is_virtual() && is_thread {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);

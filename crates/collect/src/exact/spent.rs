@@ -8,8 +8,11 @@ use super::file::SessionFile;
 use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord};
 use std::ops::Range;
 
-/// Pages whose counters share a page of memory.
-const GROUP: u32 = 4096 / size_of::<PageCounts>() as u32;
+/// Pages whose smallest counters share a page of memory.
+const GROUP: u32 = 4096 / UPDATES as u32;
+/// Bytes of a counter of updates.
+const UPDATES: usize = size_of::<u64>();
+const _: () = assert!((GROUP as usize * size_of::<PageCounts>()).is_multiple_of(4096));
 const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(4096));
 const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCounts>() as u64).is_multiple_of(4096));
 
@@ -73,6 +76,7 @@ pub fn discard_pages(file: &SessionFile, process: Extent, threads: impl Iterator
         for table in [exact::thread::PAGES, exact::thread::MISSES + exact::thread::SITES_BYTES] {
             file.discard(thread, part(table, pages, size_of::<PageCounts>()));
         }
+        file.discard(thread, part(exact::thread::UPDATES, pages, UPDATES));
     }
 }
 

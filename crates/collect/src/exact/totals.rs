@@ -139,6 +139,16 @@ impl Totals {
                 }
             }
         }
+        for range in file.written(extent, exact::thread::UPDATES, exact::thread::UPDATES_BYTES) {
+            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+            let first = (range.start - exact::thread::UPDATES) / 8;
+            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
+                let now = counter.load(Acquire);
+                if now != 0 {
+                    self.add_page(at, [now; 2]);
+                }
+            }
+        }
         Ok(())
     }
 

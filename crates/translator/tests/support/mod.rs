@@ -26,6 +26,8 @@ const LOOKUP_BITS: u8 = 14;
 const SITES: u32 = 0x40000;
 const CLASSES_LOG2: u8 = 3;
 const PAGES: u32 = 0x80_0000;
+/// Below the area.
+const UPDATES: usize = 0x8_0000;
 const AREA: usize = 0x90_0000;
 const MOST_SITES: u32 = 0xc000;
 const STAYS: u32 = 0x50_0000;
@@ -79,6 +81,7 @@ pub struct Machine {
     program: Mapping,
     pub data: Mapping,
     area: Mapping,
+    updates: Mapping,
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
@@ -132,6 +135,7 @@ impl Machine {
             lookup_bits: LOOKUP_BITS,
             sites: SITES,
             pages: PAGES,
+            updates: -(UPDATES as i32),
             instructions: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
@@ -145,6 +149,7 @@ impl Machine {
         };
         let both = Mapping::new(PROGRAM + ARENA, None, true);
         let (program, arena) = both.split(PROGRAM);
+        let (updates, area) = Mapping::new(UPDATES + AREA, None, false).split(UPDATES);
         let mut machine = Box::new(Machine {
             cache: Cache::new(config),
             world: World {
@@ -167,7 +172,8 @@ impl Machine {
             },
             program,
             data: Mapping::low(DATA),
-            area: Mapping::new(AREA, None, false),
+            updates,
+            area,
             end: 0,
             trace: Vec::new(),
             _turn: turn,
@@ -361,12 +367,14 @@ impl Machine {
         let mut pages = PageCounts::new();
         for (number, &page) in self.world.slots.iter().enumerate() {
             let at = PAGES as usize + number * 16;
-            let (reads, writes) = (self.area.get(at), self.area.get(at + 8));
+            let updates = self.updates.get(number * 8);
+            let [reads, writes] = [at, at + 8].map(|at| self.area.get(at).wrapping_add(updates));
             if reads | writes != 0 {
                 pages.insert(page, (reads, writes));
             }
             self.area.set(at, 0);
             self.area.set(at + 8, 0);
+            self.updates.set(number * 8, 0);
         }
         let mut sites = Vec::new();
         let config = *self.cache.config();

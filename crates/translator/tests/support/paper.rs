@@ -79,6 +79,7 @@ pub const CONFIG: Config = Config {
     lookup_bits: 18,
     sites: 0x100_0000,
     pages: 0x4000_0000,
+    updates: -0x4000_0000,
     instructions: 64,
     side_exits: 4,
     flags_dead_at_calls: true,
