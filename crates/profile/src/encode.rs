@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::file::{TableFile, VERSION_KEY};
 use crate::row::Row;
 use crate::seal::{self, SealingFile};
-use arrow::datatypes::{Field, Schema};
+use arrow_schema::{Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};

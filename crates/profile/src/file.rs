@@ -9,7 +9,7 @@ use crate::SCHEMA_VERSION;
 use crate::error::Error;
 use crate::row::{Batch, Row};
 use crate::seal;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};

@@ -27,7 +27,7 @@ macro_rules! table {
                     vec![$($crate::row::column::<$ty>(stringify!($field)),)*]
                 }
 
-                fn arrays(rows: &[Self]) -> Vec<arrow::array::ArrayRef> {
+                fn arrays(rows: &[Self]) -> Vec<arrow_array::ArrayRef> {
                     vec![$(<$ty as $crate::row::Value>::array(rows.iter().map(|row| &row.$field)),)*]
                 }
 

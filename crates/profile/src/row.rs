@@ -7,11 +7,11 @@
 //! Reading is lenient where that is honest: a column that was not asked for reads as its blank (0, "", the first
 //! word), a nullable column that the file lacks reads as none, a needed column that it lacks is an error.
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray,
-};
-use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Int32Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -71,7 +71,7 @@ pub fn column<V: Value>(name: &'static str) -> Column {
 #[doc(hidden)]
 pub struct Batch<'a> {
     pub(crate) path: &'a std::path::Path,
-    pub(crate) batch: &'a arrow::record_batch::RecordBatch,
+    pub(crate) batch: &'a arrow_array::RecordBatch,
     pub(crate) wanted: &'a [&'a str],
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod assemble;
+mod counts;
 pub mod expected;
 pub mod memory;
 mod pages;
@@ -10,9 +11,7 @@ pub mod stops;
 pub mod switch;
 pub mod vectors;
 
-use expected::PageCounts;
 use memory::Mapping;
-use numalens_isa::Kind;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
     Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Question, Record, Room, Scheme, Shadow, Site, SiteId,
@@ -322,84 +321,6 @@ impl Machine {
         }
         pages.retain(|_, &mut total| total != 0);
         pages
-    }
-
-    /// Adds what is pending in stays to the tables; the stays go on.
-    fn settle_stays(&mut self) {
-        let config = *self.cache.config();
-        for (group, row) in &self.world.groups {
-            let Some(stay) = group.stay else { continue };
-            let record = config.stay_record(stay.id).expect("a stay") as usize;
-            let passes = self.area.get(config.passes_counter(stay.passes).expect("a counter") as usize);
-            let entry = self.area.get(record + Record::ENTRY as usize);
-            if entry as u32 == 0 {
-                continue;
-            }
-            let pending = passes.wrapping_sub(self.area.get(record + Record::SINCE as usize));
-            self.area.set(record + Record::SINCE as usize, passes);
-            let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
-            let page = PAGES as usize + (entry >> 32) as usize * 8;
-            let members = if entry >> 32 == 0 { 0 } else { group.members };
-            for member in group.first.0..group.first.0 + members {
-                let kind = self.world.sites[member as usize].kind;
-                add(page, if kind == Kind::Write { 0 } else { pending });
-                add(page + 8, if kind == Kind::Read { 0 } else { pending });
-            }
-            add(config.site_counter(*row, config.page_of(entry).class).expect("a site") as usize, pending);
-        }
-        // Rows that stand for several sites.
-        for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
-            for class in 0..1u32 << CLASSES_LOG2 {
-                let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
-                let count = self.area.get(counter(*row));
-                self.area.set(counter(*row), 0);
-                for member in group.first.0..group.first.0 + group.members {
-                    let at = counter(SiteId(member));
-                    self.area.set(at, self.area.get(at).wrapping_add(count));
-                }
-            }
-        }
-    }
-
-    /// All page counters, and what every site of the program counted, since the last call.
-    pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
-        self.settle_stays();
-        let mut pages = PageCounts::new();
-        for (number, &page) in self.world.slots.iter().enumerate() {
-            let at = PAGES as usize + number * 16;
-            let updates = self.updates.get(number * 8);
-            let [reads, writes] = [at, at + 8].map(|at| self.area.get(at).wrapping_add(updates));
-            if reads | writes != 0 {
-                pages.insert(page, (reads, writes));
-            }
-            self.area.set(at, 0);
-            self.area.set(at + 8, 0);
-            self.updates.set(number * 8, 0);
-        }
-        let mut sites = Vec::new();
-        let config = *self.cache.config();
-        for (number, site) in self.world.sites.iter().enumerate().skip(self.world.first_site) {
-            let mut sum = 0;
-            for class in 0..1u32 << CLASSES_LOG2 {
-                let at = config.site_counter(SiteId(number as u32), class).expect("a site") as usize;
-                sum += self.area.get(at);
-                self.area.set(at, 0);
-            }
-            if sum != 0 {
-                sites.push((*site, sum));
-            }
-        }
-        (pages, sites)
-    }
-
-    /// Counters of one site by class, without resetting.
-    pub fn classes_of(&mut self, site: usize) -> Vec<u64> {
-        self.settle_stays();
-        let config = *self.cache.config();
-        (0..1u32 << CLASSES_LOG2)
-            .map(|class| config.site_counter(SiteId(site as u32), class).expect("a site"))
-            .map(|at| self.area.get(at as usize))
-            .collect()
     }
 
     /// Forgets pages and classes: the next access to each page takes the cold path.
