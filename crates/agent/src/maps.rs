@@ -9,7 +9,9 @@ use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt::Write;
+use core::hash::Hasher;
 use core::ops::Range;
+use rustc_hash::FxHasher;
 
 /// A range of addresses mapped alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,12 +26,43 @@ pub struct Mapping {
     pub shared: bool,
     /// What its pages are made of.
     pub backing: Backing,
+    /// Shared memory: which.
+    pub file: File,
     /// A memory policy of its own binds its pages to one node.
     pub bound: bool,
     /// On a virtual machine: the policy of its own.
     pub policy: Policy,
     /// What the program advised about huge pages.
     pub huge: Huge,
+}
+
+/// What a mapping shows, where other processes may show the same: which file, or shared memory, and which part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct File {
+    /// Tells it from others in a recording; 0: nothing that others have.
+    pub key: u64,
+    /// What is to be subtracted from the number of a page's address, modulo 2^64, for its place in the file.
+    shift: u64,
+}
+
+impl File {
+    /// Private memory, or a file of which only private copies are written.
+    pub const NONE: File = File { key: 0, shift: 0 };
+
+    /// The page `first` of the file that `key` stands for is at the page `at` of the address space.
+    pub fn new(key: u64, at: u64, first: u64) -> Self {
+        File { key, shift: at.wrapping_sub(first) }
+    }
+
+    /// Where in the file the page at an address (by its number) is.
+    pub fn page(&self, at: u64) -> u64 {
+        at.wrapping_sub(self.shift)
+    }
+
+    /// The same at other addresses, so many pages higher (modulo 2^64).
+    pub fn moved(&self, by: u64) -> Self {
+        File { shift: self.shift.wrapping_add(by), ..*self }
+    }
 }
 
 /// What pages of a mapping are made of.
@@ -59,8 +92,17 @@ pub enum Huge {
 impl Mapping {
     /// Private anonymous memory.
     pub fn anonymous(start: u64, end: u64, protection: u32) -> Self {
-        let (backing, huge) = (Backing::Anonymous, Huge::Default);
-        Mapping { start, end, protection, shared: false, backing, bound: false, policy: Policy::NONE, huge }
+        Mapping {
+            start,
+            end,
+            protection,
+            shared: false,
+            backing: Backing::Anonymous,
+            file: File::NONE,
+            bound: false,
+            policy: Policy::NONE,
+            huge: Huge::Default,
+        }
     }
 
     /// Whether code may be fetched from it.
@@ -179,16 +221,38 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let has = |at: usize, letter: u8, bit: u32| if flags.get(at) == Some(&letter) { bit } else { 0 };
         let protection = has(0, b'r', raw::PROT_READ) | has(1, b'w', raw::PROT_WRITE) | has(2, b'x', raw::PROT_EXEC);
         let offset = hexadecimal(words.next()?)?;
-        let name = words.nth(2).unwrap_or(&[]).trim_ascii_start();
+        let (device, inode) = (words.next()?, words.next()?);
+        let name = words.next().unwrap_or(&[]).trim_ascii_start();
         let shared = flags.get(3) == Some(&b's');
+        let key = if shared { file_key(hash_of(device), decimal(inode)?) } else { 0 };
+        let file = if shared { File::new(key, start / PAGE, offset / PAGE) } else { File::NONE };
         let backing = match name {
             _ if shared => Backing::Shared,
             [b'/', ..] => Backing::PrivateFile,
             _ => Backing::Anonymous,
         };
-        let mapping = Mapping { shared, backing, ..Mapping::anonymous(start, end, protection) };
+        let mapping = Mapping { shared, backing, file, ..Mapping::anonymous(start, end, protection) };
         Some(Line { mapping, offset, name })
     })
+}
+
+/// The key of a file by what tells its device from others, and its number there.
+pub fn file_key(device: u64, inode: u64) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(device);
+    hasher.write_u64(inode);
+    hasher.finish() | 1
+}
+
+/// Of a text.
+fn hash_of(text: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(text);
+    hasher.finish()
+}
+
+fn decimal(word: &[u8]) -> Option<u64> {
+    core::str::from_utf8(word).ok()?.parse().ok()
 }
 
 fn hexadecimal(word: &[u8]) -> Option<u64> {

@@ -17,6 +17,7 @@
 
 mod ahead;
 mod ask;
+mod common;
 mod decide;
 mod fetched;
 mod home;
@@ -40,7 +41,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
 pub use home::is_virtual;
-use home::{class_of, expected, undecided};
+use home::{class_of, class_with, expected, undecided};
 use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -310,7 +311,10 @@ impl Shadow {
         let there = if copies { None } else { ask::presence(page) };
         let leader = chunk.leader;
         let whole = may_be_huge(terrain, page);
+        let pinned = thread.node >= 0 || terrain.bound;
+        let placed = common::placed(thread, terrain, page, there.is_some(), pinned);
         let (how, fault) = match there {
+            _ if placed.is_some_and(|placed| placed.before) => (touch::UNSEEN, fault::NONE),
             Some(_) if whole && leader != 0 => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
             Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
@@ -325,12 +329,12 @@ impl Shadow {
             None => (touch::FIRST, fault::FILE),
         };
         let (number, record) = new_record(memory)?;
-        let pinned = thread.node >= 0 || terrain.bound;
-        let class = match (how, there.flatten()) {
-            (touch::ZERO, _) => class_of(memory, None, pinned),
-            (touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
-            (touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
-            (touch::FIRST, Some(home)) if run.done && !is_virtual() => class_of(memory, Some(home), pinned),
+        let class = match (placed, how, there.flatten()) {
+            (Some(placed), ..) => class_with(memory, placed.class_word),
+            (_, touch::ZERO, _) => class_of(memory, None, pinned),
+            (_, touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
+            (_, touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
+            (_, touch::FIRST, Some(home)) if run.done && !is_virtual() => class_of(memory, Some(home), pinned),
             _ => class_of(memory, expected(page, thread, terrain), pinned),
         };
         let waits = match how {

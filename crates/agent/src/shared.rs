@@ -6,8 +6,8 @@ use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
-    self, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader, SessionHeader,
-    SiteRecord, StretchRecord, kind,
+    self, COMMON_ENTRIES, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
+    SessionHeader, SiteRecord, StretchRecord, kind,
 };
 
 /// The file.
@@ -17,6 +17,8 @@ pub struct Session {
     pub descriptor: i32,
     header: u64,
     directory: u64,
+    /// 0: not on a virtual machine.
+    common: u64,
 }
 
 impl Session {
@@ -28,10 +30,14 @@ impl Session {
         let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
         let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
         let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
-        let session = Session { descriptor, header, directory };
+        let mut session = Session { descriptor, header, directory, common: 0 };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
         if found != (exact::MAGIC, exact::VERSION) {
             return Err(Errno(0));
+        }
+        if session.placement().is_virtual.load(Relaxed) != 0 {
+            let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
+            session.common = sys::map_shared(bytes, descriptor, exact::COMMON_OFFSET)?;
         }
         sys::use_clock(session.header());
         Ok(session)
@@ -47,6 +53,15 @@ impl Session {
     pub fn placement(&self) -> &'static Placement {
         // SAFETY: as above.
         unsafe { &*((self.header + exact::PLACEMENT_OFFSET) as *const Placement) }
+    }
+
+    /// On a virtual machine, homes of pages that processes have in common: see [`crate::pages`]. Empty on a real one.
+    pub fn common(&self) -> &'static [AtomicU64] {
+        if self.common == 0 {
+            return &[];
+        }
+        // SAFETY: mapped for ever, made of atomics.
+        unsafe { core::slice::from_raw_parts(self.common as *const AtomicU64, COMMON_ENTRIES) }
     }
 
     /// The entry of an extent in the directory.

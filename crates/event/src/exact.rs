@@ -54,6 +54,10 @@ pub const IMAGE_OFFSET: u64 = 1 << 20;
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
 /// Where the pattern of an empty lookup table stands: see [`SessionHeader::pattern`].
 pub const PATTERN_OFFSET: u64 = 1 << 29;
+/// Where the homes of pages stand that processes of a virtual machine have in common: the agents'.
+pub const COMMON_OFFSET: u64 = 3 << 28;
+/// Words of that table.
+pub const COMMON_ENTRIES: usize = 1 << 25;
 /// Where the directory begins.
 pub const DIRECTORY_OFFSET: u64 = 1 << 30;
 /// Bytes of an extent.
@@ -785,7 +789,8 @@ mod tests {
     fn parts_do_not_overlap() {
         assert!(size_of::<SessionHeader>() as u64 <= PLACEMENT_OFFSET);
         assert!(PLACEMENT_OFFSET + size_of::<Placement>() as u64 <= IMAGE_OFFSET);
-        const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= DIRECTORY_OFFSET) };
+        const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= PATTERN_OFFSET) };
+        const { assert!(COMMON_OFFSET + COMMON_ENTRIES as u64 * 8 <= DIRECTORY_OFFSET) };
         assert!(Extent(MOST_EXTENTS).directory_offset() <= Extent(0).offset());
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);

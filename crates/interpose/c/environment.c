@@ -4,6 +4,8 @@
 
 #define CHANNEL "NUMALENS_CHANNEL="
 #define PRELOAD "LD_PRELOAD="
+/* Has the loader name the libraries of a program, ours among them, and not run it (ldd). */
+#define LIST "LD_TRACE_LOADED_OBJECTS="
 
 static char channel_entry[512];  /* NUMALENS_CHANNEL=<channel>:<library> */
 static char channel_path[512];
@@ -65,7 +67,8 @@ static int library_still_there(void) {
 HIDDEN size_t numalens_environment_entries(char *const *from) {
     if (!numalens_connect() || !library_still_there()) return 0;
     size_t entries = 0;
-    while (from && from[entries]) entries++;
+    for (; from && from[entries]; entries++)
+        if (begins(from[entries], LIST)) return 0;
     return entries + 3 <= ENVIRONMENT_ENTRIES ? entries + 3 : unpassed();
 }
 

@@ -47,6 +47,13 @@ fn node(status: i32) -> Option<Option<u8>> {
     Some(nodes.iter().position(|known| known.load(Relaxed) == node + 1).and_then(|index| u8::try_from(index).ok()))
 }
 
+/// Whether a page of a shared mapping is there, in this process or in another one, or in the file's memory.
+pub fn is_cached(page: u64) -> bool {
+    let mut cached = 0u8;
+    // SAFETY: a byte for the answer about one page.
+    unsafe { call!(__NR_mincore, page << PAGE_BITS, sys::PAGE, &raw mut cached) }.is_ok() && cached & 1 != 0
+}
+
 fn open_page_map() -> Option<u64> {
     let path = c"/proc/self/pagemap".as_ptr();
     // SAFETY: a NUL-terminated path.

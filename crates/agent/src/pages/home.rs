@@ -48,7 +48,8 @@ pub fn undecided(memory: &ProcessMemory) -> u32 {
     class_with(memory, exact::UNDECIDED)
 }
 
-fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
+/// The number of the class of such a word; called with the table locked.
+pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
     let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
     for (number, class) in known.iter().enumerate().skip(1) {

@@ -4,11 +4,14 @@ use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
-use crate::maps::{self, Backing, Huge, Mapping};
+use crate::maps::{self, Backing, File, Huge, Mapping};
 use crate::runtime::{Code, Runtime};
+use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::log;
 
 /// Executes the call and follows what it did. Returns the kernel's word.
@@ -120,7 +123,12 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 _ => Backing::Shared,
             };
             let shared = backing == Backing::Shared && !anonymous;
-            let mapping = Mapping { shared, backing, ..Mapping::anonymous(result, end, third as u32) };
+            let file = match backing {
+                Backing::Shared if anonymous => File::new(unique_key(memory), result / PAGE, 0),
+                Backing::Shared => File::new(key_of(descriptor), result / PAGE, offset / PAGE),
+                Backing::Anonymous | Backing::PrivateFile => File::NONE,
+            };
+            let mapping = Mapping { shared, backing, file, ..Mapping::anonymous(result, end, third as u32) };
             let name = if anonymous { Vec::new() } else { file_name(descriptor) };
             if flags & raw::MAP_FIXED == 0 {
                 interposer::mapped(result..end, &name);
@@ -140,7 +148,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
         raw::__NR_mremap => {
             let old = range;
             let new = result..result + third.next_multiple_of(PAGE);
-            let kept = (old.end - old.start).min(new.end - new.start);
+            let (old_start, kept) = (old.start, (old.end - old.start).min(new.end - new.start));
             let like = maps.find(old.start).copied();
             if result != old.start {
                 runtime.shadow.clear(memory, new.clone());
@@ -154,7 +162,8 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 maps.remove(new.end..old.end);
             }
             if let Some(like) = like {
-                let mapping = Mapping { start: new.start, end: new.end, ..like };
+                let file = like.file.moved((new.start / PAGE).wrapping_sub(old_start / PAGE));
+                let mapping = Mapping { start: new.start, end: new.end, file, ..like };
                 maps.insert(mapping);
                 if like.backing == Backing::Anonymous {
                     log_mapping(memory, &mapping, 0, b"");
@@ -220,6 +229,23 @@ fn is_one_node(mask: u64) -> bool {
 fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.process().log(log::UNMAPPED, &[range.start, range.end], &[]);
     runtime.shadow.clear(runtime.process(), range);
+}
+
+/// The key of the file of a descriptor.
+fn key_of(descriptor: u64) -> u64 {
+    // SAFETY: a structure of numbers.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel's structure, our own.
+    match unsafe { call!(__NR_fstat, descriptor, &raw mut stat) } {
+        Ok(_) => maps::file_key(stat.st_dev, stat.st_ino),
+        Err(_) => 0,
+    }
+}
+
+/// A key for shared memory without a name, which only those have that this process forks.
+fn unique_key(memory: &ProcessMemory) -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    maps::file_key(u64::MAX - u64::from(memory.extent.0), MADE.fetch_add(1, Relaxed))
 }
 
 /// The name by which the kernel knows the file of a descriptor.

@@ -36,6 +36,12 @@ fn the_environment_is_the_users() {
     }
 }
 
+#[test]
+fn the_loader_lists_the_users_libraries_only() {
+    // Addresses change from run to run.
+    same_as_native("sh", &["-c", "LD_TRACE_LOADED_OBJECTS=1 /bin/sh | sed 's/ (0x.*//'"]);
+}
+
 /// The library is in the collector's /proc/PID/fd, which another user may not open.
 #[test]
 fn what_runs_as_another_user_hears_nothing_of_the_library() {

@@ -1,0 +1,150 @@
+//! Homes of pages that processes have in common, on a virtual machine.
+//!
+//! Problem: shared memory (MPI windows, a database's buffers, `multiprocessing`) is placed once, by whichever process accesses a page first. A real kernel
+//! tells every process where that was. On a machine that does not exist nobody does, and the page tables are no help: a page that another
+//! process has placed is missing there until this one accesses it.
+//!
+//! Mechanism: a table in the session file, by file and page, that all processes of a recording write and read. The kernel says whether the file has
+//! the page (`mincore`):
+//!
+//! ```text
+//!                       the table knows it            it does not
+//!   the page is there   that home, placed unseen      the first to come here says where it is
+//!   it is not           it was given up: a new one    this access places it
+//! ```
+//! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said.
+
+use super::ask;
+use super::home::expected;
+use crate::maps::{File, Mapping};
+use crate::runtime::runtime;
+use crate::thread::Thread;
+use core::hash::Hasher;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use numalens_event::exact;
+use rustc_hash::FxHasher;
+
+/// Pages that are neighbours have entries side by side: so many share a page of the table.
+const GROUP: u64 = 512;
+/// Places in the table that a group may have.
+const PROBES: u64 = 64;
+/// The lowest bits of an entry: the lowest bits of a class word, and one that is always set. Above it stands what tells a page from others.
+const CLASS: u64 = (1 << 9) - 1;
+const USED: u64 = 1 << 9;
+const BELOW_TAG: u64 = 1 << 10;
+
+/// A page of memory that others may have mapped, too.
+pub struct Common<'a> {
+    table: &'a [AtomicU64],
+    /// Of its group.
+    hash: u64,
+    /// Its place in the group.
+    within: usize,
+}
+
+/// Where a page is, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// As [`exact::class_word`] makes it.
+    pub class_word: u32,
+    /// Another access has placed it, of this process or of another one.
+    pub before: bool,
+}
+
+impl<'a> Common<'a> {
+    /// The page `page` (by its address) of a mapping of `file`; none where it has none in common with others. The table has a power of two of groups.
+    pub fn new(table: &'a [AtomicU64], file: &File, page: u64) -> Option<Self> {
+        if table.is_empty() || file.key == 0 {
+            return None;
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write_u64(file.key);
+        let page = file.page(page);
+        hasher.write_u64(page / GROUP);
+        Some(Common { table, hash: hasher.finish(), within: (page % GROUP) as usize })
+    }
+
+    /// Where the page is; if nobody has said so yet, or it is not there any more, where `fresh` says.
+    pub fn place(&self, fresh: u32, is_there: impl FnOnce() -> bool) -> Placed {
+        let tag = self.hash & !(BELOW_TAG - 1);
+        let new = tag | USED | u64::from(fresh) & CLASS;
+        let known = |entry: u64| Placed { class_word: 1 << 31 | (entry & CLASS) as u32, before: true };
+        let mut is_there = Some(is_there);
+        let (groups, _) = self.table.as_chunks::<{ GROUP as usize }>();
+        for probe in 0..PROBES {
+            let group = &groups[self.hash.wrapping_add(probe) as usize & (groups.len() - 1)];
+            let at = &group[self.within];
+            let entry = at.load(Acquire);
+            let is_its = entry & !(BELOW_TAG - 1) == tag && entry != 0;
+            if entry != 0 && !is_its {
+                continue;
+            }
+            let there = is_there.take().is_some_and(|ask| ask());
+            if is_its && there {
+                return known(entry);
+            }
+            match at.compare_exchange(entry, new, AcqRel, Acquire) {
+                Ok(_) => break,
+                // Another process has just placed it.
+                Err(now) if now & !(BELOW_TAG - 1) == tag => return known(now),
+                Err(_) => {}
+            }
+        }
+        Placed { class_word: fresh, before: false }
+    }
+}
+
+/// Where a page is that other processes may have mapped, if it is such a one; `there`: this process has it mapped.
+pub fn placed(thread: &Thread, terrain: &Mapping, page: u64, there: bool, pinned: bool) -> Option<Placed> {
+    let common = Common::new(runtime().session.common(), &terrain.file, page)?;
+    let fresh = exact::class_word(expected(page, thread, terrain), pinned);
+    Some(common.place(fresh, || there || ask::is_cached(page)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn word(home: u8) -> u32 {
+        exact::class_word(Some(home), true)
+    }
+
+    #[test]
+    fn the_first_process_places_a_page_for_all() {
+        let table: Vec<AtomicU64> = (0..4 * GROUP).map(|_| AtomicU64::new(0)).collect();
+        // The same page of the file at two addresses.
+        let (one, other) = (File::new(7, 0x10_000, 3), File::new(7, 0x20_000, 0));
+        let here = Common::new(&table, &one, 0x10_002).expect("a page");
+        let there = Common::new(&table, &other, 0x20_005).expect("a page");
+        assert_eq!(here.place(word(1), || false), Placed { class_word: word(1), before: false });
+        assert_eq!(there.place(word(2), || true), Placed { class_word: word(1), before: true });
+        // Its neighbour is another page.
+        let next = Common::new(&table, &other, 0x20_006).expect("a page");
+        assert_eq!(next.place(word(2), || true), Placed { class_word: word(2), before: false });
+        // It was given up, and is placed again.
+        assert_eq!(there.place(word(3), || false), Placed { class_word: word(3), before: false });
+        assert_eq!(here.place(word(1), || true), Placed { class_word: word(3), before: true });
+    }
+
+    #[test]
+    fn all_pages_of_a_file_are_told_apart() {
+        let table: Vec<AtomicU64> = (0..8 * GROUP).map(|_| AtomicU64::new(0)).collect();
+        let file = File::new(99, 0, 0);
+        let place = |page: u64, home: u8| Common::new(&table, &file, page).expect("a page").place(word(home), || true);
+        for page in 0..1 << 10 {
+            assert!(!place(page, page as u8 & 63).before, "{page}");
+        }
+        for page in 0..1 << 10 {
+            assert_eq!(place(page, 64), Placed { class_word: word(page as u8 & 63), before: true });
+        }
+    }
+
+    #[test]
+    fn private_memory_has_no_entry() {
+        let table: Vec<AtomicU64> = (0..16).map(|_| AtomicU64::new(0)).collect();
+        assert!(Common::new(&table, &File::NONE, 1).is_none());
+        assert!(Common::new(&[], &File::new(1, 0, 0), 1).is_none());
+    }
+}
