@@ -313,8 +313,9 @@ impl Shadow {
         let whole = may_be_huge(terrain, page);
         let pinned = thread.node >= 0 || terrain.bound;
         let placed = common::placed(thread, terrain, page, there.is_some(), pinned);
+        let before = placed.is_some_and(|placed| placed.before);
         let (how, fault) = match there {
-            _ if placed.is_some_and(|placed| placed.before) => (touch::UNSEEN, fault::NONE),
+            _ if before && is_virtual() => (touch::UNSEEN, fault::NONE),
             Some(_) if whole && leader != 0 => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
             Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
@@ -326,11 +327,12 @@ impl Shadow {
             None if copies || writes && terrain.backing == Backing::PrivateFile => (touch::FIRST, fault::COPY_ON_WRITE),
             None if writes && private => (touch::FIRST, fault::ANONYMOUS),
             None if terrain.backing == Backing::Anonymous => (touch::ZERO, fault::NONE),
+            None if before => (touch::FIRST, fault::FILE | fault::ANOTHERS),
             None => (touch::FIRST, fault::FILE),
         };
         let (number, record) = new_record(memory)?;
         let class = match (placed, how, there.flatten()) {
-            (Some(placed), ..) => class_with(memory, placed.class_word),
+            (Some(placed), ..) if is_virtual() => class_with(memory, placed.class_word),
             (_, touch::ZERO, _) => class_of(memory, None, pinned),
             (_, touch::HUGE, _) if is_virtual() => memory.page(leader).class.load(Relaxed),
             (_, touch::HUGE | touch::UNSEEN, Some(home)) if !is_virtual() => class_of(memory, Some(home), pinned),
@@ -339,7 +341,7 @@ impl Shadow {
         };
         let waits = match how {
             touch::ZERO => open::ZERO,
-            _ if fault == fault::FILE || how == touch::UNSEEN && !writes => {
+            _ if fault & fault::KIND == fault::FILE || how == touch::UNSEEN && !writes => {
                 if terrain.backing == Backing::PrivateFile && terrain.protection & raw::PROT_WRITE != 0 {
                     open::SHARED
                 } else if how == touch::FIRST && !is_virtual() {

@@ -17,7 +17,6 @@ pub struct Session {
     pub descriptor: i32,
     header: u64,
     directory: u64,
-    /// 0: not on a virtual machine.
     common: u64,
 }
 
@@ -30,14 +29,12 @@ impl Session {
         let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
         let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
         let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
-        let mut session = Session { descriptor, header, directory, common: 0 };
+        let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
+        let common = sys::map_shared(bytes, descriptor, exact::COMMON_OFFSET)?;
+        let session = Session { descriptor, header, directory, common };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
         if found != (exact::MAGIC, exact::VERSION) {
             return Err(Errno(0));
-        }
-        if session.placement().is_virtual.load(Relaxed) != 0 {
-            let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
-            session.common = sys::map_shared(bytes, descriptor, exact::COMMON_OFFSET)?;
         }
         sys::use_clock(session.header());
         Ok(session)
@@ -55,11 +52,8 @@ impl Session {
         unsafe { &*((self.header + exact::PLACEMENT_OFFSET) as *const Placement) }
     }
 
-    /// On a virtual machine, homes of pages that processes have in common: see [`crate::pages`]. Empty on a real one.
+    /// Pages that processes have in common: see [`crate::pages`].
     pub fn common(&self) -> &'static [AtomicU64] {
-        if self.common == 0 {
-            return &[];
-        }
         // SAFETY: mapped for ever, made of atomics.
         unsafe { core::slice::from_raw_parts(self.common as *const AtomicU64, COMMON_ENTRIES) }
     }

@@ -440,15 +440,20 @@ fn shared_memory_is_where_the_first_process_placed_it() {
     let directory = tempfile::tempdir().unwrap();
     let program = program(directory.path(), "common.c", &["-O1", "-g"]);
     let file = directory.path().join("common.memory");
-    for how in ["fork", "file", "sysv"] {
-        let recorded = record(directory.path(), &["--machine", "2x2"], &[&program, how, file.to_str().unwrap()]);
+    for (machine, how) in
+        ["2x2", "real"].into_iter().flat_map(|machine| ["fork", "file", "sysv"].map(|how| (machine, how)))
+    {
+        let recorded = record(directory.path(), &["--machine", machine], &[&program, how, file.to_str().unwrap()]);
         assert_eq!(recorded.said(), "read\n", "{how}");
         let report = recorded.report();
         let functions = report["functions"].as_array().unwrap();
         let named = |name: &str| functions.iter().find(|row| row["function"] == name).unwrap().clone();
         let (reads, writes) = (named("read_all"), named("write_all"));
-        assert_eq!(reads["classes"]["remote"], 256 * 100, "{how}: {reads}");
-        assert_eq!(writes["classes"]["local"], 256, "{how}: {writes}");
-        assert_eq!((&reads["first_touch"], &writes["first_touch"]), (&0.into(), &256.into()), "{how}");
+        assert_eq!((&reads["accesses"], &writes["accesses"]), (&(256 * 100).into(), &256.into()), "{machine} {how}");
+        assert_eq!((&reads["first_touch"], &writes["first_touch"]), (&0.into(), &256.into()), "{machine} {how}");
+        if machine != "real" {
+            assert_eq!(reads["classes"]["remote"], 256 * 100, "{how}: {reads}");
+            assert_eq!(writes["classes"]["local"], 256, "{how}: {writes}");
+        }
     }
 }

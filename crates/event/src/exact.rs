@@ -54,7 +54,7 @@ pub const IMAGE_OFFSET: u64 = 1 << 20;
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
 /// Where the pattern of an empty lookup table stands: see [`SessionHeader::pattern`].
 pub const PATTERN_OFFSET: u64 = 1 << 29;
-/// Where the homes of pages stand that processes of a virtual machine have in common: the agents'.
+/// Where pages stand that processes have in common: the agents'.
 pub const COMMON_OFFSET: u64 = 3 << 28;
 /// Words of that table.
 pub const COMMON_ENTRIES: usize = 1 << 25;
@@ -588,6 +588,8 @@ pub mod fault {
     pub const KIND: u32 = 0xff;
     /// Set besides one of these: it may have placed a whole huge page.
     pub const MAY_BE_HUGE: u32 = 1 << 8;
+    /// Set besides [`FILE`]: another process has placed it, this one has only mapped it.
+    pub const ANOTHERS: u32 = 1 << 9;
     /// Above this bit stands where in the page the access began, in bytes.
     pub const OFFSET_SHIFT: u32 = 16;
 }

@@ -1,16 +1,16 @@
-//! Homes of pages that processes have in common, on a virtual machine.
+//! Pages that processes have in common: who came first, and, on a virtual machine, where they are.
 //!
 //! Problem: shared memory (MPI windows, a database's buffers, `multiprocessing`) is placed once, by whichever process accesses a page first. A real kernel
-//! tells every process where that was. On a machine that does not exist nobody does, and the page tables are no help: a page that another
-//! process has placed is missing there until this one accesses it.
+//! tells every process where that was, on a machine that does not exist nobody does; and the page tables do not say that it was another process: a
+//! page is missing there until this one accesses it.
 //!
 //! Mechanism: a table in the session file, by file and page, that all processes of a recording write and read. The kernel says whether the file has
 //! the page (`mincore`):
 //!
 //! ```text
-//!                       the table knows it            it does not
-//!   the page is there   that home, placed unseen      the first to come here says where it is
-//!   it is not           it was given up: a new one    this access places it
+//!                       the table knows it              it does not
+//!   the page is there   another process has placed it   the first to come here has
+//!   it is not           it was given up: a new one      this access places it
 //! ```
 //! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said.
 

@@ -1,5 +1,5 @@
-// Memory that processes share, written first on node 0 and then read on node 1 of a machine with two CPUs each: by a forked child (`fork`), or by a
-// program of its own that maps the same file (`file`) or attaches the same segment (`sysv`).
+// Memory that processes share, written on the first CPU and then read on the last one: by a forked child (`fork`), or by a program of its own that maps
+// the same file (`file`) or attaches the same segment (`sysv`).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ int main(int count, char **words) {
     if (count < 3) return 2;
     const char *how = words[1], *what = words[2];
     if (count > 3) {
-        run_on(2);
+        run_on((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
         void *at = strcmp(how, "file") ? shmat(atoi(what), NULL, 0) : map(what);
         return at == (void *)-1 || read_all(at) != (uint64_t)PASSES * PAGES * (PAGES - 1) / 2;
     }
@@ -63,7 +63,7 @@ int main(int count, char **words) {
     write_all(at);
     int child = fork(), status = 1;
     if (!child) {
-        run_on(2);
+        run_on((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
         if (!strcmp(how, "fork")) {
             // Elsewhere, the same pages.
             char *moved = mremap(at, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, (char *)at - (1 << 30));

@@ -301,7 +301,7 @@ fn take_in(
             };
             let thread = drain.thread(Extent(record.thread.load(Relaxed))).map(|thread| thread.id);
             let site = drain.site(process, record.site.load(Relaxed)).map(|(site, _)| site);
-            if let (Some(thread), Some(site)) = (thread, site) {
+            if let (Some(thread), Some(site), 0) = (thread, site, bits & fault::ANOTHERS) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
                 let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
                 by = PlacedBy::Access { thread, site, stack, fault: kind, may_be_huge };
