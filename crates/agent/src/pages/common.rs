@@ -12,12 +12,14 @@
 //!   the page is there   another process has placed it   the first to come here has
 //!   it is not           it was given up: a new one      this access places it
 //! ```
-//! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said.
+//! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said. Who has said it has
+//! not made the access yet, so for a moment the page is not there: an entry says when it was made, and is believed that long in any case.
 
 use super::ask;
 use super::home::expected;
 use crate::maps::{File, Mapping};
 use crate::runtime::runtime;
+use crate::sys;
 use crate::thread::Thread;
 use core::hash::Hasher;
 use core::sync::atomic::AtomicU64;
@@ -29,10 +31,14 @@ use rustc_hash::FxHasher;
 const GROUP: u64 = 512;
 /// Places in the table that a group may have.
 const PROBES: u64 = 64;
-/// The lowest bits of an entry: the lowest bits of a class word, and one that is always set. Above it stands what tells a page from others.
+/// An entry, from below: the lowest bits of a class word; one that is always set; when it was made, in milliseconds, modulo 2^16; what tells a page
+/// from others.
 const CLASS: u64 = (1 << 9) - 1;
 const USED: u64 = 1 << 9;
-const BELOW_TAG: u64 = 1 << 10;
+const TIME_SHIFT: u32 = 10;
+const BELOW_TAG: u64 = 1 << (TIME_SHIFT + u16::BITS);
+/// Milliseconds after which an access has been made that was about to be.
+const MADE: u16 = 100;
 
 /// A page of memory that others may have mapped, too.
 pub struct Common<'a> {
@@ -66,9 +72,10 @@ impl<'a> Common<'a> {
     }
 
     /// Where the page is; if nobody has said so yet, or it is not there any more, where `fresh` says.
-    pub fn place(&self, fresh: u32, is_there: impl FnOnce() -> bool) -> Placed {
+    /// `now`: in milliseconds.
+    pub fn place(&self, fresh: u32, now: u16, is_there: impl FnOnce() -> bool) -> Placed {
         let tag = self.hash & !(BELOW_TAG - 1);
-        let new = tag | USED | u64::from(fresh) & CLASS;
+        let new = tag | u64::from(now) << TIME_SHIFT | USED | u64::from(fresh) & CLASS;
         let known = |entry: u64| Placed { class_word: 1 << 31 | (entry & CLASS) as u32, before: true };
         let mut is_there = Some(is_there);
         let (groups, _) = self.table.as_chunks::<{ GROUP as usize }>();
@@ -80,8 +87,8 @@ impl<'a> Common<'a> {
             if entry != 0 && !is_its {
                 continue;
             }
-            let there = is_there.take().is_some_and(|ask| ask());
-            if is_its && there {
+            let age = now.wrapping_sub((entry >> TIME_SHIFT) as u16);
+            if is_its && (age < MADE || is_there.take().is_some_and(|ask| ask())) {
                 return known(entry);
             }
             match at.compare_exchange(entry, new, AcqRel, Acquire) {
@@ -99,7 +106,8 @@ impl<'a> Common<'a> {
 pub fn placed(thread: &Thread, terrain: &Mapping, page: u64, there: bool, pinned: bool) -> Option<Placed> {
     let common = Common::new(runtime().session.common(), &terrain.file, page)?;
     let fresh = exact::class_word(expected(page, thread, terrain), pinned);
-    Some(common.place(fresh, || there || ask::is_cached(page)))
+    let now = (sys::now_ns() / 1_000_000) as u16;
+    Some(common.place(fresh, now, || there || ask::is_cached(page)))
 }
 
 #[cfg(test)]
@@ -118,21 +126,24 @@ mod tests {
         let (one, other) = (File::new(7, 0x10_000, 3), File::new(7, 0x20_000, 0));
         let here = Common::new(&table, &one, 0x10_002).expect("a page");
         let there = Common::new(&table, &other, 0x20_005).expect("a page");
-        assert_eq!(here.place(word(1), || false), Placed { class_word: word(1), before: false });
-        assert_eq!(there.place(word(2), || true), Placed { class_word: word(1), before: true });
+        assert_eq!(here.place(word(1), 0, || false), Placed { class_word: word(1), before: false });
+        assert_eq!(there.place(word(2), 200, || true), Placed { class_word: word(1), before: true });
+        // It comes before the access has been made.
+        assert_eq!(there.place(word(2), 1, || false), Placed { class_word: word(1), before: true });
         // Its neighbour is another page.
         let next = Common::new(&table, &other, 0x20_006).expect("a page");
-        assert_eq!(next.place(word(2), || true), Placed { class_word: word(2), before: false });
+        assert_eq!(next.place(word(2), 200, || true), Placed { class_word: word(2), before: false });
         // It was given up, and is placed again.
-        assert_eq!(there.place(word(3), || false), Placed { class_word: word(3), before: false });
-        assert_eq!(here.place(word(1), || true), Placed { class_word: word(3), before: true });
+        assert_eq!(there.place(word(3), 200, || false), Placed { class_word: word(3), before: false });
+        assert_eq!(here.place(word(1), 300, || true), Placed { class_word: word(3), before: true });
     }
 
     #[test]
     fn all_pages_of_a_file_are_told_apart() {
         let table: Vec<AtomicU64> = (0..8 * GROUP).map(|_| AtomicU64::new(0)).collect();
         let file = File::new(99, 0, 0);
-        let place = |page: u64, home: u8| Common::new(&table, &file, page).expect("a page").place(word(home), || true);
+        let place =
+            |page: u64, home: u8| Common::new(&table, &file, page).expect("a page").place(word(home), 0, || true);
         for page in 0..1 << 10 {
             assert!(!place(page, page as u8 & 63).before, "{page}");
         }
