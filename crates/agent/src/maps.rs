@@ -9,9 +9,9 @@ use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt::Write;
-use core::hash::Hasher;
+use core::hash::{BuildHasher, Hash};
 use core::ops::Range;
-use rustc_hash::FxHasher;
+use rustc_hash::FxBuildHasher;
 
 /// A range of addresses mapped alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,8 +224,10 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let (device, inode) = (words.next()?, words.next()?);
         let name = words.next().unwrap_or(&[]).trim_ascii_start();
         let shared = flags.get(3) == Some(&b's');
-        let key = if shared { file_key(hash_of(device), decimal(inode)?) } else { 0 };
-        let file = if shared { File::new(key, start / PAGE, offset / PAGE) } else { File::NONE };
+        let file = match shared {
+            true => File::new(file_key((device, inode)), start / PAGE, offset / PAGE),
+            false => File::NONE,
+        };
         let backing = match name {
             _ if shared => Backing::Shared,
             [b'/', ..] => Backing::PrivateFile,
@@ -236,23 +238,9 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// The key of a file by what tells its device from others, and its number there.
-pub fn file_key(device: u64, inode: u64) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write_u64(device);
-    hasher.write_u64(inode);
-    hasher.finish() | 1
-}
-
-/// Of a text.
-fn hash_of(text: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(text);
-    hasher.finish()
-}
-
-fn decimal(word: &[u8]) -> Option<u64> {
-    core::str::from_utf8(word).ok()?.parse().ok()
+/// The key of a file by what tells it from others.
+pub fn file_key(what: impl Hash) -> u64 {
+    FxBuildHasher.hash_one(what) | 1
 }
 
 fn hexadecimal(word: &[u8]) -> Option<u64> {

@@ -21,11 +21,11 @@ use crate::maps::{File, Mapping};
 use crate::runtime::runtime;
 use crate::sys;
 use crate::thread::Thread;
-use core::hash::Hasher;
+use core::hash::BuildHasher;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use numalens_event::exact;
-use rustc_hash::FxHasher;
+use rustc_hash::FxBuildHasher;
 
 /// Pages that are neighbours have entries side by side: so many share a page of the table.
 const GROUP: u64 = 512;
@@ -64,11 +64,9 @@ impl<'a> Common<'a> {
         if table.is_empty() || file.key == 0 {
             return None;
         }
-        let mut hasher = FxHasher::default();
-        hasher.write_u64(file.key);
         let page = file.page(page);
-        hasher.write_u64(page / GROUP);
-        Some(Common { table, hash: hasher.finish(), within: (page % GROUP) as usize })
+        let hash = FxBuildHasher.hash_one((file.key, page / GROUP));
+        Some(Common { table, hash, within: (page % GROUP) as usize })
     }
 
     /// Where the page is; if nobody has said so yet, or it is not there any more, where `fresh` says.

@@ -237,7 +237,7 @@ fn key_of(descriptor: u64) -> u64 {
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel's structure, our own.
     match unsafe { call!(__NR_fstat, descriptor, &raw mut stat) } {
-        Ok(_) => maps::file_key(stat.st_dev, stat.st_ino),
+        Ok(_) => maps::file_key((stat.st_dev, stat.st_ino)),
         Err(_) => 0,
     }
 }
@@ -245,7 +245,7 @@ fn key_of(descriptor: u64) -> u64 {
 /// A key for shared memory without a name, which only those have that this process forks.
 fn unique_key(memory: &ProcessMemory) -> u64 {
     static MADE: AtomicU64 = AtomicU64::new(0);
-    maps::file_key(u64::MAX - u64::from(memory.extent.0), MADE.fetch_add(1, Relaxed))
+    maps::file_key((u64::MAX - u64::from(memory.extent.0), MADE.fetch_add(1, Relaxed)))
 }
 
 /// The name by which the kernel knows the file of a descriptor.

@@ -117,17 +117,10 @@ impl Totals {
         classes_log2: u32,
         known: &impl Lookup,
     ) -> io::Result<()> {
-        for range in file.written(extent, exact::thread::SITES, exact::thread::SITES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let first = (range.start - exact::thread::SITES) / 8;
-            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
-                let count = counter.load(Acquire);
-                if count != 0 {
-                    let (row, class) = exact::site_and_class(at, classes_log2);
-                    self.add_row(members(known, row), class, classes_log2, count);
-                }
-            }
-        }
+        each_counter(file, extent, exact::thread::SITES, exact::thread::SITES_BYTES, |at, count| {
+            let (row, class) = exact::site_and_class(at, classes_log2);
+            self.add_row(members(known, row), class, classes_log2, count);
+        })?;
         for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
             let size = size_of::<PageCounts>() as u64;
@@ -139,17 +132,9 @@ impl Totals {
                 }
             }
         }
-        for range in file.written(extent, exact::thread::UPDATES, exact::thread::UPDATES_BYTES) {
-            let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let first = (range.start - exact::thread::UPDATES) / 8;
-            for (at, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
-                let now = counter.load(Acquire);
-                if now != 0 {
-                    self.add_page(at, [now; 2]);
-                }
-            }
-        }
-        Ok(())
+        each_counter(file, extent, exact::thread::UPDATES, exact::thread::UPDATES_BYTES, |at, count| {
+            self.add_page(at, [count; 2]);
+        })
     }
 
     /// Adds what is pending in stays.
@@ -208,6 +193,26 @@ impl Totals {
         let total = self.pages.entry(page).or_default();
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
+}
+
+/// Calls `found` for the counters of a table of 64-bit words that are not 0: with their places in it.
+fn each_counter(
+    file: &SessionFile,
+    extent: Extent,
+    table: u64,
+    bytes: u64,
+    mut found: impl FnMut(u64, u64),
+) -> io::Result<()> {
+    for range in file.written(extent, table, bytes) {
+        let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
+        for (at, counter) in ((range.start - table) / 8..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
+            let count = counter.load(Acquire);
+            if count != 0 {
+                found(at, count);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where [`Totals::sites`] has the count of a site and class.
