@@ -13,8 +13,8 @@
  *
  * How it works. A call is an instruction that does nothing (a nop of eight bytes with a displacement that no compiler emits), with arguments in
  * registers. The exact engine translates the program and sees it, in static programs too. Then, as nothing has answered: is there the library
- * that numalens preloads? It has the function `numalens_hook`, a weak reference here, null without numalens. So each call costs a nop, a load
- * and a branch that is not taken: a nanosecond. No system call is made, so no filter of system calls minds. Static programs under the
+ * that numalens preloads? It has the function `numalens_hook`, a weak reference here, null without numalens. So each call costs two nops, a load
+ * and a branch that is not taken: a nanosecond. What is told of blocks goes the other way round: to the library, or where there is none, by the nop. No system call is made, so no filter of system calls minds. Static programs under the
  * sample engine cannot be told of: there `numalens ctl` starts and stops.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
@@ -42,15 +42,19 @@ enum {
 
 #define NUMALENS_INLINE static __inline__ __attribute__((__always_inline__))
 
-/* Not 0: the exact engine has done it. */
+/* nopl 0x616d756e(%rax,%rax,1): `done` is 0 before, and not 0 after it if the exact engine has done what is asked for. */
+#define NUMALENS_NOP_(done, what, first, second) \
+    __asm__ __volatile__(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" \
+                         : "+a"(done) : "D"(what), "S"(first), "d"(second) : "memory")
+
 NUMALENS_INLINE unsigned long numalens_ask_(unsigned long what, const void *first, size_t second) {
     unsigned long done = 0;
-    __asm__ __volatile__(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" /* nopl 0x616d756e(%rax,%rax,1) */
-                         : "+a"(done) : "D"(what), "S"(first), "d"(second) : "memory");
+    NUMALENS_NOP_(done, what, first, second);
     return done;
 }
 
-/* Through the global offset table, whatever the code model: else a linker makes it null for good in a program that is not relocated. */
+/* Through the global offset table, whatever the code model: else a linker makes it null for good in a program that is not relocated.
+ * (Compilers must not believe that the block is read.) */
 #define NUMALENS_TELL_(what_, first_, second_) \
     do { \
         const void *numalens_first_ = (first_); \
@@ -58,8 +62,12 @@ NUMALENS_INLINE unsigned long numalens_ask_(unsigned long what, const void *firs
         void (*numalens_found_)(unsigned long, const void *, size_t); \
         __asm__(".weak numalens_hook\n\t" \
                 "{movq numalens_hook@GOTPCREL(%%rip), %0|mov %0, qword ptr numalens_hook@GOTPCREL[rip]}" \
-                : "=r"(numalens_found_)); \
+                : "=r"(numalens_found_), "+r"(numalens_first_)); \
         if (__builtin_expect(numalens_found_ != 0, 0)) numalens_found_((what_), numalens_first_, numalens_second_); \
+        else { \
+            unsigned long numalens_done_ = 0; \
+            NUMALENS_NOP_(numalens_done_, (unsigned long)(what_), numalens_first_, numalens_second_); \
+        } \
     } while (0)
 
 NUMALENS_INLINE void numalens_tell_(unsigned long what, const void *first, size_t second) { NUMALENS_TELL_(what, first, second); }

@@ -28,8 +28,8 @@ const LONGEST_NAME: usize = 1024;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Does what the program asks for; what is for the preloaded library is left to that.
-pub fn answer(thread: &mut Thread) {
+/// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where there is one.
+pub fn answer(thread: &mut Thread, next: u64) {
     let area = thread.area;
     let Some(request) = Request::from_number(area.register(7) as u32) else { return };
     match request {
@@ -45,7 +45,10 @@ pub fn answer(thread: &mut Thread) {
             area.set_register(2, sys::now_ns());
             return;
         }
-        Request::Alloc | Request::Free | Request::Name => return,
+        Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
+            Some(allocator) => allocator.told(thread, request, next),
+            None => return,
+        },
     }
     area.set_register(0, 1);
 }

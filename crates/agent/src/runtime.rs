@@ -224,7 +224,7 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             Verdict::Continue(address) => address,
         },
         Ok(Leave::Request { next }) => {
-            requests::answer(thread);
+            requests::answer(thread, next);
             enter(thread, next)
         }
         Ok(Leave::Asks { question, next }) => {

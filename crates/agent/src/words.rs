@@ -31,7 +31,7 @@ use rustc_hash::FxBuildHasher;
 const MANY: u32 = 1 << 31;
 const PAGE: u64 = 4096;
 /// The bit that tells blocks that the program itself tells of from those that they lie in.
-const TOLD: u64 = 1 << 63;
+pub const TOLD: u64 = 1 << 63;
 
 /// The blocks that live, with their bytes.
 static BLOCKS: Lock<HashMap<u64, u64, FxBuildHasher>> = Lock::new(HashMap::with_hasher(FxBuildHasher));

@@ -1,7 +1,8 @@
 //! What a program may ask for: the numbers of `include/numalens.h`, which a test compares with these.
 
 crate::numbered! {
-    /// A request. The first six and the last two are the agent's where there is one, else the preloaded library's; the others are always the library's.
+    /// A request. The first six and the last two are the agent's where there is one, else the preloaded library's; the others are
+    /// the library's, or of programs that load none, the agent's.
     Request: u32 {
         /// Count from here on.
         Start = 1,

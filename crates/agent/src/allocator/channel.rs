@@ -89,6 +89,20 @@ impl Channel {
         })
     }
 
+    /// Tells something with a text, of which as much as fits.
+    pub fn tell_text(&self, record: &Record, text: &[u8]) -> bool {
+        self.write(RingKind::Wides, record, 0, |words| {
+            words[8..PAYLOAD_WORD].iter().for_each(|word| word.store(0, Relaxed));
+            let text = &text[..text.len().min(PAYLOAD_BYTES)];
+            for (word, bytes) in words[PAYLOAD_WORD..].iter().zip(text.chunks(8)) {
+                let mut eight = [0; 8];
+                eight[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_le_bytes(eight), Relaxed);
+            }
+            text.len().next_multiple_of(8) as u32
+        })
+    }
+
     /// `fill` fills the words behind those that all records have, and says how many bytes of payload there are.
     fn write(&self, kind: RingKind, record: &Record, call: u8, fill: impl FnOnce(&[AtomicU64]) -> u32) -> bool {
         let tid = record.tid;

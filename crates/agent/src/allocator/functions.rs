@@ -1,4 +1,5 @@
-//! The functions that give memory and are part of the program: found by their names, what they are asked for by their arguments.
+//! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what they are asked for by their
+//! arguments.
 
 use alloc::vec::Vec;
 use hashbrown::{HashMap, HashSet};
@@ -31,6 +32,8 @@ pub enum Function {
     Remaps,
     /// Makes a thread. What it maps is that thread's stack.
     Starts,
+    /// Executes a parallel region of OpenMP.
+    Region,
 }
 
 pub type Functions = HashMap<u64, Function, FxBuildHasher>;
@@ -72,6 +75,19 @@ impl Function {
             b"munmap" | b"__munmap" => Function::Unmaps,
             b"mremap" | b"__mremap" => Function::Remaps,
             b"pthread_create" | b"__pthread_create" => Function::Starts,
+            // GNU's and LLVM's.
+            b"GOMP_parallel"
+            | b"GOMP_parallel_sections"
+            | b"GOMP_parallel_loop_static"
+            | b"GOMP_parallel_loop_dynamic"
+            | b"GOMP_parallel_loop_guided"
+            | b"GOMP_parallel_loop_nonmonotonic_dynamic"
+            | b"GOMP_parallel_loop_nonmonotonic_guided"
+            | b"GOMP_parallel_loop_runtime"
+            | b"GOMP_parallel_loop_nonmonotonic_runtime"
+            | b"GOMP_parallel_loop_maybe_nonmonotonic_runtime"
+            | b"GOMP_parallel_reductions"
+            | b"__kmpc_fork_call" => Function::Region,
             _ => return None,
         })
     }
@@ -85,7 +101,12 @@ impl Function {
             Function::Stores => Some(arguments[2]),
             Function::Resizes(false) => Some(arguments[1]),
             Function::Resizes(true) => arguments[1].checked_mul(arguments[2]),
-            Function::Releases | Function::Maps | Function::Unmaps | Function::Remaps | Function::Starts => Some(0),
+            Function::Releases
+            | Function::Maps
+            | Function::Unmaps
+            | Function::Remaps
+            | Function::Starts
+            | Function::Region => Some(0),
         }
     }
 
@@ -95,7 +116,7 @@ impl Function {
             Function::Bytes(call, _) | Function::Product(call) => call,
             Function::Resizes(_) => Call::Realloc,
             Function::Maps | Function::Unmaps | Function::Remaps | Function::Starts => Call::Mmap,
-            Function::Pages | Function::Stores | Function::Releases => Call::Aligned,
+            Function::Pages | Function::Stores | Function::Releases | Function::Region => Call::Aligned,
         }
     }
 }

@@ -10,19 +10,22 @@
 //!          [reached, stack pointer      <------- ret
 //!           just above that address: the result is the block]
 //! ```
+//! OpenMP's regions are told in the same way ([`regions`]), and so is what the program says of allocators of its own ([`Allocator::told`]).
+//!
 //! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is told, which is the one that the
 //! program made. What is told, and which blocks, is up to the collector, through the same channel as the library's.
 
 mod channel;
 mod choice;
 mod functions;
+mod regions;
 
 use crate::lock::Lock;
 use crate::runtime::runtime;
 use crate::sys;
 use crate::thread::Thread;
 use crate::user;
-use crate::words;
+use crate::words::{self, TOLD};
 use channel::{Caller, Channel, Record};
 use choice::Choice;
 use core::ffi::CStr;
@@ -30,6 +33,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use functions::{Function, Functions};
 use hashbrown::HashSet;
 use numalens_event::record::{Call, Kind};
+use numalens_event::request::{MOST_NAME_BYTES, Request};
+use regions::{Regions, Span};
 use rustc_hash::FxBuildHasher;
 
 const RAX: u8 = 0;
@@ -75,6 +80,7 @@ pub struct Calls {
     underway: Option<Underway>,
     /// Which blocks are told.
     choice: Choice,
+    regions: Regions,
     /// Some of the addresses that calls return to and that are watched already.
     watched: [u64; RECENT],
 }
@@ -91,11 +97,40 @@ struct Underway {
     old: Option<Old>,
 }
 
+/// A block that has been made.
+struct Block {
+    call: Call,
+    address: u64,
+    /// What it is known by: its address, with [`TOLD`] for one that the program itself tells of.
+    key: u64,
+    bytes: u64,
+    /// What the allocator has touched of it since then, it has touched for it; 0: nothing.
+    begun_ns: u64,
+    /// As [`own_mapping`] has it.
+    mapping: u64,
+}
+
 struct Old {
     /// When it was forgotten.
     time_ns: u64,
     bytes: u64,
     mapping: u64,
+}
+
+impl Underway {
+    fn caller(&self, thread: &Thread) -> Caller {
+        Caller { ip: self.back, sp: self.sp + 8, bp: thread.area.register(RBP) }
+    }
+}
+
+impl Calls {
+    /// Has the program come here when a call returns to `back`.
+    fn await_return(&mut self, back: u64) {
+        let recent = &mut self.watched[(back as usize ^ back as usize >> 6) % RECENT];
+        if core::mem::replace(recent, back) != back {
+            watch(back);
+        }
+    }
 }
 
 impl Allocator {
@@ -126,6 +161,9 @@ impl Allocator {
         if let Some(call) = thread.allocations.underway.take_if(|call| call.back == ip && call.sp + 8 == sp) {
             self.returned(thread, &call);
         }
+        if let Some(span) = thread.allocations.regions.reach(ip, sp, sys::now_ns()) {
+            self.tell_region(thread.tid, span);
+        }
         if let Some(&function) = self.functions.get(&ip) {
             self.entered(thread, function, sp);
         }
@@ -133,6 +171,13 @@ impl Allocator {
 
     fn entered(&self, thread: &mut Thread, function: Function, sp: u64) {
         let arguments = ARGUMENTS.map(|register| thread.area.register(register));
+        if function == Function::Region {
+            if let Some(back) = on_stack(sp, sp) {
+                thread.allocations.regions.begin(sp, back, sys::now_ns());
+                thread.allocations.await_return(back);
+            }
+            return;
+        }
         if function == Function::Releases {
             if let Some(old) = self.forget(arguments[0]) {
                 self.tell_end(thread, arguments[0], &old);
@@ -151,17 +196,14 @@ impl Allocator {
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = if matches!(function, Function::Unmaps | Function::Remaps) { now() } else { sys::now_ns() };
         thread.allocations.underway = Some(Underway { sp, back, function, arguments, begun_ns, old });
-        let recent = &mut thread.allocations.watched[(back as usize ^ back as usize >> 6) % RECENT];
-        if core::mem::replace(recent, back) != back {
-            watch(back);
-        }
+        thread.allocations.await_return(back);
     }
 
     fn returned(&self, thread: &mut Thread, call: &Underway) {
         let result = thread.area.register(RAX);
         let [first, second, third, ..] = call.arguments;
         match call.function {
-            Function::Starts | Function::Releases => {}
+            Function::Starts | Function::Releases | Function::Region => {}
             Function::Maps if result != MAP_FAILED => self.mapped(thread, call, result),
             Function::Unmaps if result as u32 == 0 => {
                 self.tell(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
@@ -197,25 +239,53 @@ impl Allocator {
             }
         }
         if block != 0 {
-            self.allocated(thread, function.call(), block, bytes, *begun_ns, call);
+            let mapping = own_mapping(block);
+            let block =
+                Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping };
+            self.allocated(thread, &block, &call.caller(thread));
         }
     }
 
-    /// A block has been made. What the allocator has touched of it since `begun_ns`, it has touched for it.
-    fn allocated(&self, thread: &mut Thread, call: Call, block: u64, bytes: u64, begun_ns: u64, from: &Underway) {
+    /// A block has been made.
+    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) {
         let header = self.channel.header();
         let tracked = TRACKED.lock().len();
         let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
-        let Some(mean) = thread.allocations.choice.of(header, bytes, tracked, seed) else { return };
-        let Some(time_ns) = self.know(block, bytes) else {
+        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return };
+        let Some(time_ns) = self.know(block.key, block.bytes) else {
             header.untracked.fetch_add(1, Relaxed);
             return;
         };
-        let operands = [block, bytes, begun_ns, own_mapping(block)];
+        let operands = [block.address, block.bytes, block.begun_ns, block.mapping];
         let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
-        let caller = Caller { ip: from.back, sp: from.sp + 8, bp: thread.area.register(RBP) };
-        if !self.channel.tell_allocation(&record, call, mean, &caller) {
-            self.forget(block);
+        if !self.channel.tell_allocation(&record, block.call, mean, caller) {
+            self.forget(block.key);
+        }
+    }
+
+    /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
+    pub fn told(&self, thread: &mut Thread, request: Request, next: u64) {
+        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.area.register(register));
+        let key = first | TOLD;
+        match request {
+            _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
+            Request::Alloc => {
+                let [sp, bp] = [RSP, RBP].map(|register| thread.area.register(register));
+                let block = Block { call: Call::Told, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
+                self.allocated(thread, &block, &Caller { ip: next, sp, bp });
+            }
+            Request::Free => {
+                if let Some(old) = self.forget(key) {
+                    self.tell(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
+                }
+            }
+            Request::Name => {
+                let mut text = [0u8; MOST_NAME_BYTES];
+                let text = user::read_text(second, &mut text).unwrap_or(&[]);
+                let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [first, 0, 0, 0] };
+                self.channel.tell_text(&record, text);
+            }
+            _ => {}
         }
     }
 
@@ -227,29 +297,41 @@ impl Allocator {
         }
         let operands = [address, bytes, protection & 0xffff_ffff | flags << 32, offset];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
-        let caller = Caller { ip: call.back, sp: call.sp + 8, bp: thread.area.register(RBP) };
-        self.channel.tell_allocation(&record, Call::Mmap, 0, &caller);
+        self.channel.tell_allocation(&record, Call::Mmap, 0, &call.caller(thread));
     }
 
-    /// The collector is to know of a block. Returns the time to tell of it with; none: there is no room for it.
-    fn know(&self, block: u64, bytes: u64) -> Option<u64> {
+    /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.
+    fn know(&self, key: u64, bytes: u64) -> Option<u64> {
         if self.channel.header().every.load(Relaxed) != 0 {
-            words::born(runtime(), block, bytes);
+            words::born(runtime(), key, bytes);
             return Some(now());
         }
         let mut tracked = TRACKED.lock();
         let has_room = tracked.len() < MOST_TRACKED;
-        (has_room && tracked.insert(block)).then(now)
+        (has_room && tracked.insert(key)).then(now)
     }
 
     /// A block is about to end; none: the collector does not know of it.
-    fn forget(&self, block: u64) -> Option<Old> {
+    fn forget(&self, key: u64) -> Option<Old> {
         let bytes = if self.channel.header().every.load(Relaxed) != 0 {
-            Some(words::dies(runtime(), block)).filter(|&bytes| bytes > 0)?
+            Some(words::dies(runtime(), key)).filter(|&bytes| bytes > 0)?
         } else {
-            TRACKED.lock().remove(&block).then_some(1)?
+            TRACKED.lock().remove(&key).then_some(1)?
         };
-        Some(Old { time_ns: now(), bytes, mapping: own_mapping(block) })
+        let mapping = if key & TOLD == 0 { own_mapping(key) } else { 0 };
+        Some(Old { time_ns: now(), bytes, mapping })
+    }
+
+    fn tell_region(&self, tid: u32, span: Span) {
+        let operands = [span.call, span.begun_ns, span.ended_ns, u64::from(tid)];
+        self.channel.tell(&Record { kind: Kind::Region, time_ns: sys::now_ns(), tid, operands });
+    }
+
+    /// The thread, or its process, is about to end: what still waits to be told of it.
+    pub fn end(&self, thread: &mut Thread) {
+        if !thread.borrows && self.channel.is_open() {
+            thread.allocations.regions.rest().for_each(|span| self.tell_region(thread.tid, span));
+        }
     }
 
     fn tell_end(&self, thread: &Thread, block: u64, old: &Old) {

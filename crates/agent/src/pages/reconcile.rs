@@ -1,29 +1,37 @@
-//! Pages that the kernel placed and that nobody has accessed: they are looked for when a program ends.
+//! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program ends.
 
-use super::home::{class_of, expected, is_virtual};
-use super::{CHUNK, Shadow, ask, new_record};
+use super::home::{class_of, class_with, expected, is_virtual};
+use super::{CHUNK, END, PAGE_BITS, Shadow, ask, common, new_record};
 use crate::interposer;
 use crate::maps::{Mapping, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::touch;
 use numalens_translator::PageEntry;
 
+/// Ranges up to this many pages, all of which are known, cost no look at the kernel's table.
+const FEW: u64 = 4096;
+
 impl Shadow {
-    /// Notes the pages that are there though no access was seen: at the end of a program.
-    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &Maps) {
+    /// Notes the pages of a range that are there though no access was seen.
+    pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &Maps, range: Range<u64>) {
+        self.decide(memory, range.clone());
+        let numbers = range.start >> PAGE_BITS..range.end.div_ceil(sys::PAGE).min(END);
+        if numbers.end.saturating_sub(numbers.start) <= FEW && numbers.clone().all(|page| self.load(page).slot != 0) {
+            return;
+        }
+        let Some(scan) = ask::Scan::open() else { return };
         let (mut pages, mut of) = (Vec::new(), Vec::new());
-        self.decide(memory, 0..sys::USER_END);
+        let theirs = |mapping: &&Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
         {
-            let mut used = self.used.lock();
-            let Some(scan) = ask::Scan::open() else { return };
-            let theirs = |mapping: &Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
-            for mapping in mappings.iter().filter(|mapping| theirs(mapping)) {
-                let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
-                scan.each(mapping.start..mapping.end, |page, huge| {
+            let used = self.used.lock();
+            let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
+            for mapping in mappings.overlapping(range.clone()).iter().filter(theirs) {
+                scan.each(mapping.start.max(range.start)..mapping.end.min(range.end), |page, huge| {
                     // Parts of huge pages that were seen at their first touch.
                     if self.load(page).slot == 0 && !(huge && chunk_of(page) != 0) {
                         pages.push(page);
@@ -31,24 +39,26 @@ impl Shadow {
                     }
                 });
             }
-            for &page in &pages {
-                used.entry(page / CHUNK).or_default().used += 1;
-            }
         }
         let homes = ask::presences(&pages);
         let now = sys::now_ns();
-        let _used = self.used.lock();
+        let mut used = self.used.lock();
         for ((&page, mapping), home) in pages.iter().zip(of).zip(homes) {
+            // Another thread may have come first meanwhile.
+            let (Some(home), 0) = (home, self.load(page).slot) else { continue };
             let pinned = thread.node >= 0 || mapping.bound;
-            let Some(home) = home else { continue };
             let home = if is_virtual() { expected(page, thread, mapping) } else { home };
             let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
-            let class = class_of(memory, Some(home), pinned);
+            let class = match common::placed(thread, mapping, page, true, pinned) {
+                Some(placed) if is_virtual() => class_with(memory, placed.class_word),
+                _ => class_of(memory, Some(home), pinned),
+            };
             record.page.store(page, Relaxed);
             record.begin_ns.store(now, Relaxed);
             record.class.store(class, Relaxed);
             record.first_class.store(class, Relaxed);
             record.how.store(touch::UNSEEN, Release);
+            used.entry(page / CHUNK).or_default().used += 1;
             self.store(page, PageEntry { class, slot: number * 2 });
         }
     }

@@ -5,9 +5,10 @@ use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
 use crate::maps::{self, Backing, File, Huge, Mapping};
-use crate::runtime::{Code, Runtime};
+use crate::runtime::{Code, Runtime, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
+use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -15,7 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::log;
 
 /// Executes the call and follows what it did. Returns the kernel's word.
-pub fn execute(runtime: &Runtime, number: u32, arguments: [u64; 6]) -> u64 {
+pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
+    let runtime = runtime();
     let mut code = runtime.code.lock();
     let [address, bytes, ..] = arguments;
     let range = address..address.saturating_add(bytes).next_multiple_of(PAGE).max(address);
@@ -43,18 +45,11 @@ pub fn execute(runtime: &Runtime, number: u32, arguments: [u64; 6]) -> u64 {
         arguments[3] |= u64::from(raw::MAP_LOCKED);
     }
     // What goes or moves is asked for while it is there.
-    match number {
-        raw::__NR_mmap if !replaces => {}
-        raw::__NR_mprotect | raw::__NR_pkey_mprotect => {}
-        raw::__NR_brk if address == 0 || address >= code.world.heap_end => {}
-        raw::__NR_brk => runtime.shadow.decide(runtime.process(), address..code.world.heap_end.next_multiple_of(PAGE)),
-        raw::__NR_move_pages | raw::__NR_migrate_pages => runtime.shadow.decide(runtime.process(), 0..sys::USER_END),
-        raw::__NR_shmdt => {
-            if let Some(mapping) = code.world.maps.find(address) {
-                runtime.shadow.decide(runtime.process(), mapping.start..mapping.end);
-            }
-        }
-        _ => runtime.shadow.decide(runtime.process(), range.clone()),
+    let (memory, maps) = (runtime.process(), &code.world.maps);
+    match affected(&code, number, arguments, range.clone()) {
+        Some((goes, true)) => runtime.shadow.reconcile(memory, thread, maps, goes),
+        Some((stays, false)) => runtime.shadow.decide(memory, stays),
+        None => {}
     }
     // SAFETY: the program's own call with the program's own arguments.
     let result = unsafe { sys::for_program(number, arguments) };
@@ -97,6 +92,28 @@ const MCL_CURRENT: u32 = 1;
 const MCL_FUTURE: u32 = 2;
 const MCL_ONFAULT: u32 = 4;
 const ENOMEM: u64 = (linux_raw_sys::errno::ENOMEM as i64).wrapping_neg() as u64;
+
+/// The pages whose homes a call may end or change, and whether pages may go that nobody has accessed.
+fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) -> Option<(Range<u64>, bool)> {
+    let heap_end = code.world.heap_end;
+    match number {
+        raw::__NR_mmap if arguments[3] as u32 & raw::MAP_FIXED == 0 => None,
+        raw::__NR_mprotect | raw::__NR_pkey_mprotect => None,
+        raw::__NR_brk if arguments[0] == 0 || arguments[0] >= heap_end => None,
+        raw::__NR_brk => Some((arguments[0]..heap_end.next_multiple_of(PAGE), true)),
+        raw::__NR_move_pages | raw::__NR_migrate_pages => Some((0..sys::USER_END, false)),
+        raw::__NR_shmdt => code.world.maps.find(arguments[0]).map(|mapping| (mapping.start..mapping.end, true)),
+        raw::__NR_madvise => {
+            let gives_up = matches!(
+                arguments[2] as u32,
+                raw::MADV_DONTNEED | raw::MADV_REMOVE | raw::MADV_FREE | MADV_DONTNEED_LOCKED
+            );
+            Some((range, gives_up))
+        }
+        raw::__NR_mbind => Some((range, false)),
+        _ => Some((range, true)),
+    }
+}
 
 fn drop_code(code: &mut Code, range: Range<u64>) {
     if code.world.maps.any_executable(range.clone()) {

@@ -106,13 +106,13 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         | raw::__NR_madvise
         | raw::__NR_mbind
         | raw::__NR_shmat
-        | raw::__NR_shmdt => Verdict::Done(memory::execute(runtime(), number, arguments)),
+        | raw::__NR_shmdt => Verdict::Done(memory::execute(thread, number, arguments)),
         raw::__NR_sched_setaffinity | raw::__NR_set_mempolicy => Verdict::Done(bind(thread, number, arguments)),
         // With nodes to go to, and for pages of this process.
         raw::__NR_move_pages | raw::__NR_migrate_pages
             if (a as u32 == 0 || a as u32 == sys::process_id()) && (number == raw::__NR_migrate_pages || d != 0) =>
         {
-            Verdict::Done(memory::execute(runtime(), number, arguments))
+            Verdict::Done(memory::execute(thread, number, arguments))
         }
         raw::__NR_clone => tasks::clone(thread, ip, next, arguments),
         raw::__NR_fork => tasks::clone(thread, ip, next, [u64::from(raw::SIGCHLD), 0, 0, 0, 0, 0]),

@@ -189,7 +189,10 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
 }
 
 /// Notes the end of a thread in the directory.
-fn note_end(thread: &Thread) {
+fn note_end(thread: &mut Thread) {
+    if let Some(allocator) = runtime().allocator() {
+        allocator.end(thread);
+    }
     let session = &runtime().session;
     // Another thread may have named it.
     session.take_name(thread.extent);
@@ -226,5 +229,5 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
 pub fn reconcile(thread: &Thread) {
     let runtime = runtime();
     let code = runtime.code.lock();
-    runtime.shadow.reconcile(runtime.process(), thread, &code.world.maps);
+    runtime.shadow.reconcile(runtime.process(), thread, &code.world.maps, 0..sys::USER_END);
 }

@@ -123,6 +123,16 @@ fn pages_that_the_kernel_filled_are_placed_unseen() {
 }
 
 #[test]
+fn pages_that_go_before_any_access_have_been_there() {
+    need_recording!();
+    for how in ["unmap", "dontneed", "over", "shrink"] {
+        let run = touch("exact", &format!("given-up-{how}"));
+        let unseen = run.sum(|row| row.placed == Placed::Unseen);
+        assert_eq!((run.placed(), unseen), (700, 700), "{how}: {:?}", run.rows);
+    }
+}
+
+#[test]
 fn one_instruction_places_only_what_was_not_there() {
     need_recording!();
     for (engine, kind) in every(&["fill", "fill-down"]) {

@@ -1,7 +1,7 @@
 //! What a program says by numalens.h, and a user by `numalens ctl`: when to count, phases, blocks of its own allocator.
 
 use crate::support::*;
-use numalens_profile::tables::{Frame, Object, Phase, Process, Sample, Site};
+use numalens_profile::tables::{Frame, Object, ObjectAccess, Phase, Process, Site};
 use numalens_profile::words::ObjectKind;
 use serde_json::Value;
 
@@ -52,21 +52,26 @@ fn a_program_says_when_to_count_and_names_phases() {
 #[test]
 fn a_block_of_the_programs_own_allocator_is_an_object() {
     need_recording!();
-    let lab = Lab::new();
-    let (_, profile) = lab.record(&[], &[marks().to_str().unwrap(), "arena"]);
-    let objects = profile.rows::<Object>().unwrap();
-    let grid = objects.iter().find(|object| object.name == "the grid").expect("the block's name");
-    assert_eq!((grid.kind, grid.size, grid.count), (ObjectKind::Heap, 1 << 20, 1));
-    assert!(grid.death_ns.is_some(), "it was given back");
-    let site = profile.rows::<Site>().unwrap().into_iter().find(|site| Some(site.site) == grid.site).unwrap();
-    let frames = profile.rows::<Frame>().unwrap();
-    let frame = frames.iter().find(|frame| frame.site == site.site).expect("a line");
-    let source = include_str!("marks.c");
-    let wanted = source.lines().position(|line| line.contains("EXPECT grid")).unwrap() + 1;
-    assert_eq!(frame.line, Some(wanted as u32));
-    let samples = profile.rows::<Sample>().unwrap();
-    let of_grid = samples.iter().filter(|sample| sample.object == Some(grid.object)).count();
-    assert!(of_grid * 10 > samples.len() * 8, "{of_grid} of {} samples", samples.len());
+    let static_one = built("marks", &["-static"]);
+    for (engine, program) in [("sample", marks()), ("exact", marks()), ("exact", static_one.as_path())] {
+        let lab = Lab::new();
+        let (_, profile) = lab.record(&["--engine", engine], &[program.to_str().unwrap(), "arena"]);
+        let objects = profile.rows::<Object>().unwrap();
+        let grid = objects.iter().find(|object| object.name == "the grid").expect("the block's name");
+        assert_eq!((grid.kind, grid.size, grid.count), (ObjectKind::Heap, 1 << 20, 1), "{program:?}");
+        assert!(grid.death_ns.is_some(), "{program:?}: it was given back");
+        let site = profile.rows::<Site>().unwrap().into_iter().find(|site| Some(site.site) == grid.site).unwrap();
+        let frames = profile.rows::<Frame>().unwrap();
+        let frame = frames.iter().find(|frame| frame.site == site.site).expect("a line");
+        let source = include_str!("marks.c");
+        let wanted = source.lines().position(|line| line.contains("EXPECT grid")).unwrap() + 1;
+        assert_eq!(frame.line, Some(wanted as u32), "{program:?}");
+        let rows = profile.rows::<ObjectAccess>().unwrap();
+        let all: u64 = rows.iter().map(|row| row.reads + row.writes).sum();
+        let of_grid =
+            rows.iter().filter(|row| row.object == grid.object).map(|row| row.reads + row.writes).sum::<u64>();
+        assert!(of_grid * 10 > all * 8, "{program:?}: {of_grid} of {all}");
+    }
 }
 
 #[test]

@@ -61,6 +61,14 @@ int main(int arguments, char **argument) {
         writing(memory);
     } else if (!strcmp(kind, "populate")) {
         memory = fresh(MAP_POPULATE);
+    } else if (!strncmp(kind, "given-up-", 9)) { /* pages that nobody ever accesses go again, in one way or another */
+        const char *how = kind + 9;
+        memory = fresh(MAP_POPULATE);
+        void *all = (void *)memory;
+        if (!strcmp(how, "unmap")) munmap(all, count * PAGE);
+        if (!strcmp(how, "dontneed")) madvise(all, count * PAGE, MADV_DONTNEED);
+        if (!strcmp(how, "over")) mmap(all, count * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (!strcmp(how, "shrink")) mremap(all, count * PAGE, PAGE, 0);
     } else if (!strcmp(kind, "fill") || !strcmp(kind, "fill-down")) { /* one instruction, on pages that are there and others */
         memory = fresh(0);
         long left = count * PAGE;

@@ -27,10 +27,11 @@ fn phases(profile: &Profile, name: &str) -> Vec<Phase> {
 #[test]
 fn regions_are_phases() {
     need_recording!();
-    let program = built("regions", &["-fopenmp"]);
-    let alone = run(&mut Command::new(&program));
     let source = include_str!("regions.c");
-    for engine in ["sample", "exact"] {
+    // A static program has its runtime's symbols.
+    let [shared, whole] = [built("regions", &["-fopenmp"]), built("regions", &["-fopenmp", "-static"])];
+    let alone = run(&mut Command::new(&shared));
+    for (engine, program) in [("sample", &shared), ("exact", &shared), ("exact", &whole)] {
         let lab = Lab::new();
         let (outcome, profile) = lab.record(&["--engine", engine], &[program.to_str().unwrap()]);
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), (alone.stdout.as_str(), ""), "{engine}");
