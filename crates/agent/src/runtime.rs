@@ -324,9 +324,10 @@ pub fn config(
         sites: area::SITES as u32,
         pages: layout.pages() as u32,
         updates: -(area::UPDATES_BYTES as i32),
-        scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS) {
-            0 => Scheme::Loops,
+        scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS | exact::debug::LOOPS) {
+            0 => Scheme::LongLoops,
             exact::debug::FLAT => Scheme::Flat,
+            exact::debug::LOOPS => Scheme::Loops,
             _ => Scheme::Stays,
         },
         each: layout.each(),

@@ -245,7 +245,7 @@ fn stays_count_what_the_flat_tables_count() {
         &["sed", "-e", "s/line/LINE/;/7$/d", &text],
     ];
     for command in commands {
-        let recorded = ["flat", "stays", "loops"].map(|scheme| {
+        let recorded = ["flat", "stays", "loops", "usual"].map(|scheme| {
             let profile = directory.path().join(format!("{scheme}.numalens"));
             // Addresses that differ from run to run change what programs do.
             let output = Command::new("setarch")

@@ -231,8 +231,10 @@ pub mod debug {
     pub const NO_COUNTING: u32 = 1;
     /// Count every access in the flat tables at once.
     pub const FLAT: u32 = 2;
-    /// Count by stays wherever that can be done, not in loops only.
+    /// Count by stays wherever that can be done, not in long loops only.
     pub const STAYS: u32 = 4;
+    /// Count by stays in all loops, not only in those that have had many passes.
+    pub const LOOPS: u32 = 8;
 }
 
 /// Kinds of extents.

@@ -29,6 +29,8 @@ pub enum Scheme {
     /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
     /// each group is looked up once and counted at once.
     Loops,
+    /// By stays in loops that have had many passes, so that they pay: see [`crate::warm`].
+    LongLoops,
     /// By stays wherever they can be.
     Stays,
 }

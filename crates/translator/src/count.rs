@@ -54,6 +54,8 @@ pub(crate) enum Heat {
     ShortLoop = 1,
     /// The group is hot, and the class of its pages changes too often as well.
     Class = 2,
+    /// The loop has had many passes: see [`crate::warm`].
+    LongLoop = 3,
 }
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
@@ -242,7 +244,7 @@ pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> 
     let what = What::unpack(area.load(area::COUNT_WHAT))?;
     if what.operation == Operation::Again {
         let sites = area.load(area::COUNT_SITES);
-        let why = [Heat::ShortLoop, Heat::Class].into_iter().find(|&why| why as u64 == sites >> 32);
+        let why = [Heat::ShortLoop, Heat::Class, Heat::LongLoop].into_iter().find(|&why| why as u64 == sites >> 32);
         let why = why.unwrap_or(Heat::Page);
         return Some(Hotter { at: area.load(area::COUNT_RETURN), site: SiteId(sites as u32), why });
     }

@@ -232,7 +232,7 @@ mod tests {
             sites: 0,
             pages: 0,
             updates: 0,
-            scheme: Scheme::Loops,
+            scheme: Scheme::LongLoops,
             each: false,
             most_sites: 0,
             stays: 0,

@@ -88,6 +88,7 @@ mod site;
 mod stay;
 mod stub;
 mod translate;
+mod warm;
 
 pub use block::{Position, State, Unexecuted, Unmade};
 pub use cache::{Cache, Landing, Leave};

@@ -16,6 +16,7 @@ use crate::liveness::Liveness;
 use crate::marks::Mark;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
+use crate::warm::free_register;
 use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,8 +45,10 @@ pub(crate) struct Tools {
     pub hot: HashSet<u64>,
     /// Those of them whose classes change too often as well.
     pub any_class: HashSet<u64>,
-    /// Blocks that are loops of few passes.
+    /// Blocks that are loops of few passes, each time that they are entered.
     pub short: HashSet<u64>,
+    /// Blocks that are loops, and have had many passes altogether.
+    pub long: HashSet<u64>,
 }
 
 /// A block in the making.
@@ -109,7 +112,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Option<Block>, Error> {
-    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, short } = tools;
+    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, short, long } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -121,7 +124,12 @@ pub(crate) fn translate(
     let in_loop = find_live(&mut source.list, liveness, env, end, may_change);
     let Source { list, bytes, accesses, .. } = source;
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        plan.make(list, accesses, config.scheme == Scheme::Loops && !in_loop, [hot, any_class]);
+        let stays = match config.scheme {
+            Scheme::Stays => true,
+            Scheme::Loops => in_loop,
+            Scheme::LongLoops | Scheme::Flat => in_loop && (long.contains(&ip) || free_register(list).is_none()),
+        };
+        plan.make(list, accesses, !stays, [hot, any_class]);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
         let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
@@ -144,6 +152,14 @@ pub(crate) fn translate(
     }
     if builder.env.is_watched(ip) {
         builder.reached()?;
+    }
+    if config.scheme == Scheme::LongLoops
+        && in_loop
+        && plan.at_once
+        && !plan.groups.is_empty()
+        && let Some(register) = free_register(list)
+    {
+        builder.count_until_long(register)?;
     }
     builder.begin_loop()?;
     let mut closed = false;

@@ -2,12 +2,11 @@
 
 mod support;
 
-use numalens_translator::Scheme;
 use std::collections::BTreeMap;
 use support::assemble::assemble;
 use support::stops::{CAPACITY, TRAP_FLAG, prepare};
 use support::vectors::Vectors;
-use support::{Machine, Options, Registers};
+use support::{Machine, Options, Registers, SCHEMES};
 
 /// Loops with and without accesses, code that needs its flags everywhere, side exits, calls, indirect jumps, string instructions.
 const KERNEL: &str = "
@@ -71,8 +70,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     // Code at the end of a page goes on in the next one.
     for padding in [0, 4096 - 40] {
         let text = format!(".fill {padding}, 1, 0x90\n{KERNEL}");
-        let (schemes, lengths) = ([Scheme::Stays, Scheme::Loops, Scheme::Flat], [64, 5]);
-        for (scheme, instructions) in schemes.into_iter().flat_map(|scheme| lengths.map(|length| (scheme, length))) {
+        for (scheme, instructions) in SCHEMES.into_iter().flat_map(|scheme| [64, 5].map(|length| (scheme, length))) {
             for may_change in [false, true] {
                 let options =
                     Options { low_shadow: false, stack: false, scheme, instructions, may_change, ..Options::default() };
@@ -119,7 +117,7 @@ fn a_run_that_breaks_off_counts_what_it_did() {
             lines.join("\n"),
             lines.join("\n")
         );
-        for scheme in [Scheme::Stays, Scheme::Loops, Scheme::Flat] {
+        for scheme in SCHEMES {
             let options = Options { low_shadow: false, stack: false, scheme, ..Options::default() };
             let mut machine = Machine::new(options);
             machine.load(&assemble(&[&text])[0]);

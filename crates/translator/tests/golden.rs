@@ -7,7 +7,7 @@ mod assemble;
 mod paper;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-use numalens_translator::{Cache, Config, Shadow};
+use numalens_translator::{Cache, Config, Scheme, Shadow};
 use paper::{COLD, CONFIG, HOT, Paper};
 use std::fmt::Write;
 
@@ -73,6 +73,13 @@ golden! {
     system_call: "mov eax, 60\nsyscall";
     loop_instruction: "1: loop 1b";
     gs_is_left_to_others: "mov rax, gs:[8]";
+}
+
+#[test]
+fn a_loop_that_is_not_long_yet() {
+    let config = Config { scheme: Scheme::LongLoops, ..CONFIG };
+    let text = "1: mov r8, [rsi + rax*8]\ninc rax\ncmp rax, rcx\njb 1b\nret";
+    insta::assert_snapshot!(translate(text, config, PROGRAM, false));
 }
 
 #[test]

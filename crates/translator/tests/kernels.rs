@@ -7,7 +7,7 @@ use numalens_translator::Scheme;
 use support::assemble::assemble;
 use support::expected::{Expected, by_page, reads, updates, writes};
 use support::vectors::Vectors;
-use support::{Machine, Options, Registers};
+use support::{Machine, Options, Registers, SCHEMES};
 
 /// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
 fn registers(machine: &Machine) -> Registers {
@@ -24,9 +24,8 @@ fn registers(machine: &Machine) -> Registers {
 fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
     let variants =
         [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)];
-    for ((low_shadow, may_change, instructions, side_exits), scheme) in variants
-        .into_iter()
-        .flat_map(|variant| [Scheme::Stays, Scheme::Loops, Scheme::Flat].map(|scheme| (variant, scheme)))
+    for ((low_shadow, may_change, instructions, side_exits), scheme) in
+        variants.into_iter().flat_map(|variant| SCHEMES.map(|scheme| (variant, scheme)))
     {
         let options =
             Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme, ..Options::default() };
@@ -98,6 +97,35 @@ fn triad_over_pages() {
             })
             .collect()
     });
+}
+
+#[test]
+fn a_loop_that_turns_out_long_is_translated_again() {
+    const PASSES: u64 = 150_000;
+    const WORDS: u64 = 0x4000 / 8;
+    let text = "
+        xor eax, eax
+    1:  mov ebx, eax
+        and ebx, 0x3ff8
+        mov r8, [rdi + rbx]
+        add [rsi + rbx], r8
+        mov [rdx], r8
+        add eax, 8
+        dec rcx
+        jnz 1b";
+    check(text, PASSES, |r| {
+        let words = (0..WORDS).map(|word| (8 * word, (PASSES - word).div_ceil(WORDS)));
+        let each = words.flat_map(|(at, count)| [reads(r.general[7] + at, count), updates(r.general[6] + at, count)]);
+        each.chain([writes(r.general[2], PASSES)]).collect()
+    });
+    let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
+    machine.load(&assemble(&[text])[0]);
+    for (passes, heats) in [(1 << 15, 0), (1 << 16, 1)] {
+        let mut registers = registers(&machine);
+        registers.general[1] = passes;
+        machine.run_translated(&registers);
+        assert_eq!(machine.heats, heats);
+    }
 }
 
 #[test]
@@ -471,11 +499,22 @@ fn pattern(number: usize) -> u8 {
 
 #[test]
 fn transactions_always_abort() {
-    // Many processors do not know them at all, natively either.
-    if std::arch::x86_64::__cpuid_count(7, 0).ebx & 1 << 11 == 0 {
-        return;
+    // Natively it is up to the processor: many do not know them at all.
+    for scheme in SCHEMES {
+        let mut machine = Machine::new(Options { scheme, ..Options::default() });
+        machine.load(&assemble(&["xbegin 1f\nmov [rdi], rax\nxend\njmp 2f\n1: mov [rsi], rcx\n2: nop"])[0]);
+        let mut registers = registers(&machine);
+        registers.general[1] = 5;
+        fill(machine.data.bytes_mut());
+        let mut wanted = machine.data.bytes().to_vec();
+        let at = (registers.general[6] - registers.general[7]) as usize;
+        wanted[at..at + 8].copy_from_slice(&5u64.to_le_bytes());
+        let after = machine.run_translated(&registers);
+        // No reason is given, and so none to try again.
+        assert_eq!(after.general[0] as u32, 0, "{scheme:?}");
+        assert!(machine.data.bytes() == wanted, "{scheme:?}");
+        assert_eq!(machine.take_counts().0, by_page(&[writes(registers.general[6], 1)]), "{scheme:?}");
     }
-    check("xbegin 1f\nmov [rdi], rax\nxend\njmp 2f\n1: mov [rsi], rcx\n2: nop", 5, |r| vec![writes(r.general[6], 1)]);
 }
 
 #[test]
@@ -511,7 +550,7 @@ fn watched_addresses_are_reported_each_time() {
     ]);
     let starts = pieces.iter().scan(0, |at, piece| Some(std::mem::replace(at, *at + piece.len() as u64)));
     let [_, after, whole, half, _] = starts.collect::<Vec<u64>>()[..] else { panic!("five pieces") };
-    for scheme in [Scheme::Stays, Scheme::Loops, Scheme::Flat] {
+    for scheme in SCHEMES {
         let options = Options { stack: true, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         let program = machine.load(&pieces.concat());

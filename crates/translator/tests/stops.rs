@@ -7,7 +7,7 @@ use support::assemble::assemble;
 use support::expected::{PageCounts, by_page, reads, updates, writes};
 use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
 use support::vectors::Vectors;
-use support::{Machine, Options, Registers};
+use support::{Machine, Options, Registers, SCHEMES};
 
 const KERNEL: &str = "
         jmp 3f
@@ -206,8 +206,7 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
         dec rcx
         jnz 1b";
     let text = text.replace("[rip + 1b - 4096]", "[rdx + 16]");
-    let schemes = [Scheme::Stays, Scheme::Loops, Scheme::Flat];
-    for (scheme, stride) in schemes.into_iter().flat_map(|scheme| [(scheme, 8), (scheme, 0x200)]) {
+    for (scheme, stride) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, 8), (scheme, 0x200)]) {
         let options = Options { low_shadow: false, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[&text])[0]);

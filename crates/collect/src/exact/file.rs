@@ -362,6 +362,7 @@ fn debug_bits() -> u32 {
     match std::env::var("NUMALENS_EXACT").as_deref() {
         Ok("flat") => exact::debug::FLAT,
         Ok("stays") => exact::debug::STAYS,
+        Ok("loops") => exact::debug::LOOPS,
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,
     }

@@ -84,9 +84,14 @@ pub struct Machine {
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
+    /// How often code was found that would be better translated in another manner.
+    pub heats: usize,
     /// Given back after the mappings are gone.
     _turn: Option<MutexGuard<'static, ()>>,
 }
+
+/// All ways to count.
+pub const SCHEMES: [Scheme; 4] = [Scheme::Stays, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
 
 /// How to build a machine.
 #[derive(Clone, Copy)]
@@ -175,6 +180,7 @@ impl Machine {
             area,
             end: 0,
             trace: Vec::new(),
+            heats: 0,
             _turn: turn,
         });
         let base = machine.area.address();
@@ -520,5 +526,6 @@ extern "C" fn on_count(area: *mut u8) {
     let hotter = unsafe { settle(area, &config, &mut machine.world) };
     if let Some(hotter) = hotter {
         machine.cache.heat(&mut machine.world, hotter);
+        machine.heats += 1;
     }
 }
