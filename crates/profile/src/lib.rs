@@ -23,7 +23,7 @@ macro_rules! table {
                 const COLUMNS: &'static [&'static str] = &[$(stringify!($field),)*];
                 type Columns = ($(<$ty as $crate::row::Value>::Column,)*);
 
-                fn fields() -> Vec<$crate::row::Column> {
+                fn fields() -> Vec<arrow_schema::Field> {
                     vec![$($crate::row::column::<$ty>(stringify!($field)),)*]
                 }
 

@@ -30,7 +30,7 @@ pub trait Row: Sized + Send + Sync + Clone + PartialEq + std::fmt::Debug + 'stat
     #[doc(hidden)]
     type Columns;
     #[doc(hidden)]
-    fn fields() -> Vec<Column>;
+    fn fields() -> Vec<Field>;
     #[doc(hidden)]
     fn arrays(rows: &[Self]) -> Vec<ArrayRef>;
     #[doc(hidden)]
@@ -51,20 +51,10 @@ pub trait Visitor {
     fn table<T: Row>(&mut self) -> Result<(), Error>;
 }
 
-/// A column's Arrow field and how Parquet shall encode it.
+/// A column's Arrow field.
 #[doc(hidden)]
-pub struct Column {
-    pub field: Field,
-    /// Delta encoding: for what grows or clusters along the file (times, pages, addresses). Others get a dictionary.
-    pub delta: bool,
-}
-
-#[doc(hidden)]
-pub fn column<V: Value>(name: &'static str) -> Column {
-    let grows = name.ends_with("_ns") || matches!(name, "address" | "start" | "base");
-    // Parquet has no delta encoding of real numbers (`latency_ns`).
-    let delta = V::DELTA || (grows && V::data_type().is_integer());
-    Column { field: Field::new(name, V::data_type(), V::NULLABLE), delta }
+pub fn column<V: Value>(name: &'static str) -> Field {
+    Field::new(name, V::data_type(), V::NULLABLE)
 }
 
 /// Columns as decoded, by name; `wanted` tells the ones that were left out on purpose from the ones that the file lacks.
@@ -109,7 +99,6 @@ impl Batch<'_> {
 #[doc(hidden)]
 pub trait Value: Sized {
     const NULLABLE: bool;
-    const DELTA: bool;
     type Column;
     fn data_type() -> DataType;
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
@@ -124,7 +113,6 @@ pub trait Value: Sized {
 /// A type that a column can hold.
 #[doc(hidden)]
 pub trait Scalar: Sized + Clone {
-    const DELTA: bool = false;
     /// What a column's builder takes. Values are collected as these first, so that the compiler makes one builder per
     /// type and not one per column.
     type Raw<'a>;
@@ -144,7 +132,6 @@ pub trait Scalar: Sized + Clone {
 
 impl<S: Scalar> Value for S {
     const NULLABLE: bool = false;
-    const DELTA: bool = S::DELTA;
     type Column = Option<S::Read>;
 
     fn data_type() -> DataType {
@@ -174,7 +161,6 @@ impl<S: Scalar> Value for S {
 
 impl<S: Scalar> Value for Option<S> {
     const NULLABLE: bool = true;
-    const DELTA: bool = S::DELTA;
     type Column = Option<(S::Read, ArrayRef)>;
 
     fn data_type() -> DataType {
@@ -205,9 +191,8 @@ impl<S: Scalar> Value for Option<S> {
 
 /// Numbers and the ids that wrap them, with the method of [`Renumbering`] that says what becomes of an id.
 macro_rules! numbers {
-    ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr, $delta:literal $(, $renumber:ident)?;)*) => {$(
+    ($($ty:ty as $arrow:ty: $wrap:expr, $unwrap:expr $(, $renumber:ident)?;)*) => {$(
         impl Scalar for $ty {
-            const DELTA: bool = $delta;
             type Raw<'a> = <$arrow as ArrowPrimitiveType>::Native;
             type Read = ScalarBuffer<<$arrow as ArrowPrimitiveType>::Native>;
 
@@ -254,18 +239,18 @@ fn wrong_type() -> String {
 }
 
 numbers! {
-    u32 as UInt32Type: |value| value, |value| *value, false;
-    u64 as UInt64Type: |value| value, |value| *value, false;
-    NodeId as UInt16Type: NodeId, |id| id.0, false;
-    ProcessId as UInt32Type: ProcessId, |id| id.0, false, process;
-    ThreadId as UInt32Type: ThreadId, |id| id.0, false, thread;
-    SiteId as UInt32Type: SiteId, |id| id.0, false, site;
-    StackId as UInt32Type: StackId, |id| id.0, false, stack;
-    ModuleId as UInt32Type: ModuleId, |id| id.0, false, module;
-    FunctionId as UInt32Type: FunctionId, |id| id.0, false, function;
-    ObjectId as UInt32Type: ObjectId, |id| id.0, false, object;
-    Page as UInt64Type: Page, |page| page.0, true;
-    Bin as UInt32Type: Bin, |bin| bin.0, false, bin;
+    u32 as UInt32Type: |value| value, |value| *value;
+    u64 as UInt64Type: |value| value, |value| *value;
+    NodeId as UInt16Type: NodeId, |id| id.0;
+    ProcessId as UInt32Type: ProcessId, |id| id.0, process;
+    ThreadId as UInt32Type: ThreadId, |id| id.0, thread;
+    SiteId as UInt32Type: SiteId, |id| id.0, site;
+    StackId as UInt32Type: StackId, |id| id.0, stack;
+    ModuleId as UInt32Type: ModuleId, |id| id.0, module;
+    FunctionId as UInt32Type: FunctionId, |id| id.0, function;
+    ObjectId as UInt32Type: ObjectId, |id| id.0, object;
+    Page as UInt64Type: Page, |page| page.0;
+    Bin as UInt32Type: Bin, |bin| bin.0, bin;
 }
 
 impl Scalar for f64 {

@@ -10,9 +10,9 @@ impl Visitor for Columns {
     fn table<T: Row>(&mut self) -> Result<(), Error> {
         let columns = T::fields().into_iter().map(|column| {
             serde_json::json!({
-                "name": column.field.name(),
-                "type": column.field.data_type().to_string(),
-                "nullable": column.field.is_nullable(),
+                "name": column.name(),
+                "type": column.data_type().to_string(),
+                "nullable": column.is_nullable(),
             })
         });
         self.0.insert(T::TABLE.to_owned(), columns.collect());

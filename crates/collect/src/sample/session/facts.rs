@@ -5,8 +5,6 @@ use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Class};
 use numalens_topology::NodeId;
-use rayon::slice::ParallelSliceMut;
-use std::hash::Hash;
 
 /// Facts held before bins are widened to make room: about 100 MB.
 const MOST_FACTS: usize = 500_000;
@@ -17,7 +15,7 @@ const FEWEST_BINS: u32 = 8;
 /// Pages of a region, where pages had to be merged.
 const REGION: u64 = 512;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PageKey {
     process: ProcessId,
     bin: Bin,
@@ -25,7 +23,7 @@ struct PageKey {
     page: Page,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SiteKey {
     process: ProcessId,
     bin: Bin,
@@ -36,7 +34,7 @@ struct SiteKey {
     class: Class,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ObjectKey {
     process: ProcessId,
     bin: Bin,
@@ -48,7 +46,7 @@ struct ObjectKey {
     class: Class,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CodeKey {
     process: ProcessId,
     bin: Bin,
@@ -91,13 +89,6 @@ pub struct FactTables {
     regions: bool,
     /// What was given up to stay within memory, for `meta`.
     pub coarsened: Vec<String>,
-}
-
-/// All facts in the order of their keys.
-fn sorted<K: Hash + Ord + Copy + Send>(facts: &Facts<K>) -> Vec<(K, Counts)> {
-    let mut all: Vec<_> = facts.iter().collect();
-    all.par_sort_unstable_by_key(|&(key, _)| key);
-    all
 }
 
 impl FactTables {
@@ -256,6 +247,10 @@ impl FactTables {
         if self.len() < MOST_FACTS {
             return 0;
         }
+        self.settled();
+        if self.len() < MOST_FACTS / 8 * 7 {
+            return 0;
+        }
         if self.bin_count(now_ns) > FEWEST_BINS.min(self.bin_limit) {
             self.bins.coarsen();
             self.halve(1);
@@ -275,8 +270,33 @@ impl FactTables {
         0
     }
 
-    pub fn page_rows(&self, period: u64) -> impl Iterator<Item = tables::PageAccess> {
-        sorted(&self.pages).into_iter().map(move |(key, counts)| tables::PageAccess {
+    /// All facts, in order.
+    pub fn settled(&mut self) -> SettledFacts<'_> {
+        SettledFacts {
+            pages: self.pages.settled(),
+            sites: self.sites.settled(),
+            objects: self.objects.settled(),
+            code: self.code.settled(),
+            page_misses: self.page_misses.settled(),
+            site_misses: self.site_misses.settled(),
+        }
+    }
+}
+
+/// The facts in the order of their keys, each once: the rows of tables.
+#[derive(Clone, Copy)]
+pub struct SettledFacts<'a> {
+    pages: &'a [(PageKey, Counts)],
+    sites: &'a [(SiteKey, Counts)],
+    objects: &'a [(ObjectKey, Counts)],
+    code: &'a [(CodeKey, Counts)],
+    page_misses: &'a [(PageKey, Counts)],
+    site_misses: &'a [(SiteKey, Counts)],
+}
+
+impl<'a> SettledFacts<'a> {
+    pub fn page_rows(self, period: u64) -> impl Iterator<Item = tables::PageAccess> + 'a {
+        self.pages.iter().map(move |(key, counts)| tables::PageAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -288,8 +308,8 @@ impl FactTables {
         })
     }
 
-    pub fn site_rows(&self, period: u64) -> impl Iterator<Item = tables::SiteAccess> {
-        sorted(&self.sites).into_iter().map(move |(key, counts)| tables::SiteAccess {
+    pub fn site_rows(self, period: u64) -> impl Iterator<Item = tables::SiteAccess> + 'a {
+        self.sites.iter().map(move |(key, counts)| tables::SiteAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -304,8 +324,8 @@ impl FactTables {
         })
     }
 
-    pub fn page_miss_rows(&self) -> impl Iterator<Item = tables::PageMiss> {
-        sorted(&self.page_misses).into_iter().map(|(key, counts)| tables::PageMiss {
+    pub fn page_miss_rows(self) -> impl Iterator<Item = tables::PageMiss> + 'a {
+        self.page_misses.iter().map(move |(key, counts)| tables::PageMiss {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -315,8 +335,8 @@ impl FactTables {
         })
     }
 
-    pub fn site_miss_rows(&self) -> impl Iterator<Item = tables::SiteMiss> {
-        sorted(&self.site_misses).into_iter().map(|(key, counts)| tables::SiteMiss {
+    pub fn site_miss_rows(self) -> impl Iterator<Item = tables::SiteMiss> + 'a {
+        self.site_misses.iter().map(move |(key, counts)| tables::SiteMiss {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -329,8 +349,8 @@ impl FactTables {
         })
     }
 
-    pub fn object_rows(&self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> {
-        sorted(&self.objects).into_iter().map(move |(key, counts)| tables::ObjectAccess {
+    pub fn object_rows(self, period: u64) -> impl Iterator<Item = tables::ObjectAccess> + 'a {
+        self.objects.iter().map(move |(key, counts)| tables::ObjectAccess {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -346,8 +366,8 @@ impl FactTables {
         })
     }
 
-    pub fn code_rows(&self, period: u64) -> impl Iterator<Item = tables::CodeFetch> {
-        sorted(&self.code).into_iter().map(move |(key, counts)| tables::CodeFetch {
+    pub fn code_rows(self, period: u64) -> impl Iterator<Item = tables::CodeFetch> + 'a {
+        self.code.iter().map(move |(key, counts)| tables::CodeFetch {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
@@ -394,6 +414,7 @@ mod tests {
         assert!(facts.len() <= MOST_FACTS);
         assert!(!facts.coarsened.is_empty());
         let sum = |reads: u64, row: u64| reads + row;
+        let facts = facts.settled();
         assert_eq!(facts.page_rows(1).map(|row| row.reads).fold(0, sum), total);
         assert_eq!(facts.site_rows(1).map(|row| row.writes).fold(0, sum), total);
         assert_eq!(facts.object_rows(1).map(|row| u64::from(row.samples)).fold(0, sum), total);

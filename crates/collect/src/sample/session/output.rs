@@ -216,7 +216,8 @@ impl Session {
         let mappings = std::mem::take(&mut self.images.new_mappings);
         let writer = &mut self.output.writer;
         writer.append(mappings)?;
-        let (options, facts, code) = (&self.options, &self.facts, &self.images.code);
+        let facts = self.facts.settled();
+        let (options, code) = (&self.options, &self.images.code);
         let (processes, threads, marks, objects) = (&self.processes, &self.threads, &self.marks, &self.objects);
         let mut contents = vec![
             // Those that take longest begin.
