@@ -104,9 +104,9 @@ fn executed<'a>(
     classes_log2: u32,
     stretches: impl Iterator<Item = &'a Stretch> + Clone,
 ) -> io::Result<FxHashMap<Page, u64>> {
-    let last = totals.sites.keys().map(|at| at >> classes_log2).max();
+    let last = totals.sites.last().map(|(at, _)| at >> classes_log2);
     let mut by_site = vec![0u64; last.map_or(0, |last| last as usize + 1)];
-    for (&at, &count) in &totals.sites {
+    for &(at, count) in &totals.sites {
         let total = &mut by_site[(at >> classes_log2) as usize];
         *total = total.wrapping_add(count);
     }

@@ -49,12 +49,12 @@ pub struct Stay {
 /// What a thread has counted until now: by site and class, and by page number.
 #[derive(Default)]
 pub struct Totals {
-    /// At `site << classes_log2 | class`.
-    pub sites: FxHashMap<u64, u64>,
+    /// At `site << classes_log2 | class`, in this order.
+    pub sites: Vec<(u64, u64)>,
     /// Reads and writes.
     pub pages: FxHashMap<u64, [u64; 2]>,
     /// The same of those that missed the thread's private cache.
-    pub site_misses: FxHashMap<u64, u64>,
+    pub site_misses: Vec<(u64, u64)>,
     pub page_misses: FxHashMap<u64, [u64; 2]>,
     /// Passes that these may have too many, if the thread runs: see [`IN_FLIGHT_OF_SITE`].
     pub in_flight: u64,
@@ -85,6 +85,8 @@ impl Totals {
         totals.add_tables(file, extent, classes_log2, known)?;
         totals.add_stays(file, extent, classes_log2, known)?;
         // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
+        settle(&mut totals.sites);
+        settle(&mut totals.site_misses);
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         Ok(totals)
     }
@@ -184,8 +186,7 @@ impl Totals {
 
     fn add_row(&mut self, members: Range<u32>, class: u32, classes_log2: u32, count: u64) {
         for member in members {
-            let total = self.sites.entry(key(member, class, classes_log2)).or_default();
-            *total = total.wrapping_add(count);
+            self.sites.push((key(member, class, classes_log2), count));
         }
     }
 
@@ -193,6 +194,18 @@ impl Totals {
         let total = self.pages.entry(page).or_default();
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
+}
+
+/// Puts counts into the order of their places, each once. Tables are read class by class, so that is in order by pieces, which the stable sort takes as they are.
+fn settle(counts: &mut Vec<(u64, u64)>) {
+    counts.sort_by_key(|&(at, _)| at);
+    counts.dedup_by(|(at, count), (kept, sum)| {
+        let same = at == kept;
+        if same {
+            *sum = sum.wrapping_add(*count);
+        }
+        same
+    });
 }
 
 /// Calls `found` for the counters of a table of 64-bit words that are not 0: with their places in it.

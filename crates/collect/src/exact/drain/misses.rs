@@ -31,7 +31,7 @@ impl Drain {
         session: &mut Session,
         counting: &Counting<'_>,
         thread: &mut Thread,
-        mut sites: FxHashMap<u64, u64>,
+        mut sites: Vec<(u64, u64)>,
         pages: FxHashMap<u64, [u64; 2]>,
     ) {
         let told = session.is_counting();

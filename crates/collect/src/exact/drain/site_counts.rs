@@ -32,7 +32,7 @@ impl Drain {
         &self,
         counting: &Counting<'_>,
         before: &mut FxHashMap<u64, u64>,
-        now: FxHashMap<u64, u64>,
+        now: Vec<(u64, u64)>,
         mut counted: impl FnMut(u64, &CountedSite),
     ) {
         let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look, in_flight, .. } = counting;
