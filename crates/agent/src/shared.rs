@@ -1,7 +1,8 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
 use crate::area::PATTERN_BYTES;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, raw};
+use core::ffi::CStr;
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
@@ -29,15 +30,30 @@ impl Session {
         let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
         let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
         let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
-        let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
-        let common = sys::map_shared(bytes, descriptor, exact::COMMON_OFFSET)?;
-        let session = Session { descriptor, header, directory, common };
+        let mut session = Session { descriptor, header, directory, common: 0 };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
         if found != (exact::MAGIC, exact::VERSION) {
             return Err(Errno(0));
         }
         sys::use_clock(session.header());
+        session.common = session.map_common()?;
         Ok(session)
+    }
+
+    fn map_common(&self) -> Result<u64, Errno> {
+        let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
+        let path = self.header().common.each_ref().map(|byte| byte.load(Relaxed));
+        let path = CStr::from_bytes_until_nul(&path).ok().filter(|path| !path.is_empty());
+        if let Some(file) = path.and_then(|path| sys::open(path, raw::O_RDWR | raw::O_NOFOLLOW)) {
+            let whole = sys::length(file).is_some_and(|length| length >= bytes);
+            let mapped = if whole { sys::map_shared(bytes, file, 0).ok() } else { None };
+            sys::close(file);
+            if let Some(mapped) = mapped {
+                return Ok(mapped);
+            }
+        }
+        // None is named, or this program may not see it.
+        sys::map_shared(bytes, self.descriptor, exact::COMMON_OFFSET)
     }
 
     /// The header.

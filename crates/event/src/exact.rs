@@ -42,7 +42,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -129,6 +129,8 @@ pub struct SessionHeader {
     pub vdso_getcpu: AtomicU64,
     /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty: there is none.
     pub files: [AtomicU8; MOST_PATH],
+    /// The path of the table of pages that processes have in common, where other recordings share it, ended by 0; empty: it is at [`COMMON_OFFSET`].
+    pub common: [AtomicU8; MOST_PATH],
     /// Futex word: whether they are there: one of [`machine_files`]. Programs that read them wait for that.
     pub files_written: AtomicU32,
     /// Bits of [`debug`]; 0 in use.
@@ -169,7 +171,7 @@ pub mod machine_files {
     pub const MISSING: u32 = 2;
 }
 
-/// Bytes of [`SessionHeader::files`].
+/// Bytes of [`SessionHeader::files`] and [`SessionHeader::common`].
 pub const MOST_PATH: usize = 256;
 
 /// Most phases and marks that the programs of a recording may tell of: the log is for more than these.

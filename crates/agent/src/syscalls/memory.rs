@@ -262,7 +262,9 @@ fn key_of(descriptor: u64) -> u64 {
 /// A key for shared memory without a name, which only those have that this process forks.
 fn unique_key(memory: &ProcessMemory) -> u64 {
     static MADE: AtomicU64 = AtomicU64::new(0);
-    maps::file_key((u64::MAX - u64::from(memory.extent.0), MADE.fetch_add(1, Relaxed)))
+    // Other recordings may see it, too.
+    let collector = runtime().session.header().collector_pid.load(Relaxed);
+    maps::file_key((u64::MAX - u64::from(memory.extent.0), collector, MADE.fetch_add(1, Relaxed)))
 }
 
 /// The name by which the kernel knows the file of a descriptor.

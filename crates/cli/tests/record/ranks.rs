@@ -62,6 +62,40 @@ fn each_rank_records_itself_and_a_report_reads_all() {
     }
 }
 
+/// A window that one rank placed is remote for the other, though each is a recording of its own; through a shell, too.
+#[test]
+fn ranks_know_where_memory_is_that_they_share() {
+    need_recording!();
+    let program = built("ranks_share", &[]);
+    for (machine, shell) in [("2x2", false), ("2x2", true), ("real", false)] {
+        let lab = Lab::new();
+        let at = |name: &str| lab.folder.path().join(name);
+        std::fs::File::create(at("memory")).and_then(|file| file.set_len(256 * 4096)).unwrap();
+        assert!(Command::new("mkfifo").arg(at("turn")).status().unwrap().success());
+        let mut command = mpirun();
+        if shell {
+            command.args(["sh", "-c", "\"$@\"; exit $?", "sh"]);
+        }
+        command
+            .arg(numalens(&[]).get_program())
+            .args(["record", "-q", "--machine", machine, "-o"])
+            .arg(at("%r.numalens"));
+        let outcome = run(command.arg("--").arg(&program).args([at("memory"), at("turn")]));
+        assert_eq!(outcome.code(), Some(0), "{machine}: {outcome:?}");
+        let report = run(numalens(&["report", "--section", "functions", "--format", "json"])
+            .args([at("0.numalens"), at("1.numalens")]));
+        let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+        let functions = report["functions"].as_array().unwrap();
+        let named = |name: &str| functions.iter().find(|row| row["function"] == name).unwrap();
+        let (reads, writes) = (named("read_all"), named("write_all"));
+        assert_eq!((&reads["accesses"], &writes["accesses"]), (&(256 * 100).into(), &256.into()), "{machine}");
+        assert_eq!((&reads["first_touch"], &writes["first_touch"]), (&0.into(), &256.into()), "{machine}");
+        if machine != "real" {
+            assert_eq!((&reads["classes"]["remote"], &writes["classes"]["local"]), (&(256 * 100).into(), &256.into()));
+        }
+    }
+}
+
 #[test]
 fn the_launcher_is_recorded_with_its_ranks() {
     need_recording!();

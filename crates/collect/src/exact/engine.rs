@@ -6,6 +6,7 @@ use super::file::{Orders, SessionFile};
 use super::heap::Heap;
 use super::image::image;
 use super::machine_files::MachineFiles;
+use super::ranks::RankTable;
 use crate::control::{Command, Control, control_answer};
 use crate::futex;
 use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
@@ -73,6 +74,11 @@ pub fn record(
     };
     let file = SessionFile::create(&image, &orders)?;
     let mut files = if orders.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
+    // Until the end: without it, or if its name does not fit, the recording has a table of its own.
+    let ranks = RankTable::of_this_job(orders.machine);
+    if let Some(ranks) = &ranks {
+        let _ = file.set_common(ranks.path());
+    }
     let descriptor = file.inheritable()?;
     let heap = match Heap::create(orders.words) {
         Ok(heap) => Some(heap),

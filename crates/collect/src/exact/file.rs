@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What the agents are to do.
@@ -245,14 +246,15 @@ impl SessionFile {
     pub fn set_files(&self, folder: &Path) -> io::Result<()> {
         // As the kernel names it, where somebody asks what it is that he has open.
         let folder = folder.canonicalize()?;
-        let path = folder.as_os_str().as_bytes();
-        if path.len() >= exact::MOST_PATH {
-            let text = format!("{} is longer than {} bytes", folder.display(), exact::MOST_PATH - 1);
-            return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
-        }
-        let to = &self.header().files;
-        path.iter().zip(to).for_each(|(&byte, to)| to.store(byte, Relaxed));
-        Ok(())
+        store_path(&folder, &self.header().files)
+    }
+
+    /// Tells the agents where the table is of pages that other recordings share.
+    ///
+    /// # Errors
+    /// Its name is too long.
+    pub fn set_common(&self, table: &Path) -> io::Result<()> {
+        store_path(table, &self.header().common)
     }
 
     /// The piece with the header, for another thread.
@@ -355,6 +357,16 @@ impl SessionFile {
         self.header().descriptor.store(descriptor, Relaxed);
         Ok(descriptor)
     }
+}
+
+fn store_path(path: &Path, to: &[AtomicU8; exact::MOST_PATH]) -> io::Result<()> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() >= exact::MOST_PATH {
+        let text = format!("{} is longer than {} bytes", path.display(), exact::MOST_PATH - 1);
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
+    }
+    bytes.iter().zip(to).for_each(|(&byte, to)| to.store(byte, Relaxed));
+    Ok(())
 }
 
 /// What `NUMALENS_EXACT` asks for besides: for tests and measurements of the engine itself.

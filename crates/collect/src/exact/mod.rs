@@ -25,6 +25,7 @@ mod image;
 mod lines;
 mod machine_files;
 mod pages;
+mod ranks;
 mod shares;
 mod sites;
 mod spent;
