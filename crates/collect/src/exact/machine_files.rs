@@ -6,22 +6,29 @@
 //! [`SessionHeader::files_written`]: numalens_event::exact::SessionHeader::files_written
 
 use super::file::SessionFile;
+use super::left_behind;
 use crate::futex;
 use crate::sample::engine::RecordError;
 use numalens_event::exact::machine_files::{MISSING, THERE};
 use numalens_topology::Machine;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Release;
 use std::thread::{Builder, JoinHandle};
+use std::time::SystemTime;
 use tempfile::TempDir;
+
+/// Where files are in memory.
+pub const MEMORY: &str = "/dev/shm";
 
 /// A folder with the files; gone when it is dropped.
 pub struct MachineFiles {
     folder: TempDir,
     writer: Option<JoinHandle<io::Result<()>>>,
+    /// It is in use.
+    _held: Option<File>,
 }
 
 impl MachineFiles {
@@ -31,12 +38,13 @@ impl MachineFiles {
     /// There is no place for it.
     pub fn create(file: &SessionFile) -> Result<Self, RecordError> {
         let mut folder = tempfile::Builder::new();
-        folder.prefix("numalens-").permissions(Permissions::from_mode(0o755));
+        folder.prefix(left_behind::PREFIX).permissions(Permissions::from_mode(0o755));
         // Many small files: in memory, where that is offered.
-        let folder = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir());
+        let folder = folder.tempdir_in(MEMORY).or_else(|_| folder.tempdir());
         let folder = folder.map_err(|error| RecordError::Unobservable(cannot_be_written(&error)))?;
         file.set_files(folder.path())?;
-        Ok(MachineFiles { folder, writer: None })
+        let held = left_behind::hold(folder.path());
+        Ok(MachineFiles { folder, writer: None, _held: held })
     }
 
     /// Begins to write them; does so where there may be no other thread.
@@ -50,6 +58,7 @@ impl MachineFiles {
             let word = &header.header().files_written;
             word.store(if written.is_ok() { THERE } else { MISSING }, Release);
             futex::wake(word);
+            left_behind::sweep(Path::new(MEMORY), SystemTime::now());
             written
         };
         match Builder::new().name("machine-files".to_owned()).spawn(write.clone()) {

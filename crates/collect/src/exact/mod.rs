@@ -22,6 +22,7 @@ mod fetches;
 mod file;
 mod heap;
 mod image;
+mod left_behind;
 mod lines;
 mod machine_files;
 mod pages;

@@ -11,6 +11,8 @@
 //! The launcher is the nearest ancestor that has no rank itself. Whoever has the file open holds a shared lock, so the last one finds that it is alone.
 //! Where there is no such file (no place, another user's), each recording has a table of its own.
 
+use super::left_behind::PREFIX;
+use super::machine_files::MEMORY;
 use crate::rank;
 use numalens_event::exact::COMMON_ENTRIES;
 use numalens_topology::Machine;
@@ -35,7 +37,7 @@ impl RankTable {
         let user = unsafe { libc::geteuid() };
         // Nodes have the same numbers in all recordings of one machine.
         let machine = FxBuildHasher.hash_one(format!("{machine:?}"));
-        Self::open(&Path::new("/dev/shm").join(format!("numalens-ranks-{user}-{pid}-{started}-{machine:x}")), user)
+        Self::open(&Path::new(MEMORY).join(format!("{PREFIX}ranks-{user}-{pid}-{started}-{machine:x}")), user)
     }
 
     fn open(path: &Path, user: u32) -> Option<Self> {
