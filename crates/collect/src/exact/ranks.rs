@@ -45,11 +45,13 @@ impl RankTable {
         for _ in 0..100 {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-            let table = RankTable { path: path.to_owned(), file: options.open(path).ok()? };
-            let found = table.file.metadata().ok()?;
-            if !found.is_file() || found.uid() != user || table.file.lock_shared().is_err() {
+            let file = options.open(path).ok()?;
+            let found = file.metadata().ok()?;
+            // What is not ours is nothing that we may remove.
+            if !found.is_file() || found.uid() != user || file.lock_shared().is_err() {
                 return None;
             }
+            let table = RankTable { path: path.to_owned(), file };
             if table.is_at_its_place() {
                 table.file.set_len(COMMON_ENTRIES as u64 * 8).ok()?;
                 return Some(table);
