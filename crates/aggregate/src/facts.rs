@@ -22,6 +22,18 @@ impl Counts {
     }
 }
 
+/// Puts sums into the order of their keys, each once. What is in order already, the stable sort takes as it is.
+pub fn settle<K: Ord + Copy, S: Copy>(sums: &mut Vec<(K, S)>, plus: impl Fn(S, S) -> S) {
+    sums.sort_by_key(|&(key, _)| key);
+    sums.dedup_by(|(key, more), (kept, sum)| {
+        let same = key == kept;
+        if same {
+            *sum = plus(*sum, *more);
+        }
+        same
+    });
+}
+
 /// Counts by key, sorted rather than hashed: a hash table of hundreds of thousands of keys costs a miss of the caches for each fact that is added, and again
 /// for each whenever bins become wider. Here a fact is appended, and what has been appended is sorted when it is as much as was there before; the counters of
 /// an engine come in order for a while, and what is in order already is not sorted again.
@@ -75,15 +87,7 @@ impl<K: Ord + Copy> Facts<K> {
     }
 
     fn settle(&mut self) {
-        // The stable sort takes what is in order as it is.
-        self.all.sort_by_key(|(key, _)| *key);
-        self.all.dedup_by(|(key, counts), (kept, sum)| {
-            let same = key == kept;
-            if same {
-                *sum = sum.plus(*counts);
-            }
-            same
-        });
+        settle(&mut self.all, Counts::plus);
         self.sorted = self.all.len();
     }
 

@@ -19,4 +19,4 @@ mod bins;
 mod facts;
 
 pub use bins::TimeBins;
-pub use facts::{Counts, Facts};
+pub use facts::{Counts, Facts, settle};

@@ -191,7 +191,12 @@ pub fn send(pid: i32, command: &Command) -> Result<String, ControlError> {
     let stream = loop {
         match address(of).and_then(|address| UnixStream::connect_addr(&address)) {
             Ok(stream) => break stream,
-            Err(_) => of = parent(of).filter(|&parent| parent > 1).ok_or(ControlError::NotRecorded(pid))?,
+            Err(_) => {
+                of = parent_and_start(of)
+                    .map(|(parent, _)| parent)
+                    .filter(|&parent| parent > 1)
+                    .ok_or(ControlError::NotRecorded(pid))?
+            }
         }
     };
     let (user, _) = peer(&stream).ok_or(ControlError::NotRecorded(pid))?;
@@ -217,13 +222,16 @@ fn exchange(mut stream: UnixStream, command: &Command) -> io::Result<String> {
     Ok(answer.trim_end().to_owned())
 }
 
-/// The parent of a process.
-fn parent(pid: i32) -> Option<i32> {
+/// The parent of a process, and when the process began, in ticks since the host did.
+pub(crate) fn parent_and_start(pid: i32) -> Option<(i32, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    // Behind the name, which may hold anything.
+    let mut words = stat.rsplit_once(") ")?.1.split(' ');
+    Some((words.nth(1)?.parse().ok()?, words.nth(17)?.parse().ok()?))
 }
 
-fn own_user() -> u32 {
+/// Whom this process acts for.
+pub(crate) fn own_user() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { libc::geteuid() }
 }

@@ -123,12 +123,10 @@ pub(crate) fn translate(
     let may_change = env.may_change(ip, end);
     let in_loop = find_live(&mut source.list, liveness, env, end, may_change);
     let Source { list, bytes, accesses, .. } = source;
+    let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
+    let warming = if may_be_short { free_register(list) } else { None };
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        let stays = match config.scheme {
-            Scheme::Stays => true,
-            Scheme::Loops => in_loop,
-            Scheme::LongLoops | Scheme::Flat => in_loop && (long.contains(&ip) || free_register(list).is_none()),
-        };
+        let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none();
         plan.make(list, accesses, !stays, [hot, any_class]);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
@@ -153,12 +151,7 @@ pub(crate) fn translate(
     if builder.env.is_watched(ip) {
         builder.reached()?;
     }
-    if config.scheme == Scheme::LongLoops
-        && in_loop
-        && plan.at_once
-        && !plan.groups.is_empty()
-        && let Some(register) = free_register(list)
-    {
+    if let Some(register) = warming.filter(|_| !plan.groups.is_empty()) {
         builder.count_until_long(register)?;
     }
     builder.begin_loop()?;

@@ -82,10 +82,7 @@ impl Channel {
             }
             let mut stack = [0u8; PAYLOAD_BYTES];
             let length = crate::pages::copy_stack(caller.sp, &mut stack) & !7;
-            for (word, bytes) in words[PAYLOAD_WORD..].iter().zip(stack[..length].chunks_exact(8)) {
-                word.store(bytes.try_into().map_or(0, u64::from_le_bytes), Relaxed);
-            }
-            length as u32
+            put_payload(words, &stack[..length])
         })
     }
 
@@ -93,13 +90,7 @@ impl Channel {
     pub fn tell_text(&self, record: &Record, text: &[u8]) -> bool {
         self.write(RingKind::Wides, record, 0, |words| {
             words[8..PAYLOAD_WORD].iter().for_each(|word| word.store(0, Relaxed));
-            let text = &text[..text.len().min(PAYLOAD_BYTES)];
-            for (word, bytes) in words[PAYLOAD_WORD..].iter().zip(text.chunks(8)) {
-                let mut eight = [0; 8];
-                eight[..bytes.len()].copy_from_slice(bytes);
-                word.store(u64::from_le_bytes(eight), Relaxed);
-            }
-            text.len().next_multiple_of(8) as u32
+            put_payload(words, &text[..text.len().min(PAYLOAD_BYTES)])
         })
     }
 
@@ -163,4 +154,14 @@ impl Channel {
             let _ = unsafe { call!(__NR_futex, header.doorbell.as_ptr(), FUTEX_WAKE, 1, 0, 0, 0) };
         }
     }
+}
+
+/// Puts bytes behind the words of a record, filled up to whole words; returns how many that are.
+fn put_payload(words: &[AtomicU64], bytes: &[u8]) -> u32 {
+    for (word, bytes) in words[PAYLOAD_WORD..].iter().zip(bytes.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(eight), Relaxed);
+    }
+    bytes.len().next_multiple_of(8) as u32
 }

@@ -3,6 +3,7 @@
 //! Whoever uses one holds a lock on it, which the kernel gives up for the dead. A later recording removes what nobody holds; but only after a day: the
 //! program of a killed collector may go on, and look at the machine's files.
 
+use crate::control::own_user;
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -31,8 +32,7 @@ pub fn sweep(folder: &Path, now: SystemTime) {
 
 fn remove_if_left(path: &Path, now: SystemTime) -> std::io::Result<()> {
     let found = fs::symlink_metadata(path)?;
-    // SAFETY: asks for a number.
-    let is_ours = found.uid() == unsafe { libc::geteuid() };
+    let is_ours = found.uid() == own_user();
     let age = found.modified().ok().and_then(|then| now.duration_since(then).ok());
     if !is_ours || age.is_none_or(|age| age < DAY) {
         return Ok(());

@@ -13,6 +13,7 @@
 
 use super::left_behind::PREFIX;
 use super::machine_files::MEMORY;
+use crate::control::{own_user, parent_and_start};
 use crate::rank;
 use numalens_event::exact::COMMON_ENTRIES;
 use numalens_topology::Machine;
@@ -33,8 +34,7 @@ impl RankTable {
     pub fn of_this_job(machine: &Machine) -> Option<Self> {
         rank::own()?;
         let (pid, started) = launcher()?;
-        // SAFETY: asks for a number.
-        let user = unsafe { libc::geteuid() };
+        let user = own_user();
         // Nodes have the same numbers in all recordings of one machine.
         let machine = FxBuildHasher.hash_one(format!("{machine:?}"));
         Self::open(&Path::new(MEMORY).join(format!("{PREFIX}ranks-{user}-{pid}-{started}-{machine:x}")), user)
@@ -92,13 +92,6 @@ fn launcher() -> Option<(i32, u64)> {
     }
 }
 
-fn parent_and_start(pid: i32) -> Option<(i32, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything.
-    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    Some((words.nth(1)?.parse().ok()?, words.nth(17)?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +100,7 @@ mod tests {
     fn the_last_one_removes_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table");
-        // SAFETY: asks for a number.
-        let user = unsafe { libc::geteuid() };
+        let user = own_user();
         let first = RankTable::open(&path, user).expect("the first");
         let second = RankTable::open(&path, user).expect("the second");
         assert_eq!(second.file.metadata().unwrap().len(), COMMON_ENTRIES as u64 * 8);
@@ -125,8 +117,7 @@ mod tests {
         let (path, target) = (folder.path().join("table"), folder.path().join("target"));
         fs::write(&target, "text").unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        // SAFETY: asks for a number.
-        let user = unsafe { libc::geteuid() };
+        let user = own_user();
         assert!(RankTable::open(&path, user).is_none());
         assert!(RankTable::open(&target, user + 1).is_none());
         assert_eq!(fs::read(&target).unwrap(), b"text");

@@ -1,6 +1,7 @@
 //! What a thread has counted until now: the flat tables, and what is pending in its stays.
 
 use super::file::SessionFile;
+use numalens_aggregate::settle;
 use numalens_event::exact::{self, Extent, PageCounts, StayRecord, site};
 use numalens_profile::ids::SiteId;
 use rustc_hash::FxHashMap;
@@ -85,9 +86,10 @@ impl Totals {
         totals.add_tables(file, extent, classes_log2, known)?;
         totals.add_stays(file, extent, classes_log2, known)?;
         // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
-        settle(&mut totals.sites);
-        settle(&mut totals.site_misses);
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
+        // Tables are read class by class, so these are in order by pieces.
+        settle(&mut totals.sites, u64::wrapping_add);
+        settle(&mut totals.site_misses, u64::wrapping_add);
         Ok(totals)
     }
 
@@ -194,18 +196,6 @@ impl Totals {
         let total = self.pages.entry(page).or_default();
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
-}
-
-/// Puts counts into the order of their places, each once. Tables are read class by class, so that is in order by pieces, which the stable sort takes as they are.
-fn settle(counts: &mut Vec<(u64, u64)>) {
-    counts.sort_by_key(|&(at, _)| at);
-    counts.dedup_by(|(at, count), (kept, sum)| {
-        let same = at == kept;
-        if same {
-            *sum = sum.wrapping_add(*count);
-        }
-        same
-    });
 }
 
 /// Calls `found` for the counters of a table of 64-bit words that are not 0: with their places in it.
