@@ -8,6 +8,7 @@ use crate::placed::{self, FirstTouches};
 use crate::report::{Column, Location, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{ObjectId, StackId, ThreadId};
+use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Placed;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -28,36 +29,57 @@ struct Row {
 /// Place, thread, and whether the thread was pinned.
 type Key = (Location, Option<ThreadId>, Placed);
 
+impl Row {
+    fn add(&mut self, page: &PlacedPages) {
+        self.touches.add(page);
+        *self.homes.entry(page.home).or_default() += placed::pages(page);
+        self.threads.extend(page.thread);
+        if let Some(object) = page.object {
+            *self.objects.entry(object).or_default() += placed::bytes(page);
+        }
+        if let Some(stack) = page.stack {
+            *self.stacks.entry(stack).or_default() += placed::bytes(page);
+        }
+    }
+
+    fn merge(&mut self, other: &Row) {
+        self.touches += other.touches;
+        add_all(&mut self.homes, &other.homes);
+        add_all(&mut self.objects, &other.objects);
+        add_all(&mut self.stacks, &other.stacks);
+        self.threads.extend(&other.threads);
+        self.via.extend(other.via.iter().cloned());
+    }
+}
+
+fn add_all<K: Copy + Ord>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, n) in more {
+        *sums.entry(*key).or_default() += n;
+    }
+}
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let mut by_thread: BTreeMap<Key, Row> = BTreeMap::new();
-    let mut by_line: BTreeMap<Location, Row> = BTreeMap::new();
+    // Pages are many, and what they have in common is looked up once.
+    let mut alike: FxHashMap<_, Row> = FxHashMap::default();
     let mut unseen = FirstTouches::default();
-    let mut places: FxHashMap<_, Option<OwnPlace>> = FxHashMap::default();
     for page in &study.placed {
         if page.placed == Placed::Unseen && page.site.is_none() && page.stack.is_none() {
             unseen.add(page);
-            continue;
+        } else {
+            alike.entry((page.stack, page.site, page.thread, page.placed)).or_default().add(page);
         }
-        let place =
-            places.entry((page.stack, page.site)).or_insert_with(|| study.code.own_on_stack(page.stack, page.site));
-        let location = place.as_ref().map_or_else(nowhere, |place| place.location.clone());
-        let rows = [
-            by_thread.entry((location.clone(), page.thread, page.placed)).or_default(),
-            by_line.entry(location).or_default(),
-        ];
-        for row in rows {
-            row.touches.add(page);
-            *row.homes.entry(page.home).or_default() += placed::pages(page);
-            row.threads.extend(page.thread);
-            row.via.extend(place.iter().filter_map(|place| place.via.clone()));
-            if let Some(object) = page.object {
-                *row.objects.entry(object).or_default() += placed::bytes(page);
-            }
-            if let Some(stack) = page.stack {
-                *row.stacks.entry(stack).or_default() += placed::bytes(page);
-            }
-        }
+    }
+    let mut by_thread: BTreeMap<Key, Row> = BTreeMap::new();
+    let mut by_line: BTreeMap<Location, Row> = BTreeMap::new();
+    for ((stack, site, thread, placed), mut row) in alike {
+        let (location, via) = match study.code.own_on_stack(stack, site) {
+            Some(OwnPlace { location, via, .. }) => (location, via),
+            None => (nowhere(), None),
+        };
+        row.via.extend(via);
+        by_thread.entry((location.clone(), thread, placed)).or_default().merge(&row);
+        by_line.entry(location).or_default().merge(&row);
     }
     let total = study.first_touches();
     let mut doubts = Vec::new();

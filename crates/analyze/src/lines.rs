@@ -62,12 +62,19 @@ impl<'a> Lines<'a> {
         self.location(one).cmp(&self.location(other))
     }
 
-    /// Placed pages with their lines, and who acted for those.
+    /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up once.
     fn placed(&mut self) -> Placed<'a> {
-        let code = &self.study.code;
-        let of = |row: &'a PlacedPages| Some((row, code.own_on_stack(row.stack, row.site)?));
-        let placed = self.study.placed.iter().filter_map(of);
-        placed.map(|(row, place)| (self.number(place.location), place.via, row)).collect()
+        let mut places: FxHashMap<_, Option<u32>> = FxHashMap::default();
+        let mut placed = Placed::default();
+        for row in &self.study.placed {
+            let place = *places.entry((row.stack, row.site)).or_insert_with(|| {
+                let place = self.study.code.own_on_stack(row.stack, row.site)?;
+                placed.places.push((self.number(place.location), place.via));
+                Some(placed.places.len() as u32 - 1)
+            });
+            placed.pages.extend(place.map(|place| (place, row)));
+        }
+        placed
     }
 
     /// Every figure of an instruction, with the line and who acted for it.
@@ -88,8 +95,23 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Placed pages with their lines, and who acted for those.
-type Placed<'a> = Vec<(usize, Option<String>, &'a PlacedPages)>;
+/// Placed pages, and the lines that placed them.
+#[derive(Default)]
+struct Placed<'a> {
+    /// Lines, and who acted for them.
+    places: Vec<(usize, Option<String>)>,
+    /// Pages with an index into the above.
+    pages: Vec<(u32, &'a PlacedPages)>,
+}
+
+impl<'a> Placed<'a> {
+    fn each(&self, mut add: impl FnMut(usize, Option<&str>, Figure<'a>)) {
+        for (place, page) in &self.pages {
+            let (number, via) = &self.places[*place as usize];
+            add(*number, via.as_deref(), Figure::Placed(page));
+        }
+    }
+}
 
 /// What decides which lines come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -127,7 +149,7 @@ fn ordered(lines: &mut Lines, placed: &Placed, by_remote: bool, most: usize) -> 
         }
         ranks[number].get_or_insert_default().add(&figure, by_remote);
     };
-    placed.iter().for_each(|(number, _, row)| add(*number, Figure::Placed(row)));
+    placed.each(|number, _, figure| add(number, figure));
     lines.each_of_sites(|number, _, figure| add(number, figure));
     let of = |(number, rank): (usize, Option<Rank>)| Some((rank?, number));
     let mut order: Vec<(Rank, usize)> = ranks.into_iter().enumerate().filter_map(of).collect();
@@ -185,7 +207,7 @@ pub fn first(study: &Study, most: usize) -> Vec<Report> {
             shown[row as usize].add(via, figure);
         }
     };
-    placed.iter().for_each(|(number, via, row)| add(*number, via.as_deref(), Figure::Placed(row)));
+    placed.each(&mut add);
     lines.each_of_sites(add);
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend(misses::columns(study));

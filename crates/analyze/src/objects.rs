@@ -51,13 +51,37 @@ struct Row {
     example: Option<Object>,
 }
 
+/// Rows by group, and which are whose.
+#[derive(Default)]
+struct Rows {
+    all: Vec<(Group, Row)>,
+    by_group: FxHashMap<Group, usize>,
+    by_object: FxHashMap<ObjectId, usize>,
+}
+
+impl Rows {
+    fn of_group(&mut self, object: ObjectId, group: Group) -> &mut Row {
+        let index = *self.by_group.entry(group).or_insert_with_key(|group| {
+            self.all.push((group.clone(), Row::default()));
+            self.all.len() - 1
+        });
+        self.by_object.insert(object, index);
+        &mut self.all[index].1
+    }
+
+    fn of(&mut self, object: ObjectId) -> &mut Row {
+        match self.by_object.get(&object) {
+            Some(index) => &mut self.all[*index].1,
+            None => self.of_group(object, Group::Lost(object)),
+        }
+    }
+}
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let mut rows: FxHashMap<Group, Row> = FxHashMap::default();
-    let mut groups: FxHashMap<ObjectId, Group> = FxHashMap::default();
+    let mut rows = Rows::default();
     for (id, object) in &study.objects {
-        let group = group(object);
-        let row = rows.entry(group.clone()).or_default();
+        let row = rows.of_group(*id, group(object));
         row.size += object.size;
         row.count += object.count;
         // By id among equals, so that equal profiles give equal reports.
@@ -68,11 +92,10 @@ pub fn run(study: &Study) -> Vec<Report> {
         {
             row.example = Some(object.clone());
         }
-        groups.insert(*id, group);
     }
     let mut total = Counts::default();
     for (key, tally) in &study.by_object.sums {
-        let row = rows.entry(groups.get(&key.object).cloned().unwrap_or(Group::Lost(key.object))).or_default();
+        let row = rows.of(key.object);
         row.counts.add(key.class, *tally);
         *row.accessed.entry(key.home).or_default() += tally.accesses();
         *row.users.entry(key.node).or_default() += tally.accesses();
@@ -81,18 +104,18 @@ pub fn run(study: &Study) -> Vec<Report> {
     if let Some(margins) = &study.sites.margins {
         for (id, sum) in &margins.objects {
             let counts = margins::counts(sum);
-            rows.entry(groups.get(id).cloned().unwrap_or(Group::Lost(*id))).or_default().counts += counts;
+            rows.of(*id).counts += counts;
             total += counts;
         }
     }
     for page in &study.placed {
         if let Some(object) = page.object {
-            let row = rows.entry(groups.get(&object).cloned().unwrap_or(Group::Lost(object))).or_default();
+            let row = rows.of(object);
             row.touches.add(page);
             *row.homes.entry(page.home).or_default() += placed::bytes(page);
         }
     }
-    let mut sorted: Vec<(Group, Row)> = rows.into_iter().collect();
+    let mut sorted = rows.all;
     let order = total.order();
     let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
     sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));

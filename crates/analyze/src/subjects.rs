@@ -71,6 +71,14 @@ struct Run {
     alone: bool,
 }
 
+/// Subjects by what makes them one, while they are found.
+struct Ids<'a> {
+    objects: &'a FxHashMap<ObjectId, Object>,
+    of_keys: FxHashMap<Key, SubjectId>,
+    /// The same by object, as pages are many.
+    of_objects: FxHashMap<ObjectId, SubjectId>,
+}
+
 /// All subjects, and which pages are theirs.
 #[derive(Default)]
 pub struct Subjects {
@@ -92,12 +100,11 @@ impl Subjects {
         pinning: &PinningLog,
     ) -> Subjects {
         let mut subjects = Subjects::default();
-        let mut ids: FxHashMap<Key, SubjectId> = FxHashMap::default();
+        let mut ids = Ids { objects, of_keys: FxHashMap::default(), of_objects: FxHashMap::default() };
         let mut rows: Vec<&PlacedPages> = pages.iter().collect();
         rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
         for row in rows {
-            let object = row.object.and_then(|id| objects.get(&id));
-            let subject = subjects.subject(&mut ids, key(row, object));
+            let subject = subjects.subject(&mut ids, row);
             let at = subjects.runs.len() as u32;
             let (first, end) = subjects.processes.entry(row.process).or_insert((at, at));
             let before = match subjects.runs[*first as usize..].last_mut() {
@@ -123,8 +130,7 @@ impl Subjects {
             });
         }
         for row in placed {
-            let object = row.object.and_then(|id| objects.get(&id));
-            let id = subjects.subject(&mut ids, key(row, object));
+            let id = subjects.subject(&mut ids, row);
             let (subject, bytes) = (&mut subjects.all[id.0 as usize], placed::bytes(row));
             *subject.touchers.entry(row.thread).or_default() += bytes;
             *subject.homes.entry(row.home).or_default() += bytes;
@@ -140,7 +146,7 @@ impl Subjects {
         let mut sorted: Vec<&Object> = objects.values().collect();
         sorted.sort_by_key(|object| object.object);
         for object in sorted {
-            let Some(id) = ids.get(&Key::Objects(objects::group(object))) else { continue };
+            let Some(id) = ids.of_keys.get(&Key::Objects(objects::group(object))) else { continue };
             let subject = &mut subjects.all[id.0 as usize];
             subject.kind = Some(object.kind);
             subject.size += object.size;
@@ -152,11 +158,23 @@ impl Subjects {
         subjects
     }
 
-    fn subject(&mut self, ids: &mut FxHashMap<Key, SubjectId>, key: Key) -> SubjectId {
-        *ids.entry(key).or_insert_with(|| {
+    fn subject(&mut self, ids: &mut Ids<'_>, row: &PlacedPages) -> SubjectId {
+        if let Some(known) = row.object.and_then(|object| ids.of_objects.get(&object)) {
+            return *known;
+        }
+        let object = row.object.and_then(|id| ids.objects.get(&id)).filter(|object| object.kind != ObjectKind::Unknown);
+        let key = match object {
+            Some(object) => Key::Objects(objects::group(object)),
+            None => Key::Touched(row.stack, row.site),
+        };
+        let subject = *ids.of_keys.entry(key).or_insert_with(|| {
             self.all.push(Subject::default());
             SubjectId(self.all.len() as u32 - 1)
-        })
+        });
+        if let Some(object) = object {
+            ids.of_objects.insert(object.object, subject);
+        }
+        subject
     }
 
     /// The row that covers a page at a time; where none does, the newest that ever covered it.
@@ -216,7 +234,7 @@ impl Subjects {
     }
 }
 
-/// Looks up rows of pages one after the other: neighbours are often of one row, which is then not looked for again.
+/// Looks up rows of pages one after the other: neighbours are often of one row, or of the next, which is then not looked for again.
 #[derive(Default)]
 pub struct Cursor(Option<(ProcessId, RunId)>);
 
@@ -224,28 +242,26 @@ impl Cursor {
     /// The row of a page, where there is but one of it at any time.
     #[inline]
     pub fn always(&mut self, subjects: &Subjects, process: ProcessId, page: Page) -> Option<RunId> {
-        let covers = |id: RunId| {
-            let run = subjects.run(id);
+        let covers = |id: &RunId| {
+            let run = subjects.run(*id);
             run.alone && run.page <= page && page.0 - run.page.0 < run.count
         };
-        if let Some((_, last)) = self.0.filter(|(of, last)| *of == process && covers(*last)) {
-            return Some(last);
+        if let Some((_, last)) = self.0.filter(|(of, _)| *of == process) {
+            let end = subjects.processes.get(&process).map_or(0, |(_, end)| *end);
+            let next = Some(RunId(last.0 + 1)).filter(|next| next.0 < end);
+            if let Some(found) = [Some(last), next].into_iter().flatten().find(covers) {
+                self.0 = Some((process, found));
+                return Some(found);
+            }
         }
         // Where there is one row, it is the newest whatever the time.
         let found = subjects.run_of(process, page, Bin(0))?;
         self.0 = Some((process, found));
-        covers(found).then_some(found)
+        Some(found).filter(covers)
     }
 
     /// As [`Subjects::run_of`].
     pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
         self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin))
-    }
-}
-
-fn key(row: &PlacedPages, object: Option<&Object>) -> Key {
-    match object {
-        Some(object) if object.kind != ObjectKind::Unknown => Key::Objects(objects::group(object)),
-        _ => Key::Touched(row.stack, row.site),
     }
 }

@@ -5,14 +5,13 @@ mod naming;
 
 use clap::ValueEnum;
 use naming::Naming;
-use numalens_analyze::sections;
+use numalens_analyze::{Study, sections};
 use numalens_collect::exact::Geometry;
 use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
 use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
 use numalens_collect::{doctor, exact, rank};
-use numalens_profile::tables::SiteAccess;
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
@@ -375,16 +374,11 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
-/// Bytes of decoded rows that are kept for all sections of the summary: large profiles are read again.
-const KEPT: usize = 16 << 20;
-
 /// The ten lines at the end: only what comes first in each section.
 fn summarise(profile: &Profile) {
     let wanted: Vec<_> =
         sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
-    // What cannot be read the sections say.
-    let _ = profile.keep::<SiteAccess>(KEPT);
-    match sections::load(profile, &Default::default(), &wanted) {
+    match Study::load(profile, &Default::default(), &text::CLOSING_NEEDS) {
         Ok(study) => {
             let reports = sections::first_of(&study, &wanted, 1);
             let color = std::io::stderr().is_terminal()

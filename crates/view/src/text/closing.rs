@@ -1,11 +1,15 @@
 //! The ten lines at the end of `record`: is there remote traffic, how much, who causes it, what to type next.
 
 use super::{Look, command, how, value};
+use numalens_analyze::Need;
 use numalens_analyze::report::{Report, Shape, Value};
 use std::path::Path;
 
 /// Sections that [`closing_summary`] reads.
 pub const SECTIONS: [&str; 4] = ["summary", "lines", "objects", "first-touch"];
+
+/// Tables that what it shows of them comes from: less than what whole sections say, as the program's user waits for it.
+pub const NEEDS: [Need; 4] = [Need::Sites, Need::Objects, Need::Placed, Need::Names];
 
 /// Ten lines from the reports of [`SECTIONS`]. `path` is where the profile lies.
 pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {

@@ -8,7 +8,7 @@ mod spark;
 pub(crate) mod table;
 pub(crate) mod value;
 
-pub use closing::{SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
+pub use closing::{NEEDS as CLOSING_NEEDS, SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
 
 use anstyle::{AnsiColor, Style};
 use numalens_analyze::report::{Report, Shape, Shown, Value};
