@@ -6,14 +6,16 @@
 //! line. So a place is looked for outwards, first along the inlined frames, then (where a stack is known) along the
 //! callers, until a frame is the program's own; the function that it called is kept as `via`.
 
+use crate::by_id::ById;
 use crate::facts::NO_SITE;
+use crate::own_places::{Own, OwnPlaces};
 use crate::report::Location;
 use crate::runtime;
-use indexmap::IndexSet;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
 use numalens_profile::tables::{Frame, Function, Module, Site, Stack};
 use rayon::prelude::*;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -21,15 +23,21 @@ use std::sync::OnceLock;
 #[derive(Default)]
 pub struct Code {
     modules: FxHashMap<ModuleId, NamedModule>,
-    sites: FxHashMap<SiteId, (Option<ModuleId>, u64)>,
+    sites: ById<CodeSite>,
     /// By site, innermost first.
     frames: Vec<Frame>,
-    /// Which of them are a site's.
-    frames_of: FxHashMap<SiteId, Range<usize>>,
-    functions: FxHashMap<FunctionId, String>,
+    functions: ById<String>,
     stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
     own: OnceLock<OwnPlaces>,
     by_function: OnceLock<FxHashMap<String, Vec<SiteId>>>,
+}
+
+/// An instruction.
+struct CodeSite {
+    module: Option<ModuleId>,
+    address: u64,
+    /// Which frames are its own.
+    frames: Range<u32>,
 }
 
 struct NamedModule {
@@ -39,51 +47,10 @@ struct NamedModule {
     is_library: bool,
 }
 
-/// The own places of all sites, by number: names take time to compare.
-pub struct OwnPlaces {
-    /// In the order of sites: the number of each one's place, and the function that it called there.
-    sites: Vec<(SiteId, usize, Option<String>)>,
-    /// In the order of the first site of each.
-    locations: IndexSet<Location, FxBuildHasher>,
-}
-
-/// Where the site is that was asked for last: mostly the next one asked for is one of the next.
-pub type SiteCursor = usize;
-
-/// Sites that are looked at before the next one is searched for.
-const NEXT: usize = 16;
-
 impl NamedModule {
     fn new(path: String) -> Self {
         let file_name = file_name(&path).to_string();
         NamedModule { is_library: runtime::is_library(&file_name), path, file_name }
-    }
-}
-
-impl OwnPlaces {
-    /// The number of a site's place, and the function that it called there.
-    pub fn of_site(&self, site: SiteId, cursor: &mut SiteCursor) -> Option<(usize, Option<&str>)> {
-        let near = self.sites.iter().enumerate().skip(*cursor).take(NEXT).find(|(_, (known, ..))| *known == site);
-        *cursor = match near {
-            Some((at, _)) => at,
-            None => self.sites.binary_search_by_key(&site, |(known, ..)| *known).ok()?,
-        };
-        self.sites.get(*cursor).map(|(_, number, via)| (*number, via.as_deref()))
-    }
-
-    /// The number of a place.
-    pub fn number(&self, location: &Location) -> Option<usize> {
-        self.locations.get_index_of(location)
-    }
-
-    /// The place of a number.
-    pub fn location(&self, number: usize) -> Option<&Location> {
-        self.locations.get_index(number)
-    }
-
-    /// How many places there are: their numbers are below.
-    pub fn count(&self) -> usize {
-        self.locations.len()
     }
 }
 
@@ -125,27 +92,56 @@ impl Code {
         functions: Vec<Function>,
         stacks: Vec<Stack>,
     ) -> Self {
-        let mut code = Code {
+        let site = |s: Site| (s.site.0, CodeSite { module: s.module, address: s.address, frames: 0..0 });
+        let mut sites = ById::new(sites.into_iter().map(site).collect());
+        frames.par_sort_by_key(|frame| (frame.site, frame.depth));
+        let mut at = 0;
+        for (site, code) in sites.iter_mut() {
+            // Those of sites that the table does not have are nobody's.
+            let of_others = frames[at..].iter().take_while(|frame| frame.site.0 < site).count();
+            let first = at + of_others;
+            at = first + frames[first..].iter().take_while(|frame| frame.site.0 == site).count();
+            code.frames = first as u32..at as u32;
+        }
+        Code {
             modules: modules.into_iter().map(|m| (m.module, NamedModule::new(m.path))).collect(),
-            sites: sites.into_iter().map(|s| (s.site, (s.module, s.address))).collect(),
-            functions: functions.into_iter().map(|f| (f.function, f.name)).collect(),
+            sites,
+            functions: ById::new(functions.into_iter().map(|f| (f.function.0, f.name)).collect()),
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
-            frames: Vec::new(),
-            frames_of: FxHashMap::default(),
+            frames,
             own: OnceLock::new(),
             by_function: OnceLock::new(),
-        };
-        frames.par_sort_by_key(|frame| (frame.site, frame.depth));
-        for (at, frame) in frames.iter().enumerate() {
-            code.frames_of.entry(frame.site).or_insert(at..at).end = at + 1;
         }
-        code.frames = frames;
-        code
+    }
+
+    fn site(&self, site: SiteId) -> Option<&CodeSite> {
+        self.sites.get(site.0)
+    }
+
+    /// All sites in order, with module and address.
+    pub fn sites(&self) -> impl Iterator<Item = (SiteId, Option<ModuleId>, u64)> {
+        self.sites.all().iter().map(|(site, code)| (SiteId(*site), code.module, code.address))
+    }
+
+    /// A frame of [`Own::frame`].
+    pub fn frame(&self, frame: u32) -> &Frame {
+        &self.frames[frame as usize]
+    }
+
+    /// File names of all modules by number.
+    pub fn module_names(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.modules.iter().map(|(module, named)| (module.0, named.file_name.as_str()))
+    }
+
+    /// Names of all functions by number.
+    pub fn function_names(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.functions.all().iter().map(|(function, name)| (*function, name.as_str()))
     }
 
     /// Innermost first; at least one.
     fn frames(&self, site: SiteId) -> Option<&[Frame]> {
-        self.frames.get(self.frames_of.get(&site)?.clone())
+        let Range { start, end } = self.site(site)?.frames;
+        self.frames.get(start as usize..end as usize).filter(|frames| !frames.is_empty())
     }
 
     /// Whether anything has a name.
@@ -168,16 +164,19 @@ impl Code {
         self.own_frame(site).unwrap_or_else(|| self.innermost(site))
     }
 
+    /// The same by number.
+    pub fn own_of(&self, site: SiteId) -> Own {
+        let Some((code, frames)) = self.site(site).zip(self.frames(site)) else {
+            return Own { frame: None, via: None };
+        };
+        let own = self.own_index(site).unwrap_or(0);
+        let via = own.checked_sub(1).map(|inner| frames[inner].function);
+        Own { frame: Some(code.frames.start + own as u32), via }
+    }
+
     /// Those places of all sites.
     pub fn own_places(&self) -> &OwnPlaces {
-        self.own.get_or_init(|| {
-            let mut sites: Vec<SiteId> = self.sites.keys().copied().collect();
-            sites.par_sort_unstable();
-            let found: Vec<OwnPlace> = sites.into_par_iter().map(|site| self.own(site)).collect();
-            let mut locations = IndexSet::default();
-            let number = |place: OwnPlace| (place.site, locations.insert_full(place.location).0, place.via);
-            OwnPlaces { sites: found.into_iter().map(number).collect(), locations }
-        })
+        self.own.get_or_init(|| OwnPlaces::new(self))
     }
 
     /// The same along a call stack, whose leaf is the site; `site` where the stack is not known.
@@ -214,9 +213,9 @@ impl Code {
 
     /// The function that a site lies in.
     pub fn function(&self, site: SiteId) -> FunctionName {
-        let module = self.module_name(site);
+        let module = self.module_name(site).map(str::to_string);
         match self.frames(site).and_then(|frames| frames.last()) {
-            Some(frame) => FunctionName { name: self.function_name(frame.function), module, file: frame.file.clone() },
+            Some(frame) => FunctionName { name: self.name_of(frame), module, file: frame.file.clone() },
             None if site == NO_SITE => FunctionName { name: self.address(site), module, file: None },
             None => FunctionName { name: "[no symbols]".to_string(), module, file: None },
         }
@@ -233,11 +232,11 @@ impl Code {
 
     /// The functions at a site, outermost first.
     fn calls_at(&self, site: SiteId) -> Vec<Called> {
-        let module = self.module_name(site);
+        let module = self.module_name(site).map(str::to_string);
         match self.frames(site) {
             Some(frames) => {
                 let called = |frame: &Frame| Called {
-                    function: self.function_name(frame.function),
+                    function: self.name_of(frame),
                     module: module.clone(),
                     file: frame.file.clone(),
                 };
@@ -251,8 +250,8 @@ impl Code {
     pub fn sites_of(&self, function: &str) -> impl Iterator<Item = SiteId> {
         let by_function = self.by_function.get_or_init(|| {
             let mut functions: FxHashMap<String, Vec<SiteId>> = FxHashMap::default();
-            for site in self.sites.keys() {
-                functions.entry(self.function(*site).name).or_default().push(*site);
+            for (site, ..) in self.sites() {
+                functions.entry(self.function(site).name).or_default().push(site);
             }
             functions
         });
@@ -261,31 +260,30 @@ impl Code {
 
     /// The sites of which a line of source is the own place.
     pub fn sites_at(&self, file: &str, line: u32) -> impl Iterator<Item = SiteId> {
-        self.frames_of.iter().filter_map(move |(site, range)| {
-            let own = self.frames[range.clone()].get(self.own_index(*site).unwrap_or(0))?;
-            (own.line == Some(line) && own.file.as_deref() == Some(file)).then_some(*site)
+        self.sites().filter_map(move |(site, ..)| {
+            let own = self.frames(site)?.get(self.own_index(site).unwrap_or(0))?;
+            (own.line == Some(line) && own.file.as_deref() == Some(file)).then_some(site)
         })
     }
 
     /// Module of a site, and address in it.
     pub fn module_of(&self, site: SiteId) -> Option<(ModuleId, u64)> {
-        let (module, address) = *self.sites.get(&site)?;
+        let CodeSite { module, address, .. } = *self.site(site)?;
         Some((module?, address))
     }
 
     /// The sites of a module in the order of addresses.
     pub fn sites_in(&self, module: ModuleId) -> Vec<(u64, SiteId)> {
-        let all = self.sites.iter();
-        let mut sites: Vec<(u64, SiteId)> =
-            all.filter(|(_, (of, _))| *of == Some(module)).map(|(site, (_, address))| (*address, *site)).collect();
+        let of = self.sites().filter(|(_, of, _)| *of == Some(module));
+        let mut sites: Vec<(u64, SiteId)> = of.map(|(site, _, address)| (address, site)).collect();
         sites.sort_unstable();
         sites
     }
 
     /// Module's path and address in it.
     pub fn address_of(&self, site: SiteId) -> (Option<&str>, u64) {
-        let (module, address) = self.sites.get(&site).copied().unwrap_or_default();
-        (module.and_then(|module| self.module_path(module)), address)
+        let Some(CodeSite { module, address, .. }) = self.site(site) else { return (None, 0) };
+        (module.and_then(|module| self.module_path(module)), *address)
     }
 
     /// The inlined calls of a site, the innermost first; the last is the function that it lies in. At least one.
@@ -299,18 +297,27 @@ impl Code {
     /// The function that a site lies in, or its address.
     fn outermost(&self, site: SiteId) -> String {
         match self.frames(site).and_then(|frames| frames.last()) {
-            Some(frame) => self.function_name(frame.function),
+            Some(frame) => self.name_of(frame),
             None => self.address(site),
         }
     }
 
     /// The innermost frame, or what is known without one.
     fn innermost(&self, site: SiteId) -> OwnPlace {
-        let location = match self.frames(site).and_then(|frames| frames.first()) {
-            Some(frame) => self.location(site, frame),
-            None => Location { function: self.address(site), module: self.module_name(site), ..Location::default() },
-        };
-        OwnPlace { location, via: None, site }
+        let frames = self.site(site).zip(self.frames(site)).map(|(code, _)| code.frames.start);
+        OwnPlace { location: self.location_of(site, frames), via: None, site }
+    }
+
+    /// The place that one of a site's frames says; none: it has no name.
+    pub fn location_of(&self, site: SiteId, frame: Option<u32>) -> Location {
+        match frame {
+            Some(frame) => self.location(site, self.frame(frame)),
+            None => Location {
+                function: self.address(site),
+                module: self.module_name(site).map(str::to_string),
+                ..Location::default()
+            },
+        }
     }
 
     /// Which of its frames is the innermost that is the program's own and has a line.
@@ -322,7 +329,7 @@ impl Code {
     /// That frame as a place.
     fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
         let (frames, own) = (self.frames(site)?, self.own_index(site)?);
-        let via = own.checked_sub(1).map(|inner| self.function_name(frames[inner].function));
+        let via = own.checked_sub(1).map(|inner| self.name_of(&frames[inner]));
         Some(OwnPlace { location: self.location(site, &frames[own]), via, site })
     }
 
@@ -330,8 +337,8 @@ impl Code {
         Location {
             file: frame.file.clone(),
             line: frame.line,
-            function: self.function_name(frame.function),
-            module: self.module_name(site),
+            function: self.name_of(frame),
+            module: self.module_name(site).map(str::to_string),
         }
     }
 
@@ -339,12 +346,12 @@ impl Code {
     fn is_runtime_frame(&self, site: SiteId, frame: &Frame) -> bool {
         match &frame.file {
             Some(file) => {
-                let function = self.functions.get(&frame.function);
+                let function = self.functions.get(frame.function.0);
                 runtime::is_system_source(file)
                     || self.is_in_library(site)
                     || function.is_some_and(|name| runtime::is_language_runtime(name))
             }
-            None => self.functions.get(&frame.function).is_some_and(|name| self.is_runtime(site, name)),
+            None => self.functions.get(frame.function.0).is_some_and(|name| self.is_runtime(site, name)),
         }
     }
 
@@ -353,24 +360,38 @@ impl Code {
     }
 
     fn is_in_library(&self, site: SiteId) -> bool {
-        let module = self.sites.get(&site).and_then(|(module, _)| self.modules.get(module.as_ref()?));
+        let module = self.site(site).and_then(|code| self.modules.get(code.module.as_ref()?));
         module.is_some_and(|module| module.is_library)
     }
 
-    fn function_name(&self, function: FunctionId) -> String {
-        self.functions.get(&function).cloned().unwrap_or_else(|| format!("function {function}"))
+    fn name_of(&self, frame: &Frame) -> String {
+        self.function_name(frame.function).into_owned()
+    }
+
+    /// Name of a function.
+    pub fn function_name(&self, function: FunctionId) -> Cow<'_, str> {
+        match self.functions.get(function.0) {
+            Some(name) => name.into(),
+            None => format!("function {function}").into(),
+        }
     }
 
     /// File name of the module of a site.
-    fn module_name(&self, site: SiteId) -> Option<String> {
-        let module = self.sites.get(&site)?.0?;
-        self.modules.get(&module).map(|module| module.file_name.clone())
+    fn module_name(&self, site: SiteId) -> Option<&str> {
+        self.module_name_and_address(site).0
+    }
+
+    /// File name of the module of a site, and address in it.
+    pub fn module_name_and_address(&self, site: SiteId) -> (Option<&str>, u64) {
+        let Some(CodeSite { module, address, .. }) = self.site(site) else { return (None, 0) };
+        let named = module.and_then(|module| self.modules.get(&module));
+        (named.map(|module| module.file_name.as_str()), *address)
     }
 
     fn address(&self, site: SiteId) -> String {
-        match (self.sites.get(&site), self.module_name(site)) {
-            (Some((_, address)), Some(module)) => format!("{module}+{address:#x}"),
-            (Some((_, address)), None) => format!("{address:#x}"),
+        match (self.site(site), self.module_name(site)) {
+            (Some(CodeSite { address, .. }), Some(module)) => format!("{module}+{address:#x}"),
+            (Some(CodeSite { address, .. }), None) => format!("{address:#x}"),
             (None, _) if site == NO_SITE => "[instruction not known]".to_string(),
             (None, _) => format!("site {site}"),
         }

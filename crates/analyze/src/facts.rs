@@ -91,16 +91,21 @@ pub fn merge<K: Eq + Hash>(mut into: Sums<K>, mut from: Sums<K>) -> Sums<K> {
 /// profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
-    /// By who, its node and the page's home: few, and asked for by thread and by nodes.
-    who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
+    /// Few, and asked for by thread and by nodes.
+    who: Sums<Who>,
     sites: Entries<(SiteId, Class)>,
     pub margins: Option<Margins>,
 }
 
+/// Who accesses, its node, the page's home, and the class.
+type Who = (ThreadId, Option<NodeId>, Option<NodeId>, Class);
+
 /// The same in the making.
 #[derive(Default)]
 pub struct AddingSites {
-    who: Sums<(ThreadId, Option<NodeId>, Option<NodeId>, Class)>,
+    who: Sums<Who>,
+    /// The sum of the latest rows: neighbours are mostly alike.
+    latest: Option<(Who, Tally)>,
     sites: SortedSums<(SiteId, Class)>,
 }
 
@@ -158,19 +163,34 @@ impl AddingSites {
         self.add_times((row.thread, row.node, row.home, row.class), row.site.unwrap_or(NO_SITE), times);
     }
 
-    fn add_times(&mut self, who: (ThreadId, Option<NodeId>, Option<NodeId>, Class), site: SiteId, times: Times<'_>) {
+    fn add_times(&mut self, who: Who, site: SiteId, times: Times<'_>) {
         let sum = times.sum();
-        *self.who.entry(who).or_default() += sum;
+        match &mut self.latest {
+            Some((latest, total)) if *latest == who => *total += sum,
+            _ => {
+                self.end_run();
+                self.latest = Some((who, sum));
+            }
+        }
         self.sites.add((site, who.3), sum);
     }
 
+    fn end_run(&mut self) {
+        if let Some((who, sum)) = self.latest.take() {
+            *self.who.entry(who).or_default() += sum;
+        }
+    }
+
     /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        AddingSites { who: merge(self.who, other.who), sites: self.sites.merge(other.sites) }
+    pub fn merge(mut self, mut other: Self) -> Self {
+        self.end_run();
+        other.end_run();
+        AddingSites { who: merge(self.who, other.who), latest: None, sites: self.sites.merge(other.sites) }
     }
 
     /// What was added.
-    pub fn finish(self) -> SiteFacts {
+    pub fn finish(mut self) -> SiteFacts {
+        self.end_run();
         SiteFacts { who: self.who, sites: self.sites.finish(), margins: None }
     }
 }

@@ -3,13 +3,14 @@
 //! Accesses belong to the nearest line of the program's own along the inlined frames of the instruction; first touches,
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
-use crate::code::{OwnPlaces, SiteCursor};
 use crate::counts::{self, Counts, Tally};
 use crate::metrics;
 use crate::misses::{self, Missed};
+use crate::own_places::OwnPlaces;
 use crate::placed::FirstTouches;
 use crate::report::{Column, Location, Report, Shape, Table, Value};
 use crate::study::Study;
+use numalens_profile::ids::{FunctionId, SiteId};
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Class;
 use rayon::prelude::*;
@@ -39,27 +40,35 @@ impl<'a> Lines<'a> {
         Lines { study, places: study.code.own_places(), others: Vec::new(), numbers: FxHashMap::default() }
     }
 
-    fn number(&mut self, location: Location) -> usize {
-        let known = self.places.count();
-        self.places.number(&location).unwrap_or_else(|| {
-            *self.numbers.entry(location).or_insert_with_key(|location| {
+    /// The line of a site, and the function that it called there.
+    fn of_site(&mut self, site: SiteId) -> (usize, Option<FunctionId>) {
+        self.places.of_site(site).unwrap_or_else(|| {
+            let known = self.places.count();
+            let number = *self.numbers.entry(self.study.code.own(site).location).or_insert_with_key(|location| {
                 self.others.push(location.clone());
                 known + self.others.len() - 1
-            })
+            });
+            (number, None)
         })
     }
 
-    fn location(&self, number: usize) -> Option<&Location> {
-        self.places.location(number).or_else(|| self.others.get(number - self.places.count()))
+    fn location(&self, number: usize) -> Option<Location> {
+        let place = self.places.location(&self.study.code, number);
+        place.or_else(|| self.others.get(number - self.places.count()).cloned())
     }
 
     fn len(&self) -> usize {
         self.places.count() + self.others.len()
     }
 
-    /// As their places.
+    /// As their places; those that no site of the profile has come last.
     fn compare(&self, one: usize, other: usize) -> Ordering {
-        self.location(one).cmp(&self.location(other))
+        match (one < self.places.count(), other < self.places.count()) {
+            (true, true) => self.places.compare(&self.study.code, one, other),
+            (false, false) => self.location(one).cmp(&self.location(other)),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+        }
     }
 
     /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up once.
@@ -69,7 +78,7 @@ impl<'a> Lines<'a> {
         for row in &self.study.placed {
             let place = *places.entry((row.stack, row.site)).or_insert_with(|| {
                 let place = self.study.code.own_on_stack(row.stack, row.site)?;
-                placed.places.push((self.number(place.location), place.via));
+                placed.places.push((self.of_site(place.site).0, place.via));
                 Some(placed.places.len() as u32 - 1)
             });
             placed.pages.extend(place.map(|place| (place, row)));
@@ -78,19 +87,13 @@ impl<'a> Lines<'a> {
     }
 
     /// Every figure of an instruction, with the line and who acted for it.
-    fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<&str>, Figure<'a>)) {
-        let (study, places) = (self.study, self.places);
+    fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<FunctionId>, Figure<'a>)) {
+        let study = self.study;
         let accesses = study.sites.by_site().map(|((site, class), tally)| (site, Figure::Accesses(class, tally)));
         let missed = study.misses.iter().flat_map(|misses| &misses.sites);
-        let mut cursor = SiteCursor::default();
         for (site, figure) in accesses.chain(missed.map(|(site, missed)| (*site, Figure::Missed(*missed)))) {
-            match places.of_site(site, &mut cursor) {
-                Some((number, via)) => add(number, via, figure),
-                None => {
-                    let place = study.code.own(site);
-                    add(self.number(place.location), place.via.as_deref(), figure);
-                }
-            }
+            let (number, via) = self.of_site(site);
+            add(number, via, figure);
         }
     }
 }
@@ -202,13 +205,16 @@ pub fn first(study: &Study, most: usize) -> Vec<Report> {
         row_of[*number] = Some(row);
     }
     let mut shown: Vec<Line> = order.iter().map(|_| Line::default()).collect();
-    let mut add = |number: usize, via: Option<&str>, figure: Figure| {
+    placed.each(|number, via, figure| {
         if let Some(row) = row_of[number] {
             shown[row as usize].add(via, figure);
         }
-    };
-    placed.each(&mut add);
-    lines.each_of_sites(add);
+    });
+    lines.each_of_sites(|number, via, figure| {
+        if let Some(row) = row_of[number] {
+            shown[row as usize].add(via.map(|via| study.code.function_name(via)).as_deref(), figure);
+        }
+    });
     let mut columns = counts::columns(study.about.count_noun());
     columns.extend(misses::columns(study));
     columns.extend([
@@ -223,7 +229,7 @@ pub fn first(study: &Study, most: usize) -> Vec<Report> {
         row.extend([
             Value::Count(line.touches.pinned),
             Value::Count(line.touches.unpinned),
-            lines.location(*number).map_or(Value::Absent, |location| Value::Location(location.clone())),
+            lines.location(*number).map_or(Value::Absent, Value::Location),
             via(&line.via),
         ]);
         row

@@ -72,7 +72,7 @@ fn collect(mut frames: FrameIter<Reader>) -> gimli::Result<Vec<RawFrame>> {
     let mut out = Vec::new();
     while let Some(frame) = frames.next()? {
         let function = match &frame.function {
-            Some(function) => Some(function.raw_name()?.into_owned()),
+            Some(function) => Some(function.raw_name()?.into()),
             None => None,
         };
         let (file, line) =

@@ -14,12 +14,13 @@ use crate::{perf_map, rows::Named};
 use numalens_profile::tables::{Module, PERF_MAP};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One level of a site's inlined chain, in the linker's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RawFrame {
     /// None: code with a line and without a name.
-    pub(crate) function: Option<String>,
+    pub(crate) function: Option<Arc<str>>,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
     /// Where the function begins, when its name is from a symbol table.
@@ -130,7 +131,7 @@ fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
     // A file whose stubs cannot be read has been doubted before.
     let Ok(Some(stubs)) = contain(|| Stubs::of(image)) else { return };
     for (frames, address) in named.frames.iter_mut().zip(addresses).filter(|(frames, _)| frames.is_empty()) {
-        frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name, start })));
+        frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name: name.into(), start })));
     }
 }
 
@@ -153,9 +154,9 @@ fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
             if stem.starts_with("_Z")
                 && !is_mangled(name)
                 && is_mangled(stem)
-                && demangle_from(stem, Origin::Unknown).contains(name.as_str())
+                && demangle_from(stem, Origin::Unknown).contains(&**name)
             {
-                outermost.function = Some(stem.to_string());
+                outermost.function = Some(stem.into());
             }
         }
     }

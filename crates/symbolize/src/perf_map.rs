@@ -18,8 +18,7 @@ pub(crate) fn look_up(addresses: &[u64], text: &[u8]) -> Vec<Option<Symbol>> {
             names.insert(index, (start, name));
         }
     }
-    let symbol =
-        |(start, name): &(u64, &[u8])| Symbol { name: String::from_utf8_lossy(name).into_owned(), start: *start };
+    let symbol = |(start, name): &(u64, &[u8])| Symbol { name: String::from_utf8_lossy(name).into(), start: *start };
     (0..addresses.len()).map(|index| names.get(&index).map(symbol)).collect()
 }
 
@@ -43,8 +42,7 @@ mod tests {
         let map = b"7f00 100 Interpreter\n\nnonsense\n0x8000 10 LMain;::work with spaces\n\
             7f40 10 LMain;::sum\nffffffffffffffff ff edge\n9000 2";
         let found = look_up(&[0x7eff, 0x7f00, 0x7f40, 0x7f4f, 0x7f50, 0x8000, 0x8010, 0x9000], map);
-        let names: Vec<_> =
-            found.iter().map(|symbol| symbol.as_ref().map_or("-", |symbol| symbol.name.as_str())).collect();
+        let names: Vec<_> = found.iter().map(|symbol| symbol.as_ref().map_or("-", |symbol| &*symbol.name)).collect();
         assert_eq!(
             names,
             ["-", "Interpreter", "LMain;::sum", "LMain;::sum", "Interpreter", "LMain;::work with spaces", "-", "-"]

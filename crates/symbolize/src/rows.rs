@@ -9,6 +9,7 @@ use crate::{Options, Outcome};
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId};
 use numalens_profile::tables::{Frame, Function, Module, Site};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
@@ -82,9 +83,14 @@ pub fn symbolize_rows(
     let mut tables = Tables::new(options, &known);
     let mut order: Vec<&Site> = sites.iter().collect();
     order.sort_unstable_by_key(|site| site.site);
+    // Sites are numbered as they were met: the next is mostly at the same address, or at the one behind it.
+    let near = Cell::new(0);
     let new = |site: &Site| {
         let (addresses, named) = found.get(&site.module).filter(|_| !known.with_line.contains(&site.site))?;
-        let index = addresses.binary_search(&site.address).ok()?;
+        let is_there = |index: &usize| addresses.get(*index) == Some(&site.address);
+        let index = [near.get(), near.get() + 1].into_iter().find(is_there);
+        let index = index.or_else(|| addresses.binary_search(&site.address).ok())?;
+        near.set(index);
         Some((&named.frames[index], named.origin)).filter(|(frames, _)| !frames.is_empty())
     };
     for (site, before) in order.iter().filter_map(|site| Some((site, known.frames.get(&site.site)?))) {
@@ -201,6 +207,25 @@ struct Tables<'a> {
     ids: FxHashMap<Key, FunctionId>,
     /// Readable names by linker's names: decoding is the dearest step for a site of known function.
     names: FxHashMap<(String, Origin), (String, bool)>,
+    /// By depth: the frame before, which the next is often alike.
+    latest: [Option<Latest>; 4],
+}
+
+/// A frame with what was found for it.
+struct Latest {
+    module: Option<ModuleId>,
+    raw: RawFrame,
+    origin: Origin,
+    function: FunctionId,
+    file: Option<String>,
+}
+
+impl Latest {
+    fn is(&self, site: &Site, frame: &RawFrame, origin: Origin) -> bool {
+        let RawFrame { function, file, line: _, start } = frame;
+        let same = (self.module, self.origin, self.raw.start) == (site.module, origin, *start);
+        same && self.raw.function == *function && self.raw.file == *file
+    }
 }
 
 /// A table of four billion functions does not fit in memory, so the limit is never met.
@@ -212,7 +237,14 @@ impl<'a> Tables<'a> {
     fn new(options: &'a Options, known: &Known) -> Self {
         let functions: Vec<Function> = known.functions.iter().map(|function| (*function).clone()).collect();
         let ids = functions.iter().map(|f| ((f.module, f.name.clone(), Apart::Unique), f.function)).collect();
-        let mut tables = Tables { options, functions, frames: Vec::new(), ids, names: FxHashMap::default() };
+        let mut tables = Tables {
+            options,
+            functions,
+            frames: Vec::new(),
+            ids,
+            names: FxHashMap::default(),
+            latest: Default::default(),
+        };
         // So that what is found now joins what was found then.
         for frame in known.frames.values().flatten() {
             let function = &tables.functions[frame.function.0 as usize];
@@ -233,10 +265,21 @@ impl<'a> Tables<'a> {
     }
 
     fn add(&mut self, site: &Site, frames: &[RawFrame], origin: Origin) {
-        for (depth, frame) in (0..).zip(frames) {
-            let (key, file) = self.key(site, frame, origin);
-            let function = self.function(key);
-            self.frames.push(Frame { site: site.site, depth, function, file, line: frame.line });
+        for (depth, raw) in frames.iter().enumerate() {
+            let alike = self.latest.get(depth).and_then(Option::as_ref).filter(|latest| latest.is(site, raw, origin));
+            let (function, file) = match alike {
+                Some(latest) => (latest.function, latest.file.clone()),
+                None => {
+                    let (key, file) = self.key(site, raw, origin);
+                    let function = self.function(key);
+                    if let Some(latest) = self.latest.get_mut(depth) {
+                        let (raw, file) = (raw.clone(), file.clone());
+                        *latest = Some(Latest { module: site.module, raw, origin, function, file });
+                    }
+                    (function, file)
+                }
+            };
+            self.frames.push(Frame { site: site.site, depth: depth as u32, function, file, line: raw.line });
         }
     }
 

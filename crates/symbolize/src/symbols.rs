@@ -15,12 +15,13 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, Sy
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The function at an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Symbol {
-    /// As the linker knows it.
-    pub(crate) name: String,
+    /// As the linker knows it; shared by the addresses of one function.
+    pub(crate) name: Arc<str>,
     /// Where the function begins.
     pub(crate) start: u64,
 }
@@ -64,13 +65,13 @@ const MOST_ENCLOSURES: usize = 10_000_000;
 pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     let mut answer = Answer { symbols: vec![None; addresses.len()], ..Answer::default() };
     // The best symbol that starts in (addresses[i - 1], addresses[i]], then, carried on, at or below addresses[i].
-    let mut nearest: Vec<Option<Candidate<Vec<u8>>>> = vec![None; addresses.len()];
+    let mut nearest: Vec<Option<Candidate<Arc<[u8]>>>> = vec![None; addresses.len()];
     walk(tables, &mut answer, |candidate| {
         if let Some(slot) = nearest.get_mut(addresses.partition_point(|address| *address < candidate.start)) {
             candidate.replace_worse(slot);
         }
     });
-    let mut before: Option<Candidate<Vec<u8>>> = None;
+    let mut before: Option<Candidate<Arc<[u8]>>> = None;
     for slot in &mut nearest {
         match slot {
             Some(candidate) => before = Some(candidate.clone()),
@@ -78,9 +79,15 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
         }
     }
     let mut open = Vec::new();
+    // What the address before is in: most are in the same.
+    let mut known: Option<(Arc<[u8]>, Symbol)> = None;
     for (index, (candidate, address)) in nearest.into_iter().zip(addresses).enumerate() {
         match candidate {
-            Some(candidate) if candidate.holds(*address) => answer.symbols[index] = Some(candidate.symbol()),
+            Some(candidate) if candidate.holds(*address) => {
+                let same = known.take().filter(|(of, _)| Arc::ptr_eq(of, &candidate.name));
+                let (_, symbol) = known.insert(same.unwrap_or_else(|| (candidate.name.clone(), candidate.symbol())));
+                answer.symbols[index] = Some(symbol.clone());
+            }
             Some(candidate) => open.push((*address, index, candidate)),
             None => {}
         }
@@ -94,7 +101,7 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
 /// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where the next begins.
 pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
     let mut ignored = Answer::default();
-    let (mut best, mut next): (Option<Candidate<Vec<u8>>>, u64) = (None, u64::MAX);
+    let (mut best, mut next): (Option<Candidate<Arc<[u8]>>>, u64) = (None, u64::MAX);
     walk(tables, &mut ignored, |candidate| {
         let (End::At(end) | End::Section(end)) = candidate.end;
         if (candidate.start..end).contains(&address) {
@@ -110,8 +117,8 @@ pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
 }
 
 /// The second walk, for addresses behind the end of the symbol before them.
-fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<Vec<u8>>)>) {
-    let mut best: Vec<Option<Candidate<Vec<u8>>>> = vec![None; open.len()];
+fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<Arc<[u8]>>)>) {
+    let mut best: Vec<Option<Candidate<Arc<[u8]>>>> = vec![None; open.len()];
     let mut left = MOST_ENCLOSURES;
     let mut ignored = Answer::default();
     walk(tables, &mut ignored, |candidate| {
@@ -135,17 +142,17 @@ fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candid
 impl Candidate<&[u8]> {
     /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in
     /// the alphabet.
-    fn replace_worse(&self, slot: &mut Option<Candidate<Vec<u8>>>) {
-        let worse = |best: &Candidate<Vec<u8>>| {
+    fn replace_worse(&self, slot: &mut Option<Candidate<Arc<[u8]>>>) {
+        let worse = |best: &Candidate<Arc<[u8]>>| {
             (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name))
         };
         if slot.as_ref().is_none_or(worse) {
-            *slot = Some(Candidate { start: self.start, rank: self.rank, end: self.end, name: self.name.to_vec() });
+            *slot = Some(Candidate { start: self.start, rank: self.rank, end: self.end, name: self.name.into() });
         }
     }
 }
 
-impl Candidate<Vec<u8>> {
+impl Candidate<Arc<[u8]>> {
     fn holds(&self, address: u64) -> bool {
         let (End::At(end) | End::Section(end)) = self.end;
         (self.start..end).contains(&address)
@@ -161,7 +168,7 @@ impl Candidate<Vec<u8>> {
     }
 
     fn symbol(self) -> Symbol {
-        Symbol { name: String::from_utf8_lossy(&self.name).into_owned(), start: self.start }
+        Symbol { name: String::from_utf8_lossy(&self.name).into(), start: self.start }
     }
 }
 

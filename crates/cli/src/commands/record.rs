@@ -384,6 +384,8 @@ fn summarise(profile: &Profile) {
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             eprint!("{}", text::closing_summary(&reports, profile.path(), Look { color, width: None }));
+            // This process ends: taking a hundred thousand things apart one by one would only take time.
+            std::mem::forget((study, reports));
         }
         Err(error) => {
             eprintln!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());

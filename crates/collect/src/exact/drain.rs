@@ -279,7 +279,10 @@ impl Drain {
             self.end_process(file, session, extent, horizon);
         }
         self.watch.get_mut().looked();
-        session.keep_within_limits();
+        // After the last look there is no more to come.
+        if look != Look::Last {
+            session.keep_within_limits();
+        }
         Ok(())
     }
 
@@ -516,6 +519,8 @@ impl Drain {
         if look == Look::Last && told && !thread.waits {
             thread.balance.trim(&mut sites, sum(&grown_pages));
         }
+        // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting facts later.
+        sites.sort_unstable_by_key(|(_, counted)| (counted.site, counted.home, counted.pinned));
         for (at, counted) in sites {
             thread.balance.site(told, [counted.reads, counted.writes]);
             if told {

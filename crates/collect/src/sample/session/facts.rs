@@ -5,6 +5,7 @@ use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Access, Class};
 use numalens_topology::NodeId;
+use std::cmp::Ordering;
 
 /// Facts held before bins are widened to make room: about 100 MB.
 const MOST_FACTS: usize = 500_000;
@@ -15,7 +16,7 @@ const FEWEST_BINS: u32 = 8;
 /// Pages of a region, where pages had to be merged.
 const REGION: u64 = 512;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct PageKey {
     process: ProcessId,
     bin: Bin,
@@ -23,7 +24,7 @@ struct PageKey {
     page: Page,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct SiteKey {
     process: ProcessId,
     bin: Bin,
@@ -34,7 +35,7 @@ struct SiteKey {
     class: Class,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct ObjectKey {
     process: ProcessId,
     bin: Bin,
@@ -46,7 +47,7 @@ struct ObjectKey {
     class: Class,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct CodeKey {
     process: ProcessId,
     bin: Bin,
@@ -55,6 +56,57 @@ struct CodeKey {
     page: Page,
     module: Option<ModuleId>,
     home: Option<NodeId>,
+}
+
+/// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left to do when the program has ended,
+/// and comparing is most of that.
+macro_rules! ordered_by_words {
+    ($($key:ident: $words:expr;)*) => {$(
+        impl Ord for $key {
+            fn cmp(&self, other: &Self) -> Ordering {
+                let words = $words;
+                words(self).cmp(&words(other))
+            }
+        }
+
+        impl PartialOrd for $key {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+    )*};
+}
+
+ordered_by_words! {
+    PageKey: |key: &PageKey| [both(key.process.0, key.bin.0), key.thread.0.into(), key.page.0];
+    SiteKey: |key: &SiteKey| [
+        both(key.process.0, key.bin.0),
+        both(key.thread.0, known(key.node)),
+        u64::from(key.site.0) << 20 | u64::from(known(key.home)) << 3 | key.class as u64,
+    ];
+    ObjectKey: |key: &ObjectKey| [
+        both(key.process.0, key.bin.0),
+        both(key.thread.0, known(key.node)),
+        key.site.map_or(0, |site| u64::from(site.0) + 1),
+        u64::from(key.object.0) << 20 | u64::from(known(key.home)) << 3 | key.class as u64,
+    ];
+    CodeKey: |key: &CodeKey| [
+        both(key.process.0, key.bin.0),
+        both(key.thread.0, known(key.node)),
+        key.page.0,
+        key.module.map_or(0, |module| u64::from(module.0) + 1) << 17 | u64::from(known(key.home)),
+    ];
+}
+
+const _: () = assert!(Class::ALL.len() <= 8, "classes have three bits");
+
+fn both(first: u32, second: u32) -> u64 {
+    u64::from(first) << 32 | u64::from(second)
+}
+
+/// 0 where there is no node, else more: 17 bits.
+fn known(node: Option<NodeId>) -> u32 {
+    node.map_or(0, |node| u32::from(node.0) + 1)
 }
 
 /// One access, attributed in every dimension.
@@ -272,14 +324,13 @@ impl FactTables {
 
     /// All facts, in order.
     pub fn settled(&mut self) -> SettledFacts<'_> {
-        SettledFacts {
-            pages: self.pages.settled(),
-            sites: self.sites.settled(),
-            objects: self.objects.settled(),
-            code: self.code.settled(),
-            page_misses: self.page_misses.settled(),
-            site_misses: self.site_misses.settled(),
-        }
+        let FactTables { pages, sites, objects, code, page_misses, site_misses, .. } = self;
+        // Those of sites are mostly more than all others.
+        let (sites, (pages, objects, code, page_misses, site_misses)) = rayon::join(
+            || sites.settled(),
+            || (pages.settled(), objects.settled(), code.settled(), page_misses.settled(), site_misses.settled()),
+        );
+        SettledFacts { pages, sites, objects, code, page_misses, site_misses }
     }
 }
 

@@ -36,15 +36,16 @@ pub struct SeenCode {
     pub shares: FxHashMap<ModuleId, f64>,
 }
 
-/// The parts of a sum that modules have; other code has none.
-fn shares(counts: impl Iterator<Item = (Option<ModuleId>, u64)>) -> FxHashMap<ModuleId, f64> {
-    let mut sums: FxHashMap<Option<ModuleId>, u64> = FxHashMap::default();
+/// The parts of a sum that modules have, of so many; other code has none.
+fn shares(modules: usize, counts: impl Iterator<Item = (Option<ModuleId>, u64)>) -> Vec<f64> {
+    // Facts are many: no hashing.
+    let (mut sums, mut others) = (vec![0u64; modules], 0u64);
     for (module, count) in counts {
-        let sum = sums.entry(module).or_default();
+        let sum = module.and_then(|module| sums.get_mut(module.0 as usize)).unwrap_or(&mut others);
         *sum = sum.saturating_add(count);
     }
-    let total: f64 = sums.values().map(|&sum| sum as f64).sum();
-    sums.into_iter().filter_map(|(module, sum)| Some((module?, sum as f64 / total.max(1.0)))).collect()
+    let total: f64 = sums.iter().chain([&others]).map(|&sum| sum as f64).sum();
+    sums.into_iter().map(|sum| sum as f64 / total.max(1.0)).collect()
 }
 
 /// The writer, and what waits for it.
@@ -246,15 +247,15 @@ impl Session {
     fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
         let sites: Vec<tables::Site> = self.images.code.site_rows().collect();
         let of = |site: SiteId| sites.get(site.0 as usize).and_then(|site| site.module);
-        let accesses = shares(self.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
-        let pages = shares(pages.iter().filter_map(|row| Some((of(row.site?), row.count))));
+        let modules: Vec<tables::Module> = self.images.code.module_rows().collect();
+        let accesses = shares(modules.len(), self.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
+        let pages = shares(modules.len(), pages.iter().filter_map(|row| Some((of(row.site?), row.count))));
         // Phases are named by their places.
         let named: FxHashSet<ModuleId> = self.marks.rows().iter().filter_map(|phase| of(phase.site?)).collect();
         let share = |module: &ModuleId| {
-            let of = |shares: &FxHashMap<ModuleId, f64>| shares.get(module).copied().unwrap_or(0.0);
+            let of = |shares: &[f64]| shares.get(module.0 as usize).copied().unwrap_or(0.0);
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
-        let modules: Vec<tables::Module> = self.images.code.module_rows().collect();
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
         SeenCode { sites, modules, shares }
     }
