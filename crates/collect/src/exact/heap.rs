@@ -3,7 +3,7 @@
 //! Both take their times from one clock, so what happened at one address is told in the order in which it happened. An event waits
 //! until all that the agents have said before it has been read, and until its thread is known.
 
-use crate::sample::heap::{HeapChannel, HeapOptions};
+use crate::sample::heap::{Bell, HeapChannel, HeapOptions};
 use crate::sample::session::{HeapNote, HeapNotes};
 use numalens_event::exact::SessionHeader;
 use numalens_event::layout::Shape;
@@ -11,7 +11,11 @@ use numalens_profile::Meta;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// Blocks of at least so many bytes are recorded each: those that a page can lie in whole.
 const LARGE: u64 = 4096;
@@ -24,10 +28,50 @@ const MANY_BYTES: usize = 16 << 20;
 /// Room for what programs tell between two looks, where they tell every block: 38 MB for each lane that has been round once.
 const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 15 };
 
-/// The channel.
+/// Rings are emptied at least so often.
+const SLEEP: Duration = Duration::from_secs(1);
+
+/// The channel, and a thread that empties its rings as they fill: looks are seldom where they are dear, and writing a checkpoint takes its time. What would
+/// not fit meanwhile would be lost, or be waited with.
 pub struct Heap {
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    stop: AtomicBool,
+}
+
+struct State {
     channel: HeapChannel,
+    /// Read and not yet taken in.
+    fresh: HeapNotes,
     lost: u64,
+}
+
+impl State {
+    /// Empties the rings; whether not all was read that had been told by then.
+    fn read(&mut self) -> bool {
+        let fresh = &mut self.fresh;
+        let summary = self.channel.drain(&mut |event| fresh.push(event));
+        self.lost += summary.lost;
+        summary.waits
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn empty_rings(&self, mut bell: Bell) {
+        while !self.stop.load(Acquire) {
+            if bell.wait(SLEEP) {
+                self.state().read();
+            }
+        }
+    }
 }
 
 /// Events that wait for what the agents have to say first.
@@ -59,17 +103,24 @@ impl Heap {
             ..HeapOptions::default()
         };
         let channel = HeapChannel::create(&options)?;
-        Ok(Heap { channel, lost: 0 })
+        let bell = channel.bell();
+        let state = Mutex::new(State { channel, fresh: HeapNotes::default(), lost: 0 });
+        let shared = Arc::new(Shared { state, stop: AtomicBool::new(false) });
+        let of_thread = shared.clone();
+        // Without the thread the looks empty the rings.
+        let reader = Builder::new().name("heap".to_owned()).spawn(move || of_thread.empty_rings(bell)).ok();
+        Ok(Heap { shared, reader })
     }
 
     /// Variables to set for the program.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.channel.environment(std::env::var_os("LD_PRELOAD").as_deref())
+        self.shared.state().channel.environment(std::env::var_os("LD_PRELOAD").as_deref())
     }
 
     /// Has the library use the agents' clock, as it is set now.
     pub fn use_clock(&self, agents: &SessionHeader) {
-        let (in_force, clock) = self.channel.clock();
+        let state = self.shared.state();
+        let (in_force, clock) = state.channel.clock();
         let next = agents.clock_in_force.load(Relaxed) & 1;
         let (from, to) = (&agents.clock[next as usize], &clock[next as usize]);
         to.ticks.store(from.ticks.load(Relaxed), Relaxed);
@@ -79,20 +130,32 @@ impl Heap {
     }
 
     /// Reads what was told by now.
-    pub fn read(&mut self, told: &mut Told) {
-        let mut fresh = HeapNotes::default();
-        let summary = self.channel.drain(&mut |event| fresh.push(event));
-        self.lost += summary.lost;
-        told.waits = summary.waits;
+    pub fn read(&self, told: &mut Told) {
+        let mut state = self.shared.state();
+        told.waits = state.read();
+        let fresh = std::mem::take(&mut state.fresh);
+        drop(state);
         told.take_in(fresh);
     }
 
     /// Says in `meta` what was lost, at the end.
     pub fn note(&self, meta: &mut Meta) {
-        if self.lost > 0 {
-            meta.losses.insert("heap records".to_owned(), self.lost);
+        let state = self.shared.state();
+        if state.lost > 0 {
+            meta.losses.insert("heap records".to_owned(), state.lost);
         }
-        meta.notes.extend(self.channel.unobserved());
+        meta.notes.extend(state.channel.unobserved());
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Release);
+        self.shared.state().channel.bell().ring();
+        if let Some(reader) = self.reader.take() {
+            // A panic there has been told already.
+            let _ = reader.join();
+        }
     }
 }
 

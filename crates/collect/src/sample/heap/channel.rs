@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Default for HeapOptions {
 pub struct HeapChannel {
     channel: File,
     library: File,
-    memory: MmapRaw,
+    memory: Arc<MmapRaw>,
     pub(super) shape: Shape,
     pub(super) rings: Vec<RingState>,
     pub(super) tickets: FxHashMap<u32, u32>,
@@ -70,7 +71,22 @@ pub struct HeapChannel {
     pub(super) large_pace: Pace,
     pub(super) large: u64,
     pub(super) credit: Credit,
-    pub(super) seen_bell: u32,
+    pub(super) bell: Bell,
+}
+
+/// By which writers ask for attention.
+pub struct Bell {
+    memory: Arc<MmapRaw>,
+    pub(super) seen: u32,
+}
+
+impl Bell {
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: the mapping is at least HEADER_BYTES long (Shape::bytes includes them), page-aligned, never
+        // shrunk (sealed), and lives as long as self; Header consists of atomics, for which any bytes are valid and
+        // concurrent writes by other processes are no data race.
+        unsafe { &*self.memory.as_ptr().cast::<Header>() }
+    }
 }
 
 impl HeapChannel {
@@ -104,7 +120,7 @@ impl HeapChannel {
             &library,
             FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE),
         )?;
-        let memory = MmapOptions::new().len(shape.bytes()).map_raw(&channel)?;
+        let memory = Arc::new(MmapOptions::new().len(shape.bytes()).map_raw(&channel)?);
         let rings = RingState::all(shape);
         let pace = Pace::new(options.mean, options.sampled_per_second);
         let large_pace = Pace::new(options.large_mean, options.large_per_second);
@@ -113,6 +129,7 @@ impl HeapChannel {
         let made = HeapChannel {
             channel,
             library,
+            bell: Bell { memory: memory.clone(), seen: 0 },
             memory,
             shape,
             rings,
@@ -121,7 +138,6 @@ impl HeapChannel {
             large_pace,
             large,
             credit,
-            seen_bell: 0,
         };
         made.fill_header(options);
         Ok(made)
@@ -169,10 +185,12 @@ impl HeapChannel {
     }
 
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: the mapping is at least HEADER_BYTES long (Shape::bytes includes them), page-aligned, never
-        // shrunk (sealed), and lives as long as self; Header consists of atomics, for which any bytes are valid and
-        // concurrent writes by other processes are no data race.
-        unsafe { &*self.memory.as_ptr().cast::<Header>() }
+        self.bell.header()
+    }
+
+    /// The bell, for another thread to wait for.
+    pub fn bell(&self) -> Bell {
+        Bell { memory: self.memory.clone(), seen: self.bell.seen }
     }
 
     pub(super) fn control(&self, lane: usize, kind: RingKind) -> &Control {

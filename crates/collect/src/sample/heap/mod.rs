@@ -21,7 +21,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{HeapChannel, HeapOptions};
+pub use channel::{Bell, HeapChannel, HeapOptions};
 pub use event::HeapEvent;
 pub use numalens_event::record::Call;
 pub use reader::{DrainSummary, HeapLosses};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use numalens_event::layout::{ACKNOWLEDGEMENTS, PAYLOAD_WORD, RingKind, Shape, WIDE_WORDS};
 use numalens_event::ring::{self, Found, Position};
 
-use super::channel::HeapChannel;
+use super::channel::{Bell, HeapChannel};
 use super::event::{HeapEvent, Slot};
 use crate::futex::{sleep_on, wake};
 
@@ -69,6 +69,30 @@ impl RingState {
             damaged: 0,
         };
         (0..shape.lanes()).flat_map(|lane| [state(lane, RingKind::Notes), state(lane, RingKind::Wides)]).collect()
+    }
+}
+
+impl Bell {
+    /// As [`HeapChannel::wait`].
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let header = self.header();
+        header.reader_waiting.store(1, Ordering::SeqCst);
+        let bell = header.doorbell.load(Ordering::SeqCst);
+        if bell == self.seen {
+            sleep_on(&header.doorbell, bell, timeout);
+        }
+        header.reader_waiting.store(0, Ordering::SeqCst);
+        let now = header.doorbell.load(Ordering::SeqCst);
+        let rang = now != self.seen;
+        self.seen = now;
+        rang
+    }
+
+    /// Wakes whoever waits.
+    pub fn ring(&self) {
+        let header = self.header();
+        header.doorbell.fetch_add(1, Ordering::SeqCst);
+        wake(&header.doorbell);
     }
 }
 
@@ -161,17 +185,7 @@ impl HeapChannel {
     /// Sleeps until a writer asks for attention (a ring fills, a process waits for its acknowledgement) or the time is
     /// over; returns whether one did.
     pub fn wait(&mut self, timeout: Duration) -> bool {
-        let header = self.header();
-        header.reader_waiting.store(1, Ordering::SeqCst);
-        let bell = header.doorbell.load(Ordering::SeqCst);
-        if bell == self.seen_bell {
-            sleep_on(&header.doorbell, bell, timeout);
-        }
-        header.reader_waiting.store(0, Ordering::SeqCst);
-        let now = header.doorbell.load(Ordering::SeqCst);
-        let rang = now != self.seen_bell;
-        self.seen_bell = now;
-        rang
+        self.bell.wait(timeout)
     }
 
     /// Lets process `pid` go on that said it waits before its exit or exec. Nothing happens when it does not wait.
