@@ -51,14 +51,14 @@ impl DataSymbols {
             .filter(|section| !section.executable)
             .map(|section| (section.svma.clone(), section.name.clone()))
             .collect();
-        let mut found = module.with_elf(|elf| collect(elf.symbols(), &sections)).unwrap_or_default();
+        let mut found = module.with_names(|elf| collect(elf.symbols(), &sections)).unwrap_or_default();
         if found.is_empty() {
             found = debug_file(module)
-                .and_then(|debug| debug.with_elf(|elf| collect(elf.symbols(), &sections)))
+                .and_then(|debug| debug.with_names(|elf| collect(elf.symbols(), &sections)))
                 .unwrap_or_default();
         }
         if found.is_empty() {
-            found = module.with_elf(|elf| collect(elf.dynamic_symbols(), &sections)).unwrap_or_default();
+            found = module.with_names(|elf| collect(elf.dynamic_symbols(), &sections)).unwrap_or_default();
         }
         Self::from_symbols(found, sections)
     }

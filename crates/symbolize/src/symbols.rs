@@ -198,8 +198,6 @@ fn walk(tables: &[&Bytes], answer: &mut Answer, mut sink: impl FnMut(Candidate<&
 fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Candidate<&[u8]>)) {
     let sections = code_sections(file);
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        let Ok(name) = symbol.name_bytes() else { continue };
-        answer.haskell |= matches!(name, b"stg_ap_v_info" | b"stg_upd_frame_info" | b"stg_ap_p_fast" | b"hs_main");
         let kind = match symbol.kind() {
             SymbolKind::Text => 2,
             SymbolKind::Label | SymbolKind::Unknown => 1,
@@ -207,6 +205,9 @@ fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Can
             _ => continue,
         };
         let Some(section) = symbol.section_index().and_then(|index| sections.get(&index)) else { continue };
+        // Late, as a name is nowhere near.
+        let Ok(name) = symbol.name_bytes() else { continue };
+        answer.haskell |= matches!(name, b"stg_ap_v_info" | b"stg_upd_frame_info" | b"stg_ap_p_fast" | b"hs_main");
         // `$x`, `$d`: marks between code and data on some processors. `.L`: a compiler's own labels.
         if name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") || !section.contains(&symbol.address())
         {

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Object, ObjectSection, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef};
 use rustc_hash::FxHashMap;
 
 use super::frames::{FrameTable, ProgramHeaders};
@@ -124,6 +124,55 @@ impl std::io::Seek for Positioned<'_> {
         };
         self.at = target.ok_or(std::io::ErrorKind::InvalidInput)?;
         Ok(self.at)
+    }
+}
+
+/// Tables of names up to this size are read whole; of a larger one the names that are asked for.
+const WHOLE_NAMES: u64 = 64 << 20;
+
+/// A file whose tables of names are at hand: a program may have a million symbols, and their names lie in no order.
+pub(crate) struct WithNames<'a> {
+    cache: ReadCache<Positioned<'a>>,
+    /// Where the tables begin in the file, and what is in them.
+    names: Vec<(u64, Vec<u8>)>,
+}
+
+impl<'a> WithNames<'a> {
+    fn new(file: &'a File) -> Self {
+        let cache = ReadCache::new(Positioned::new(file));
+        let mut names = Vec::new();
+        for name in [".strtab", ".dynstr"] {
+            let place = object::File::parse(&cache).ok().and_then(|elf| elf.section_by_name(name)?.file_range());
+            if let Some((at, size @ 1..=WHOLE_NAMES)) = place {
+                let mut bytes = vec![0; size as usize];
+                if file.read_exact_at(&mut bytes, at).is_ok() {
+                    names.push((at, bytes));
+                }
+            }
+        }
+        WithNames { cache, names }
+    }
+
+    /// What is at hand from `at` on.
+    fn at_hand(&self, at: u64) -> Option<&[u8]> {
+        self.names.iter().find_map(|(start, bytes)| bytes.get(usize::try_from(at.checked_sub(*start)?).ok()?..))
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a WithNames<'_> {
+    fn len(self) -> Result<u64, ()> {
+        ReadRef::len(&self.cache)
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        let Some(bytes) = self.at_hand(range.start) else { return self.cache.read_bytes_at_until(range, delimiter) };
+        let most = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        let bytes = &bytes[..bytes.len().min(most)];
+        bytes.iter().position(|byte| *byte == delimiter).map(|end| &bytes[..end]).ok_or(())
     }
 }
 
@@ -295,6 +344,13 @@ impl Module {
     ) -> Option<T> {
         let cache = ReadCache::new(Positioned::new(&self.file));
         let elf = object::File::parse(&cache).ok()?;
+        Some(use_it(&elf))
+    }
+
+    /// The same for who asks for the names of all symbols.
+    pub(crate) fn with_names<T>(&self, use_it: impl FnOnce(&object::File<'_, &WithNames<'_>>) -> T) -> Option<T> {
+        let names = WithNames::new(&self.file);
+        let elf = object::File::parse(&names).ok()?;
         Some(use_it(&elf))
     }
 
