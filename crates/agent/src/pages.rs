@@ -13,7 +13,9 @@
 //! afterwards: the first access is counted as *undecided*, the entry stays *open*, and the next access asks. See `decide.rs`.
 //!
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
-//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`].
+//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`]. The zero page, which sparse
+//! tables are read from all the time, gets a class then in which only reads are counted ([`PageEntry::READ_ONLY`]). The kernel may have placed a page
+//! there meanwhile: before it writes what the program reads from a file, and now and then on the collector's word, it is looked for.
 
 mod ahead;
 mod ask;
@@ -37,11 +39,11 @@ use crate::thread::Thread;
 use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use hashbrown::HashMap;
 pub use home::is_virtual;
-use home::{class_of, class_with, expected, undecided};
+use home::{class_of, class_with, expected, read_only, undecided};
 use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -62,6 +64,11 @@ pub const SHADOW_BYTES: u64 = END * size_of::<PageEntry>() as u64;
 /// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes later is then
 /// no first touch; where it moves the page to another node, the collector finds that out.
 const PATIENCE: u32 = 64;
+
+/// Reads of the zero page before it gets a class. A power of two.
+const PATIENCE_WITH_ZEROS: u32 = 4;
+/// Whether any page has ever had [`PageEntry::READ_ONLY`].
+static READ_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// What is still to be found out about a page ([`PageRecord::open`]).
 mod open {
@@ -177,15 +184,16 @@ impl Shadow {
     /// The entry of a page that the thread is about to access, new or known.
     fn touch(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
+        let writes = run.kind != Kind::Read;
+        let is_known = |entry: PageEntry| entry.class > if writes { PageEntry::READ_ONLY } else { 0 };
         let known = self.load(page);
-        if known.class != 0 {
+        if is_known(known) {
             // Another member of a group of which one was told.
             if toucher.told == page {
                 toucher.tell(memory, run, known);
             }
             return Some(known);
         }
-        let writes = run.kind != Kind::Read;
         if known.slot != 0 && !writes && still_waits(memory, known) {
             return Some(counted_as(memory, known));
         }
@@ -201,7 +209,7 @@ impl Shadow {
         let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
         let mut used = self.used.lock();
         let known = self.load(page);
-        if known.class != 0 {
+        if is_known(known) {
             return Some(known);
         }
         let mut copies = false;
@@ -257,7 +265,15 @@ impl Shadow {
             }
         }
         match waits {
-            open::ZERO if !writes && ask::presence(page).is_none() => return Again::Known(counted_as(memory, known)),
+            open::ZERO if !writes && ask::presence(page).is_none() => {
+                if record.waited.load(Relaxed) >= PATIENCE_WITH_ZEROS {
+                    let class = read_only(memory);
+                    READ_ONLY.store(true, Relaxed);
+                    record.class.store(class, Relaxed);
+                    self.store(page, PageEntry { class, ..known });
+                }
+                return Again::Known(counted_as(memory, known));
+            }
             open::ZERO => return if writes { Again::Copied } else { Again::Gone },
             open::SHARED if writes => return Again::Copied,
             open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
@@ -403,11 +419,24 @@ impl Shadow {
         }
     }
 
+    /// The kernel is about to write the program's memory at `address`: looks for pages there at their next reads that had not been written before.
+    pub fn written_by_kernel(&self, address: u64, bytes: u64) {
+        if !READ_ONLY.load(Relaxed) {
+            return;
+        }
+        self.each(address..address.saturating_add(bytes).min(sys::USER_END), |shadow, page, entry| {
+            if entry.class == PageEntry::READ_ONLY {
+                shadow.store(page, PageEntry { class: 0, ..entry });
+            }
+            false
+        });
+    }
+
     /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
         let mut changed = false;
         self.each(range.clone(), |shadow, page, entry| {
-            if entry.class != 0 {
+            if entry.class > PageEntry::READ_ONLY {
                 changed = true;
                 let record = memory.page(entry.slot / 2);
                 record.class.store(entry.class, Relaxed);
@@ -565,6 +594,8 @@ fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.open.load(Relaxed) {
         _ if decide::is_open(memory, record) => false,
+        // It had its class already, and somebody wants it looked for.
+        open::ZERO if record.class.load(Relaxed) == PageEntry::READ_ONLY => false,
         open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),
         open::SHARED => record.waited.fetch_add(1, Relaxed) < PATIENCE,
         _ => false,

@@ -6,6 +6,8 @@ mod cache;
 mod endless;
 #[path = "exact/lines.rs"]
 mod lines;
+#[path = "exact/zeros.rs"]
+mod zeros;
 
 use numalens_profile::Profile;
 use numalens_profile::ids::SiteId;

@@ -42,7 +42,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -356,8 +356,8 @@ pub mod policy {
     pub const RANDOM: u32 = 2;
 }
 
-/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`UNDECIDED`]; and 0, which is none.
-pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 2;
+/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`UNDECIDED`]; [`READ_ONLY`]; and 0, which is none.
+pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 3;
 
 /// The header of a process's extent.
 #[repr(C)]
@@ -758,13 +758,16 @@ pub mod log {
 /// The page's record says where that was, once it is known.
 pub const UNDECIDED: u32 = 1 << 31 | 1 << 9;
 
+/// The word of the class of reads of the zero page, which is nowhere: the next write of such a page makes it another one. Always the first class.
+pub const READ_ONLY: u32 = 1 << 31 | 1 << 10 | NO_NODE as u32;
+
 /// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned
 /// thread or not.
 pub fn class_word(home: Option<u8>, pinned: bool) -> u32 {
     1 << 31 | u32::from(pinned) << 8 | u32::from(home.unwrap_or(NO_NODE))
 }
 
-/// The meaning of a word made by [`class_word`]; none for any other.
+/// The meaning of a word made by [`class_word`], or of [`READ_ONLY`]; none for any other.
 pub fn class_meaning(word: u32) -> Option<(Option<u8>, bool)> {
     let home = word as u8;
     (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 8 & 1 != 0))

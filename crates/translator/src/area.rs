@@ -47,6 +47,8 @@ pub const PAGES: u32 = 0x2a8;
 pub const STAYS: u32 = 0x2b0;
 /// Constant for generated code: must hold [`crate::Config::touched`].
 pub const TOUCHED: u32 = 0x2b8;
+/// Constant for generated code: must hold [`crate::Config::read_only`].
+pub const READ_ONLY: u32 = 0x2c0;
 /// Where [`crate::settle_stay`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
 /// Code pointer. Entered with the program's target of a return in [`RETURN_IP`]; every register and flag is the program's.

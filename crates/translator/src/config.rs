@@ -15,10 +15,17 @@ pub enum Shadow {
 /// [`Config::word_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageEntry {
-    /// The class of the page for the site counters, from 1; 0: ask.
+    /// The class of the page for the site counters, from [`PageEntry::READ_ONLY`]; 0: ask.
     pub class: u32,
     /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even.
     pub slot: u32,
+}
+
+impl PageEntry {
+    /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it makes the page another one
+    /// (the zero page). The least of all, so that one comparison tells what a write may be counted in. No stay begins in such a page: whoever
+    /// writes it need not look for stays.
+    pub const READ_ONLY: u32 = 1;
 }
 
 /// Where accesses are counted by stays (groups that keep to a page), and where each at once in the flat tables.
@@ -97,6 +104,11 @@ impl Config {
         u64::from(entry.class * self.most_sites) | u64::from(entry.slot) << 32
     }
 
+    /// What the lower half of the words of pages is that only reads are counted in.
+    pub fn read_only(&self) -> u32 {
+        PageEntry::READ_ONLY * self.most_sites
+    }
+
     /// The page that a word stands for.
     pub fn page_of(&self, word: u64) -> PageEntry {
         PageEntry { class: word as u32 / self.most_sites.max(1), slot: (word >> 32) as u32 }
@@ -115,7 +127,7 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 12] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -128,6 +140,7 @@ impl Config {
             (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),
+            (area::READ_ONLY, u64::from(self.read_only())),
         ]
     }
 

@@ -8,8 +8,8 @@
 //!   mov   r1, [shadow + r1*8]           its entry: class below, slot above
 //!   mov   r2d, r1d
 //!   shr   r1, 32
-//!   test  r2d, r2d
-//!   jz    cold                          class 0: ask
+//!   test  r2d, r2d                      } where it writes: cmp r2, column of
+//!   jz    cold                          } `PageEntry::READ_ONLY`; jbe
 //!   inc   qword gs:[pages + r1*8]       reads, or writes 8 bytes further, or, for both at once, [updates + r1*4]
 //!   inc   qword gs:[site + r2*8]
 //! ```
@@ -76,8 +76,16 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn count_entry(&mut self, [r1, r2]: [u8; 2], (reads, writes): (u8, u8), row: u32) -> Field {
         self.hot.move32(r2, r1);
         self.hot.shift_right(r1, 32);
-        self.hot.registers(false, &[0x85], r2, r2);
-        let unknown = self.hot.relative(&[0x0f, 0x84]);
+        let unknown = match writes {
+            0 => {
+                self.hot.registers(false, &[0x85], r2, r2); // test
+                self.hot.relative(&[0x0f, 0x84]) // jz
+            }
+            _ => {
+                self.hot.compare(r2, self.config.read_only() as i32);
+                self.hot.relative(&[0x0f, 0x86]) // jbe
+            }
+        };
         self.mark_hot(State::Counting);
         count_at_slot(&mut self.hot, self.config, r1, (reads, writes));
         self.hot.increment(Memory::word(r2, row));
@@ -100,7 +108,15 @@ impl<E: Env> Builder<'_, E> {
         load_from_table(&mut self.hot, self.config.shadow, r2);
         self.hot.move32(RCX, r2);
         self.hot.raw(&[0xe3, 0]); // jrcxz unknown
-        let unknown = self.hot.bytes.len();
+        let mut unknown = [Some(self.hot.bytes.len()), None];
+        if access.kind != Kind::Read {
+            let column = self.config.read_only() as i32;
+            let from = |displacement| Memory::base(RCX, displacement);
+            self.hot.memory(false, &[0x8d], RCX, from(-column)); // lea ecx, ..
+            self.hot.raw(&[0xe3, 0]); // jrcxz unknown
+            unknown[1] = Some(self.hot.bytes.len());
+            self.hot.memory(false, &[0x8d], RCX, from(column));
+        }
         self.hot.rotate_half(r2, r2);
         self.hot.move32(r2, r2);
         self.mark_hot(State::Counting);
@@ -115,8 +131,11 @@ impl<E: Env> Builder<'_, E> {
         let offset = self.site_offset(site)?;
         add(&mut self.hot, Memory::word(RCX, offset), r1);
         self.hot.raw(&[0xeb, 5]); // jmp past the next
-        let distance = self.hot.bytes.len() - unknown;
-        self.hot.bytes[unknown - 1] = distance as u8;
+        for unknown in unknown.into_iter().flatten() {
+            let distance = self.hot.bytes.len() - unknown;
+            debug_assert!(distance < 128, "a short jump");
+            self.hot.bytes[unknown - 1] = distance as u8;
+        }
         let cold = self.hot.relative(&[0xe9]);
 
         let back = self.hot.here();

@@ -83,6 +83,8 @@ pub(crate) mod descriptor {
     pub const READS: u32 = 30;
     pub const WRITES: u32 = 31;
     pub const MEMBERS: u32 = 32;
+    /// 1: at a constant address (8 bits).
+    pub const CONSTANT: u32 = 33;
     /// For each member 16 bits: its kind in two, and its offset from the lowest operand.
     pub const OFFSETS: u32 = 34;
 }
@@ -229,8 +231,11 @@ numalens_settle_stay:
     je 6f
     mov edi, gs:[rdx + {misses}]
     inc edi
-    mov gs:[rdx + {misses}], edi
     mov r9d, gs:[rdx + {hot}]
+    cmp r8d, gs:[{read_only}]
+    je 10f
+11:
+    mov gs:[rdx + {misses}], edi
     test r9d, r9d
     jne 4f
     test edi, {often} - 1
@@ -263,6 +268,22 @@ numalens_settle_stay:
 8:
     NUMALENS_COUNT_PASS
     NUMALENS_GO_ON {count_return}
+10:
+    // Reads alone are counted here, each by itself, as a write would not ask for stays. A hot group looks the page up anyway, and one that is often here
+    // becomes hot; but for one operand at a constant address, which has one page.
+    cmp byte ptr [rcx + {d_writes}], 0
+    jne 6f
+    test r9d, r9d
+    jne 11b
+    cmp byte ptr [rcx + {d_constant}], 0
+    jne 8b
+    mov gs:[rdx + {misses}], edi
+    test edi, {often} - 1
+    jne 8b
+    shl rdi, {share}
+    cmp rdi, rsi
+    ja 9f
+    jmp 8b
 5:
     // The stay in a class that begins with this pass.
     NUMALENS_STAY_IN_CLASS
@@ -292,8 +313,14 @@ numalens_count_group:
     shr r9, 35
     jne 76f
     add r8, gs:[{shadow}]
-    cmp dword ptr [r8*8], 0
+    mov r8d, [r8*8]
+    test r8d, r8d
     je 76f
+    cmp r8d, gs:[{read_only}]
+    jne 72f
+    test byte ptr [rdi], 3
+    jne 76f
+72:
     add rdi, 2
     dec esi
     jne 71b
@@ -344,6 +371,7 @@ numalens_settle_stay_end:
     pages = const area::PAGES,
     stays = const area::STAYS,
     touched = const area::TOUCHED,
+    read_only = const area::READ_ONLY,
     shadow = const area::SHADOW_BASE,
     group = const Operation::Group as u32,
     page = const Record::PAGE,
@@ -368,6 +396,7 @@ numalens_settle_stay_end:
     d_reads = const descriptor::READS,
     d_writes = const descriptor::WRITES,
     d_members = const descriptor::MEMBERS,
+    d_constant = const descriptor::CONSTANT,
     d_offsets = const descriptor::OFFSETS,
 );
 

@@ -68,9 +68,18 @@ impl<E: Env> Builder<'_, E> {
         let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
         let save = Memory::area(area::spill(r2));
         self.mark_cold(State::Counting);
-        self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
-        self.cold.raw(&[1]);
-        let unknown = self.cold.relative(&[0x0f, 0x84]);
+        let unknown = match group.writes {
+            0 => {
+                self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
+                self.cold.raw(&[1]);
+                self.cold.relative(&[0x0f, 0x84]) // jz
+            }
+            _ => {
+                self.cold.registers(false, &[0x81], 7, r1); // cmp r1d, ..
+                self.cold.imm32(self.config.read_only() + 1);
+                self.cold.relative(&[0x0f, 0x86]) // jbe
+            }
+        };
         self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
         if free == 0 {
@@ -138,7 +147,7 @@ impl<E: Env> Builder<'_, E> {
             self.cold.imm32(word);
         }
         self.cold.raw(&(group.span as u16).to_le_bytes());
-        self.cold.raw(&[group.reads, group.writes, group.members, 0]);
+        self.cold.raw(&[group.reads, group.writes, group.members, u8::from(group.is_constant())]);
         let number = self.checked;
         let plan = self.plan;
         let from = plan.members.partition_point(|member| member.group < number);

@@ -9,6 +9,7 @@ use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact;
+use numalens_translator::PageEntry;
 
 /// Whether pages go where a simulated policy says.
 pub fn is_virtual() -> bool {
@@ -48,11 +49,17 @@ pub fn undecided(memory: &ProcessMemory) -> u32 {
     class_with(memory, exact::UNDECIDED)
 }
 
+/// The number of [`exact::READ_ONLY`].
+pub fn read_only(memory: &ProcessMemory) -> u32 {
+    memory.header().classes[PageEntry::READ_ONLY as usize].store(exact::READ_ONLY, Release);
+    PageEntry::READ_ONLY
+}
+
 /// The number of the class of such a word; called with the table locked.
 pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
     let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
-    for (number, class) in known.iter().enumerate().skip(1) {
+    for (number, class) in known.iter().enumerate().skip(PageEntry::READ_ONLY as usize + 1) {
         match class.load(Relaxed) {
             0 => {
                 class.store(word, Release);

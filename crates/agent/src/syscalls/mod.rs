@@ -46,6 +46,8 @@ const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 pub fn errno(number: u32) -> u64 {
     i64::from(number).wrapping_neg() as u64
 }
+/// Pieces that the kernel takes in one call.
+const MOST_PIECES: u64 = 1024;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_GET_GS: u64 = 0x1004;
 
@@ -107,6 +109,17 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         | raw::__NR_mbind
         | raw::__NR_shmat
         | raw::__NR_shmdt => Verdict::Done(memory::execute(thread, number, arguments)),
+        raw::__NR_read | raw::__NR_pread64 | raw::__NR_recvfrom => {
+            runtime().shadow.written_by_kernel(b, c);
+            Verdict::Execute
+        }
+        raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => {
+            for at in (0..c.min(MOST_PIECES)).map(|piece| b.wrapping_add(16 * piece)) {
+                let Ok([base, length]) = crate::user::read::<[u64; 2]>(at) else { break };
+                runtime().shadow.written_by_kernel(base, length);
+            }
+            Verdict::Execute
+        }
         raw::__NR_sched_setaffinity | raw::__NR_set_mempolicy => Verdict::Done(bind(thread, number, arguments)),
         // With nodes to go to, and for pages of this process.
         raw::__NR_move_pages | raw::__NR_migrate_pages

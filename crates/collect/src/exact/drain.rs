@@ -123,6 +123,8 @@ pub(super) struct Process {
     pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
+    /// How often its pages have been looked at.
+    pub(super) looks: u32,
     log_read: u64,
     log_given_back: u64,
     /// What of the log is over once pages below a number are known.

@@ -403,13 +403,13 @@ fn huge_pages() -> u32 {
 }
 
 /// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
-/// no placement keeps each thread on a node); one that is none, and on a real machine [`exact::UNDECIDED`].
+/// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::UNDECIDED`].
 fn classes_log2(orders: &Orders<'_>) -> u32 {
     let nodes = orders.machine.nodes.len();
     let classes = match (orders.machine.is_virtual, orders.placement) {
-        (true, ThreadPlacement::Spread | ThreadPlacement::Compact) => nodes + 2,
-        (true, ThreadPlacement::None) => 2 * nodes + 3,
-        (false, _) => 2 * nodes + 4,
+        (true, ThreadPlacement::Spread | ThreadPlacement::Compact) => nodes + 3,
+        (true, ThreadPlacement::None) => 2 * nodes + 4,
+        (false, _) => 2 * nodes + 5,
     };
     classes.next_power_of_two().ilog2().max(3)
 }

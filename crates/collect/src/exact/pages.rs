@@ -87,13 +87,23 @@ pub fn read(
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
     let live: Vec<u32> = process.live_pages.values().copied().collect();
+    let mut unwritten = Vec::new();
     for number in live {
         let record = &records[number as usize];
+        let word = header.classes.get(record.class.load(Relaxed) as usize).map(|word| word.load(Relaxed));
+        if word == Some(exact::READ_ONLY) {
+            unwritten.push(Page(record.page.load(Relaxed)));
+        }
         process.pages[number as usize].class = class(record);
         let end = record.end_ns.load(Relaxed);
         if end != 0 && end <= until {
             changes.push((end, Change::End(number)));
         }
+    }
+    // The kernel may have placed pages there meanwhile: ever more seldom it is looked whether it has.
+    process.looks = process.looks.saturating_add(1);
+    if process.looks.is_power_of_two() && !process.last {
+        doubt(process, &unwritten);
     }
     let known = process.pages.len();
     let new = &records[known..];
@@ -395,11 +405,14 @@ pub fn doubt(process: &Process, pages: &[Page]) {
     if table == 0 {
         return;
     }
-    let nothing = [0u8; 4];
-    for page in pages {
-        let from = [std::io::IoSlice::new(&nothing)];
-        let to = nix::sys::uio::RemoteIoVec { base: (table + page.0 * 8) as usize, len: nothing.len() };
+    const CLASS: usize = 4;
+    const AT_ONCE: usize = 1024;
+    let nothing = [0u8; CLASS * AT_ONCE];
+    for pages in pages.chunks(AT_ONCE) {
+        let from = [std::io::IoSlice::new(&nothing[..CLASS * pages.len()])];
+        let word = |page: &Page| nix::sys::uio::RemoteIoVec { base: (table + page.0 * 8) as usize, len: CLASS };
+        let to: Vec<_> = pages.iter().map(word).collect();
         // A process that is gone has no table.
-        let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &[to]);
+        let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &to);
     }
 }

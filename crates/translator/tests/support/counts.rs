@@ -3,7 +3,7 @@
 use super::expected::PageCounts;
 use super::{CLASSES_LOG2, Machine, PAGES};
 use numalens_isa::Kind;
-use numalens_translator::{Record, Site, SiteId};
+use numalens_translator::{PageEntry, Record, Site, SiteId};
 
 impl Machine {
     /// Adds what is pending in stays to the tables; the stays go on.
@@ -52,7 +52,8 @@ impl Machine {
             let updates = self.updates.get(number * 8);
             let [reads, writes] = [at, at + 8].map(|at| self.area.get(at).wrapping_add(updates));
             if reads | writes != 0 {
-                pages.insert(page, (reads, writes));
+                let sum: &mut (u64, u64) = pages.entry(page).or_default();
+                *sum = (sum.0.wrapping_add(reads), sum.1.wrapping_add(writes));
             }
             self.area.set(at, 0);
             self.area.set(at + 8, 0);
@@ -64,7 +65,10 @@ impl Machine {
             let mut sum = 0;
             for class in 0..1u32 << CLASSES_LOG2 {
                 let at = config.site_counter(SiteId(number as u32), class).expect("a site") as usize;
-                sum += self.area.get(at);
+                let count = self.area.get(at);
+                let may_be = class != PageEntry::READ_ONLY || site.kind == Kind::Read || count == 0;
+                assert!(may_be, "a write is counted in a page that is only read: {site:x?}");
+                sum += count;
                 self.area.set(at, 0);
             }
             if sum != 0 {

@@ -14,8 +14,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, Question, Record, Room, Scheme, Shadow, Site, SiteId,
-    Stretch, area,
+    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow, Site,
+    SiteId, Stretch, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -468,7 +468,7 @@ impl Env for World {
 
 /// Classes of pages in these tests.
 pub fn class_of(page: u64) -> u32 {
-    1 + (page % 3) as u32
+    1 + PageEntry::READ_ONLY + (page % 3) as u32
 }
 
 fn machine_of(area: *mut u8) -> &'static mut Machine {

@@ -1,6 +1,7 @@
 //! The table of pages of a machine in tests.
 
 use super::{World, class_of};
+use numalens_isa::Kind;
 use numalens_translator::count::{LINE, Pages, Run};
 use numalens_translator::{PageEntry, Shape};
 
@@ -9,10 +10,13 @@ impl Pages for World {
         self.cold_runs += 1;
         let page = run.address >> 12;
         let known = self.shadow.get(page as usize * 8);
-        if known as u32 != 0 {
-            return Some(self.config.page_of(known));
+        let (known, reads) = (self.config.page_of(known), run.kind == Kind::Read);
+        if known.class != 0 && (reads || known.class != PageEntry::READ_ONLY) {
+            return Some(known);
         }
-        let entry = PageEntry { class: class_of(page), slot: 2 * self.slots.len() as u32 };
+        // Every second page is another one when it is written.
+        let class = if reads && page % 2 == 1 { PageEntry::READ_ONLY } else { class_of(page) };
+        let entry = PageEntry { class, slot: 2 * self.slots.len() as u32 };
         self.slots.push(page);
         self.shadow.set(page as usize * 8, self.config.word_of(entry));
         Some(entry)
