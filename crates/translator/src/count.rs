@@ -10,7 +10,7 @@
 //! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
-//! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | | |
+//! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
 //! | [`Operation::Again`] | | | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
@@ -302,7 +302,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
         Operation::AnyActive if active != 0 => access(first, what.kind, address, size, 1),
         Operation::FirstActive | Operation::AnyActive | Operation::Again => {}
         Operation::Group => {
-            for (site, kind, offset) in members(mask) {
+            for (site, kind, offset) in members(mask).skip(arguments[2] as usize) {
                 access(site, kind, address.wrapping_add(offset), 0, 1);
             }
         }

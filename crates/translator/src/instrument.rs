@@ -243,6 +243,10 @@ impl<E: Env> Builder<'_, E> {
             narrow: access.address.narrow,
             ..What::one(access.kind)
         };
+        let simple = what.lanes <= 16 && !what.narrow && access.kind != Kind::ReadWrite;
+        if simple && live.flags == 0 && !self.config.each {
+            return self.count_elements_at_once(&what, site, registers);
+        }
         self.call_out_inline(&what, site, &registers, registers[0])
     }
 

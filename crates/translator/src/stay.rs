@@ -32,6 +32,7 @@
 
 use crate::block::{Ahead, State};
 use crate::count::{Heat, Operation};
+use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
 use crate::plan::Group;
 use crate::translate::Builder;
@@ -96,7 +97,7 @@ unsafe extern "C" {
     /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
-    /// The end of both: a thread that is stopped within must be let go on to the cache.
+    /// The end of all of these, and of [`crate::count_elements`]: a thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_stay_end"]
     pub fn settle_stay_end();
 }
@@ -304,16 +305,18 @@ numalens_settle_stay:
 numalens_count_group:
     NUMALENS_BEGIN
 7:
-    // Each member by itself, if all pages are known; else out of line.
+    // Each member by itself; from one on whose page is not known, out of line.
     movzx esi, byte ptr [rcx + {d_members}]
     lea rdi, [rcx + {d_offsets}]
-71:
+    mov edx, [rcx + {d_first_row}]
+73:
     NUMALENS_PAGE_OF_MEMBER
     mov r9, r8
     shr r9, 35
     jne 76f
     add r8, gs:[{shadow}]
-    mov r8d, [r8*8]
+    // Once, as others change it at any time.
+    mov r8, [r8*8]
     test r8d, r8d
     je 76f
     cmp r8d, gs:[{read_only}]
@@ -321,16 +324,6 @@ numalens_count_group:
     test byte ptr [rdi], 3
     jne 76f
 72:
-    add rdi, 2
-    dec esi
-    jne 71b
-    movzx esi, byte ptr [rcx + {d_members}]
-    lea rdi, [rcx + {d_offsets}]
-    mov edx, [rcx + {d_first_row}]
-73:
-    NUMALENS_PAGE_OF_MEMBER
-    add r8, gs:[{shadow}]
-    mov r8, [r8*8]
     mov r9, r8
     shr r9, 32
     shl r9, 3
@@ -354,11 +347,15 @@ numalens_count_group:
     jne 73b
     NUMALENS_GO_ON {count_return}
 76:
+    movzx r8d, byte ptr [rcx + {d_members}]
+    sub r8d, esi
+    mov gs:[{arguments} + 16], r8
     mov qword ptr gs:[{count_what}], {group}
     NUMALENS_GO_ON {count}
-numalens_settle_stay_end:
-    nop
     "#,
+    include_str!("elements.s"),
+    "numalens_settle_stay_end:",
+    "nop",
     save = const area::SETTLE_SAVED,
     arguments = const area::COUNT_ARGUMENTS,
     count_return = const area::COUNT_RETURN,
@@ -397,6 +394,16 @@ numalens_settle_stay_end:
     d_writes = const descriptor::WRITES,
     d_members = const descriptor::MEMBERS,
     d_constant = const descriptor::CONSTANT,
+    vector = const area::COUNT_VECTOR,
+    e_back = const elements::BACK,
+    e_pages = const elements::PAGES,
+    e_row = const elements::ROW,
+    e_what = const elements::WHAT,
+    e_site = const elements::SITE,
+    e_least = const elements::LEAST,
+    e_lanes = const elements::LANES,
+    e_scale = const elements::SCALE,
+    e_wide = const elements::WIDE,
     d_offsets = const descriptor::OFFSETS,
 );
 

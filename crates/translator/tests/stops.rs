@@ -382,7 +382,7 @@ fn evicted_code_is_translated_anew() {
     4:  dec rcx
         jnz 1b
         jmp 3f
-    2:  add rbx, [rdi]
+    2:  add [rdi], rbx
         ret
     3:  nop";
     let mut machine = Machine::new(Options { low_shadow: false, instructions: 3, ..Options::default() });
