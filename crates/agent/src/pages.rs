@@ -13,9 +13,7 @@
 //! afterwards: the first access is counted as *undecided*, the entry stays *open*, and the next access asks. See `decide.rs`.
 //!
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
-//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`]. The zero page, which sparse
-//! tables are read from all the time, gets a class then in which only reads are counted ([`PageEntry::READ_ONLY`]). The kernel may have placed a page
-//! there meanwhile: before it writes what the program reads from a file, and now and then on the collector's word, it is looked for.
+//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
 
 mod ahead;
 mod ask;
@@ -27,11 +25,12 @@ mod reconcile;
 mod rehome;
 mod stack;
 mod toucher;
+mod zeros;
 
 use crate::allocator;
 use crate::call;
 use crate::lock::Lock;
-use crate::maps::{Backing, Huge, Mapping};
+use crate::maps::{Backing, Mapping};
 use crate::runtime::{give_up, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, raw};
@@ -39,12 +38,12 @@ use crate::thread::Thread;
 use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU64};
 use hashbrown::HashMap;
 pub use home::is_virtual;
-use home::{class_of, class_with, expected, read_only, undecided};
-use numalens_event::exact::{self, PageRecord, fault, huge_pages, log, touch};
+use home::{class_of, class_with, expected, may_be_huge, undecided};
+use numalens_event::exact::{self, PageRecord, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
@@ -64,11 +63,6 @@ pub const SHADOW_BYTES: u64 = END * size_of::<PageEntry>() as u64;
 /// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes later is then
 /// no first touch; where it moves the page to another node, the collector finds that out.
 const PATIENCE: u32 = 64;
-
-/// Reads of the zero page before it gets a class. A power of two.
-const PATIENCE_WITH_ZEROS: u32 = 4;
-/// Whether any page has ever had [`PageEntry::READ_ONLY`].
-static READ_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// What is still to be found out about a page ([`PageRecord::open`]).
 mod open {
@@ -266,12 +260,7 @@ impl Shadow {
         }
         match waits {
             open::ZERO if !writes && ask::presence(page).is_none() => {
-                if record.waited.load(Relaxed) >= PATIENCE_WITH_ZEROS {
-                    let class = read_only(memory);
-                    READ_ONLY.store(true, Relaxed);
-                    record.class.store(class, Relaxed);
-                    self.store(page, PageEntry { class, ..known });
-                }
+                self.not_written(memory, record, page, known);
                 return Again::Known(counted_as(memory, known));
             }
             open::ZERO => return if writes { Again::Copied } else { Again::Gone },
@@ -417,19 +406,6 @@ impl Shadow {
         for (_, area) in runtime.threads.lock().iter() {
             area.forget(&runtime.layout, &range);
         }
-    }
-
-    /// The kernel is about to write the program's memory at `address`: looks for pages there at their next reads that had not been written before.
-    pub fn written_by_kernel(&self, address: u64, bytes: u64) {
-        if !READ_ONLY.load(Relaxed) {
-            return;
-        }
-        self.each(address..address.saturating_add(bytes).min(sys::USER_END), |shadow, page, entry| {
-            if entry.class == PageEntry::READ_ONLY {
-                shadow.store(page, PageEntry { class: 0, ..entry });
-            }
-            false
-        });
     }
 
     /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
@@ -609,17 +585,4 @@ fn new_record(memory: &ProcessMemory) -> Option<(u32, &'static PageRecord)> {
         memory.log(log::NOTE, &[], text);
     }
     (number < exact::MOST_PAGES).then(|| (number, memory.page(number)))
-}
-
-/// Whether the kernel may place all 2 MiB around `page` at once.
-fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
-    let setting = runtime().session.header().huge_pages.load(Relaxed);
-    let advised = match terrain.huge {
-        Huge::Wanted => setting != huge_pages::NEVER,
-        Huge::Default => setting == huge_pages::ALWAYS,
-        Huge::Unwanted => false,
-    };
-    let start = page / CHUNK * CHUNK;
-    let within = start << PAGE_BITS >= terrain.start && (start + CHUNK) << PAGE_BITS <= terrain.end;
-    advised && within && terrain.backing == Backing::Anonymous
 }

@@ -1,14 +1,14 @@
 //! Homes and classes of pages.
 
-use super::{CHUNK, may_be_huge};
+use super::{CHUNK, PAGE_BITS};
 use crate::machine;
-use crate::maps::Mapping;
+use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact;
+use numalens_event::exact::{self, huge_pages};
 use numalens_translator::PageEntry;
 
 /// Whether pages go where a simulated policy says.
@@ -49,12 +49,6 @@ pub fn undecided(memory: &ProcessMemory) -> u32 {
     class_with(memory, exact::UNDECIDED)
 }
 
-/// The number of [`exact::READ_ONLY`].
-pub fn read_only(memory: &ProcessMemory) -> u32 {
-    memory.header().classes[PageEntry::READ_ONLY as usize].store(exact::READ_ONLY, Release);
-    PageEntry::READ_ONLY
-}
-
 /// The number of the class of such a word; called with the table locked.
 pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
@@ -71,4 +65,17 @@ pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     }
     // There are as many as the machine can make; a full table would be a mistake of the collector's.
     known.len() as u32 - 1
+}
+
+/// Whether the kernel may place all 2 MiB around `page` at once.
+pub(super) fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
+    let setting = runtime().session.header().huge_pages.load(Relaxed);
+    let advised = match terrain.huge {
+        Huge::Wanted => setting != huge_pages::NEVER,
+        Huge::Default => setting == huge_pages::ALWAYS,
+        Huge::Unwanted => false,
+    };
+    let start = page / CHUNK * CHUNK;
+    let within = start << PAGE_BITS >= terrain.start && (start + CHUNK) << PAGE_BITS <= terrain.end;
+    advised && within && terrain.backing == Backing::Anonymous
 }

@@ -569,29 +569,6 @@ impl Thread {
     pub(super) fn node(&self) -> Option<u8> {
         self.node
     }
-
-    fn nobody() -> Self {
-        Thread {
-            process: Extent::NONE,
-            id: ThreadId(0),
-            index: u32::MAX,
-            tid: 0,
-            name: [0; 16],
-            node: None,
-            sites: FxHashMap::default(),
-            pages: FxHashMap::default(),
-            misses: Misses::default(),
-            left_out: FxHashMap::default(),
-            shared: FxHashMap::default(),
-            counted: Vec::new(),
-            waiting: FxHashMap::default(),
-            code: FxHashMap::default(),
-            code_ns: 0,
-            balance: Balance::default(),
-            waits: false,
-            ended: true,
-        }
-    }
 }
 
 fn name_in(entry: &DirectoryEntry) -> [u8; 16] {

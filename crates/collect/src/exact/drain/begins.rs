@@ -160,3 +160,29 @@ impl Drain {
         self.threads.push((extent, thread));
     }
 }
+
+impl Thread {
+    /// In the place of one that is being looked at.
+    pub(super) fn nobody() -> Self {
+        Thread {
+            process: Extent::NONE,
+            id: ThreadId(0),
+            index: u32::MAX,
+            tid: 0,
+            name: [0; 16],
+            node: None,
+            sites: FxHashMap::default(),
+            pages: FxHashMap::default(),
+            misses: Misses::default(),
+            left_out: FxHashMap::default(),
+            shared: FxHashMap::default(),
+            counted: Vec::new(),
+            waiting: FxHashMap::default(),
+            code: FxHashMap::default(),
+            code_ns: 0,
+            balance: Balance::default(),
+            waits: false,
+            ended: true,
+        }
+    }
+}
