@@ -37,6 +37,9 @@ pub(crate) struct Answer {
     pub(crate) error: Option<String>,
 }
 
+/// A name that candidates share.
+type SharedName = Arc<[u8]>;
+
 /// A symbol as it stands in a table, with a borrowed or an own name.
 #[derive(Clone)]
 struct Candidate<Name> {
@@ -65,13 +68,13 @@ const MOST_ENCLOSURES: usize = 10_000_000;
 pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     let mut answer = Answer { symbols: vec![None; addresses.len()], ..Answer::default() };
     // The best symbol that starts in (addresses[i - 1], addresses[i]], then, carried on, at or below addresses[i].
-    let mut nearest: Vec<Option<Candidate<Arc<[u8]>>>> = vec![None; addresses.len()];
+    let mut nearest: Vec<Option<Candidate<SharedName>>> = vec![None; addresses.len()];
     walk(tables, &mut answer, |candidate| {
         if let Some(slot) = nearest.get_mut(addresses.partition_point(|address| *address < candidate.start)) {
             candidate.replace_worse(slot);
         }
     });
-    let mut before: Option<Candidate<Arc<[u8]>>> = None;
+    let mut before: Option<Candidate<SharedName>> = None;
     for slot in &mut nearest {
         match slot {
             Some(candidate) => before = Some(candidate.clone()),
@@ -80,7 +83,7 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     }
     let mut open = Vec::new();
     // What the address before is in: most are in the same.
-    let mut known: Option<(Arc<[u8]>, Symbol)> = None;
+    let mut known: Option<(SharedName, Symbol)> = None;
     for (index, (candidate, address)) in nearest.into_iter().zip(addresses).enumerate() {
         match candidate {
             Some(candidate) if candidate.holds(*address) => {
@@ -101,7 +104,7 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
 /// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where the next begins.
 pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
     let mut ignored = Answer::default();
-    let (mut best, mut next): (Option<Candidate<Arc<[u8]>>>, u64) = (None, u64::MAX);
+    let (mut best, mut next): (Option<Candidate<SharedName>>, u64) = (None, u64::MAX);
     walk(tables, &mut ignored, |candidate| {
         let (End::At(end) | End::Section(end)) = candidate.end;
         if (candidate.start..end).contains(&address) {
@@ -117,8 +120,8 @@ pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
 }
 
 /// The second walk, for addresses behind the end of the symbol before them.
-fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<Arc<[u8]>>)>) {
-    let mut best: Vec<Option<Candidate<Arc<[u8]>>>> = vec![None; open.len()];
+fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<SharedName>)>) {
+    let mut best: Vec<Option<Candidate<SharedName>>> = vec![None; open.len()];
     let mut left = MOST_ENCLOSURES;
     let mut ignored = Answer::default();
     walk(tables, &mut ignored, |candidate| {
@@ -142,8 +145,8 @@ fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candid
 impl Candidate<&[u8]> {
     /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in
     /// the alphabet.
-    fn replace_worse(&self, slot: &mut Option<Candidate<Arc<[u8]>>>) {
-        let worse = |best: &Candidate<Arc<[u8]>>| {
+    fn replace_worse(&self, slot: &mut Option<Candidate<SharedName>>) {
+        let worse = |best: &Candidate<SharedName>| {
             (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name))
         };
         if slot.as_ref().is_none_or(worse) {
@@ -152,7 +155,7 @@ impl Candidate<&[u8]> {
     }
 }
 
-impl Candidate<Arc<[u8]>> {
+impl Candidate<SharedName> {
     fn holds(&self, address: u64) -> bool {
         let (End::At(end) | End::Section(end)) = self.end;
         (self.start..end).contains(&address)
