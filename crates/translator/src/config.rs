@@ -127,7 +127,7 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 13] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 14] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -138,6 +138,7 @@ impl Config {
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
             (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
+            (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
             (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),

@@ -19,7 +19,7 @@
 
 use crate::block::State;
 use crate::count::{Operation, What};
-use crate::emit::{Code, Field, Memory, RAX, RCX, RDI, RSI};
+use crate::emit::{Code, Field, Memory, RAX, RCX};
 use crate::liveness::Live;
 use crate::translate::Builder;
 use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};
@@ -280,7 +280,13 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// `registers` hold the first arguments; `last` is lost.
-    fn call_out_inline(&mut self, what: &What, site: SiteId, registers: &[u8], last: u8) -> Result<(), Error> {
+    pub(crate) fn call_out_inline(
+        &mut self,
+        what: &What,
+        site: SiteId,
+        registers: &[u8],
+        last: u8,
+    ) -> Result<(), Error> {
         for (number, &register) in (0..).zip(registers) {
             self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
         }
@@ -288,46 +294,14 @@ impl<E: Env> Builder<'_, E> {
         self.leave_to_count(last)
     }
 
-    /// Tells of a repeated string instruction that writes, before it.
-    pub(crate) fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
-        let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
-        self.mark_spilled();
-        self.call_out_inline(&What { ahead: true, ..*what }, site, &[RCX, RDI], r1)
-    }
-
     /// Leaves through COUNT and goes on behind; the register is lost.
-    fn leave_to_count(&mut self, register: u8) -> Result<(), Error> {
+    pub(crate) fn leave_to_count(&mut self, register: u8) -> Result<(), Error> {
         // lea register, [rip + ...]: what follows the jump
         let field = self.hot.load_address(register);
         self.hot.store(register, Memory::area(area::COUNT_RETURN));
         self.hot.jump_area(None, area::COUNT);
         let here = self.hot.here();
         self.resolve_hot(field, here)
-    }
-
-    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
-    pub(crate) fn before_string(&mut self, what: &What, sites: &[SiteId]) {
-        for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::STRING_BEFORE + 8 * number as u32));
-        }
-        describe(&mut self.hot, what, sites);
-    }
-
-    /// Counts a repeated string instruction after it.
-    pub(crate) fn after_string(&mut self, what: &What) -> Result<(), Error> {
-        let avoid = 1 << RCX | 1 << RSI | 1 << RDI;
-        let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
-        self.mark_spilled();
-        for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
-        }
-        if what.has_fs {
-            self.hot.read_fs(r1);
-            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
-        } else {
-            self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
-        }
-        self.leave_to_count(r1)
     }
 
     /// Ends a cold path.
@@ -337,22 +311,6 @@ impl<E: Env> Builder<'_, E> {
         self.cold.store(register, Memory::area(area::COUNT_RETURN));
         self.cold.jump_area(None, area::COUNT);
         Ok(())
-    }
-}
-
-/// What a repeated string instruction does.
-pub(crate) fn string_operation(source: Option<&Access>, destination: Option<&Access>) -> What {
-    let one = destination.or(source);
-    let size = one.map_or(1, |access| access.size as u8);
-    What {
-        operation: Operation::String,
-        kind: destination.map_or(Kind::Read, |access| access.kind),
-        size,
-        narrow: one.is_some_and(|access| access.address.narrow),
-        source: source.is_some(),
-        destination: destination.is_some(),
-        has_fs: source.is_some_and(|access| access.address.fs),
-        ..What::one(Kind::Read)
     }
 }
 
@@ -391,7 +349,7 @@ fn page_counters(config: &Config, slot: u8, (reads, writes): (u8, u8)) -> impl I
     counters.into_iter().filter(|(count, _)| *count != 0)
 }
 
-fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
+pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
     code.store_constant(area::COUNT_WHAT, what.pack());
     for (number, site) in sites.iter().enumerate() {
         code.memory(false, &[0xc7], 0, Memory::area(area::COUNT_SITES + 4 * number as u32));

@@ -35,6 +35,7 @@ use crate::count::{Heat, Operation};
 use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
 use crate::plan::Group;
+use crate::strings::descriptor as strings;
 use crate::translate::Builder;
 use crate::{Env, Error, Shape, Site, SiteId, Stay, StayId, area};
 use core::arch::global_asm;
@@ -97,7 +98,7 @@ unsafe extern "C" {
     /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
-    /// The end of all of these, and of [`crate::count_elements`]: a thread that is stopped within must be let go on to the cache.
+    /// The end of all of these, of [`crate::count_elements`] and [`crate::count_string`]: a thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_stay_end"]
     pub fn settle_stay_end();
 }
@@ -354,6 +355,7 @@ numalens_count_group:
     NUMALENS_GO_ON {count}
     "#,
     include_str!("elements.s"),
+    include_str!("strings.s"),
     "numalens_settle_stay_end:",
     "nop",
     save = const area::SETTLE_SAVED,
@@ -404,6 +406,11 @@ numalens_count_group:
     e_lanes = const elements::LANES,
     e_scale = const elements::SCALE,
     e_wide = const elements::WIDE,
+    string_before = const area::STRING_BEFORE,
+    s_back = const strings::BACK,
+    s_source = const strings::SOURCE,
+    s_destination = const strings::DESTINATION,
+    s_size = const strings::SIZE,
     d_offsets = const descriptor::OFFSETS,
 );
 

@@ -8,7 +8,6 @@ use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State, Step};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::fetch::{self, Piece, Planned};
-use crate::instrument::string_operation;
 use crate::kept::Kept;
 use crate::lap::Lap;
 use crate::links::Chain;
@@ -16,6 +15,7 @@ use crate::liveness::Liveness;
 use crate::marks::Mark;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
+use crate::strings::string_operation;
 use crate::warm::free_register;
 use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
@@ -420,7 +420,7 @@ impl<E: Env> Builder<'_, E> {
         self.counted = sites.len() as u8;
         self.mark_hot(State::Counting);
         self.scratch.current += 1;
-        self.after_string(&what)?;
+        self.after_string(&what, &sites, one.before)?;
         Ok(())
     }
 
