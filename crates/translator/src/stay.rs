@@ -271,8 +271,8 @@ numalens_settle_stay:
     NUMALENS_COUNT_PASS
     NUMALENS_GO_ON {count_return}
 10:
-    // Reads alone are counted here, each by itself, as a write would not ask for stays. A hot group looks the page up anyway, and one that is often here
-    // becomes hot; but for one operand at a constant address, which has one page.
+    // Reads alone are counted here, each by itself, as a write would not ask for stays. A hot group looks the page up anyway, and one that is here all
+    // the time becomes hot; but for one operand at a constant address, which has one page.
     cmp byte ptr [rcx + {d_writes}], 0
     jne 6f
     test r9d, r9d
@@ -280,7 +280,7 @@ numalens_settle_stay:
     cmp byte ptr [rcx + {d_constant}], 0
     jne 8b
     mov gs:[rdx + {misses}], edi
-    test edi, {often} - 1
+    test edi, {often_unwritten} - 1
     jne 8b
     shl rdi, {share}
     cmp rdi, rsi
@@ -382,6 +382,8 @@ numalens_count_group:
     undecided = const Record::UNDECIDED,
     // Looked at whenever so many changes have come; too often is more than one pass in four.
     often = const 16,
+    // Most memory is written sooner or later, and then stays are cheaper.
+    often_unwritten = const 1 << 20,
     // The classes of pages change while they are being found out.
     often_class = const 1024,
     share = const 2,
