@@ -34,9 +34,10 @@ impl Shadow {
         if !EVER.load(Relaxed) {
             return;
         }
-        self.each(address..address.saturating_add(bytes).min(sys::USER_END), |shadow, page, entry| {
+        let mut used = self.used.lock();
+        self.walk(&mut used, address..address.saturating_add(bytes).min(sys::USER_END), |page, entry| {
             if entry.class == PageEntry::READ_ONLY {
-                shadow.store(page, PageEntry { class: 0, ..entry });
+                self.store(page, PageEntry { class: 0, ..entry });
             }
             false
         });

@@ -28,8 +28,10 @@ const MANY_BYTES: usize = 16 << 20;
 /// Room for what programs tell between two looks, where they tell every block: 38 MB for each lane that has been round once.
 const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 15 };
 
-/// Rings are emptied at least so often.
+/// The thread looks so often at least whether it is still wanted.
 const SLEEP: Duration = Duration::from_secs(1);
+/// What it reads ahead of looks at most: then programs wait, or lose what is counted as lost.
+const MOST_AHEAD: usize = 64 << 20;
 
 /// The channel, and a thread that empties its rings as they fill: looks are seldom where they are dear, and writing a checkpoint takes its time. What would
 /// not fit meanwhile would be lost, or be waited with.
@@ -68,7 +70,10 @@ impl Shared {
     fn empty_rings(&self, mut bell: Bell) {
         while !self.stop.load(Acquire) {
             if bell.wait(SLEEP) {
-                self.state().read();
+                let mut state = self.state();
+                if state.fresh.memory() < MOST_AHEAD {
+                    state.read();
+                }
             }
         }
     }

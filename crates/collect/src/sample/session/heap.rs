@@ -238,6 +238,11 @@ impl HeapNotes {
         fresh.notes
     }
 
+    /// Bytes of all that is in it.
+    pub fn memory(&self) -> usize {
+        size_of_val(&self.notes[..]) + self.bytes()
+    }
+
     /// Bytes of call stacks.
     pub fn bytes(&self) -> usize {
         self.stacks.len()
