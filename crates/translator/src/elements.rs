@@ -16,7 +16,7 @@
 use crate::count::What;
 use crate::emit::Memory;
 use crate::translate::Builder;
-use crate::{Env, Error, PageEntry, SiteId, area};
+use crate::{Env, Error, SiteId, area};
 use numalens_isa::Kind;
 
 /// What the routine must know, in the cold half.
@@ -59,7 +59,7 @@ impl<E: Env> Builder<'_, E> {
         let row = self.config.site_counter(site, 0).ok_or(Error::TooMany)?;
         let (counter, least) = match what.kind {
             Kind::Read => (0, 1),
-            _ => (8, PageEntry::READ_ONLY * self.config.most_sites + 1),
+            _ => (8, self.config.read_only() + 1),
         };
         self.cold.imm64(back);
         self.cold.imm64(u64::from(self.config.pages) + counter);

@@ -46,8 +46,6 @@ const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 pub fn errno(number: u32) -> u64 {
     i64::from(number).wrapping_neg() as u64
 }
-/// Pieces that the kernel takes in one call.
-const MOST_PIECES: u64 = 1024;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_GET_GS: u64 = 0x1004;
 
@@ -114,10 +112,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
             Verdict::Execute
         }
         raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => {
-            for at in (0..c.min(MOST_PIECES)).map(|piece| b.wrapping_add(16 * piece)) {
-                let Ok([base, length]) = crate::user::read::<[u64; 2]>(at) else { break };
-                runtime().shadow.written_by_kernel(base, length);
-            }
+            runtime().shadow.pieces_written_by_kernel(b, c);
             Verdict::Execute
         }
         raw::__NR_sched_setaffinity | raw::__NR_set_mempolicy => Verdict::Done(bind(thread, number, arguments)),
