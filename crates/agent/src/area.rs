@@ -20,7 +20,7 @@
 use crate::call;
 use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Extent, Geometry, StayRecord};
 use numalens_translator::area as fixed;
@@ -283,9 +283,13 @@ impl Area {
     pub fn forget(self, layout: &Layout, pages: &core::ops::Range<u64>) {
         const AT_ONCE: u64 = PAGE / size_of::<StayRecord>() as u64;
         for chunk in 0..u64::from(layout.sites) / AT_ONCE / 8 {
-            // SAFETY: the bytes of TOUCHED, eight at a time, mapped as long as the area.
-            let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const [AtomicU8; 8]) };
-            let begun = (chunk * 8..).zip(eight).filter(|(_, touched)| touched.load(Relaxed) != 0);
+            // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the area. Each is stored by itself; all are 0 as a rule, and programs that
+            // unmap memory all the time wait for this.
+            let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const AtomicU64) }.load(Relaxed).to_le_bytes();
+            if eight == [0; 8] {
+                continue;
+            }
+            let begun = (chunk * 8..).zip(eight).filter(|(_, touched)| *touched != 0);
             for (number, _) in begun {
                 // SAFETY: a page of the table of stays, which has this many; records are made of atomics.
                 let records =
