@@ -25,14 +25,9 @@ impl<T: Send> ById<T> {
 impl<T> ById<T> {
     /// The thing of a number.
     pub fn get(&self, id: u32) -> Option<&T> {
-        self.position(id).map(|at| &self.0[at].1)
-    }
-
-    /// Where it stands.
-    pub fn position(&self, id: u32) -> Option<usize> {
         match self.0.get(id as usize) {
-            Some((known, _)) if *known == id => Some(id as usize),
-            _ => self.0.binary_search_by_key(&id, |(known, _)| *known).ok(),
+            Some((known, thing)) if *known == id => Some(thing),
+            _ => self.0.binary_search_by_key(&id, |(known, _)| *known).ok().map(|at| &self.0[at].1),
         }
     }
 

@@ -161,7 +161,9 @@ impl Code {
 
     /// The nearest place of the program's own along the inlined frames of a site; else the innermost.
     pub fn own(&self, site: SiteId) -> OwnPlace {
-        self.own_frame(site).unwrap_or_else(|| self.innermost(site))
+        let Own { frame, via } = self.own_of(site);
+        let via = via.map(|function| self.function_name(function).into_owned());
+        OwnPlace { location: self.location_of(site, frame), via, site }
     }
 
     /// The same by number.

@@ -19,10 +19,8 @@ use crate::translate::Builder;
 use crate::{Env, Error, SiteId, area};
 use numalens_isa::Kind;
 
-/// What the routine must know, in the cold half.
+/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
 pub(crate) mod descriptor {
-    /// Where control goes on (64 bits).
-    pub const BACK: u32 = 0;
     /// Offset from GS of what is counted in pages: reads, or writes (64 bits).
     pub const PAGES: u32 = 8;
     /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits each).

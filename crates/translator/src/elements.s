@@ -2,17 +2,7 @@
     // rsi: a bit for each element that is left.
     .globl numalens_count_elements
 numalens_count_elements:
-    mov gs:[{save}], rax
-    mov gs:[{save} + 8], rcx
-    mov gs:[{save} + 16], rdx
-    mov gs:[{save} + 24], rsi
-    mov gs:[{save} + 32], rdi
-    mov gs:[{save} + 40], r8
-    mov gs:[{save} + 48], r9
-    mov rcx, gs:[{arguments} + 16]
-    mov rax, [rcx + {e_back}]
-    mov gs:[{count_return}], rax
-    mov rax, gs:[{arguments}]
+    NUMALENS_BEGIN 16
     movzx esi, word ptr [rcx + {e_lanes}]
     and rsi, gs:[{arguments} + 8]
     movzx edi, byte ptr [rcx + {e_scale}]

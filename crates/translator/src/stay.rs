@@ -70,7 +70,7 @@ impl Record {
 
 /// What the settling routine must know of a group, in the cold half beside its stub.
 pub(crate) mod descriptor {
-    /// Where control goes on (64 bits).
+    /// Where control goes on (64 bits): what descriptors of other routines begin with as well.
     pub const BACK: u32 = 0;
     /// Offsets from GS: of the record, of the passes, of the group's row of site counters, of its first member's (32 bits each).
     pub const STAY: u32 = 8;
@@ -116,12 +116,16 @@ global_asm!(
         mov r9, gs:[{save} + 48]
         jmp qword ptr gs:[\to]
     .endm
+    // The counters of the page of an entry, as an offset from GS.
+    .macro NUMALENS_COUNTERS_OF entry
+        shr \entry, 32
+        shl \entry, 3
+        add \entry, gs:[{pages}]
+    .endm
     // The page of the entry in r8: one access of each member.
     .macro NUMALENS_COUNT_PAGE
         mov r9, r8
-        shr r9, 32
-        shl r9, 3
-        add r9, gs:[{pages}]
+        NUMALENS_COUNTERS_OF r9
         movzx edi, byte ptr [rcx + {d_reads}]
         add gs:[r9], rdi
         movzx edi, byte ptr [rcx + {d_writes}]
@@ -164,7 +168,8 @@ global_asm!(
         mov byte ptr gs:[rdi], 1
     .endm
 
-    .macro NUMALENS_BEGIN
+    // `at`: where among the arguments the descriptor is. All begin with where control goes on.
+    .macro NUMALENS_BEGIN at
         mov gs:[{save}], rax
         mov gs:[{save} + 8], rcx
         mov gs:[{save} + 16], rdx
@@ -172,10 +177,10 @@ global_asm!(
         mov gs:[{save} + 32], rdi
         mov gs:[{save} + 40], r8
         mov gs:[{save} + 48], r9
-        mov rcx, gs:[{arguments} + 8]
+        mov rcx, gs:[{arguments} + \at]
+        mov rax, [rcx + {d_back}]
+        mov gs:[{count_return}], rax
         mov rax, gs:[{arguments}]
-        mov r8, [rcx + {d_back}]
-        mov gs:[{count_return}], r8
     .endm
     // The page number of the member that rdi points to, into r8.
     .macro NUMALENS_PAGE_OF_MEMBER
@@ -187,7 +192,7 @@ global_asm!(
 
     .globl numalens_settle_stay, numalens_count_group, numalens_settle_stay_end
 numalens_settle_stay:
-    NUMALENS_BEGIN
+    NUMALENS_BEGIN 8
     mov edx, [rcx + {d_stay}]
     // The stay that ends.
     mov r8, gs:[rdx + {entry}]
@@ -304,7 +309,7 @@ numalens_settle_stay:
     mov dword ptr gs:[rdx + {hot}], {undecided}
     jmp 7f
 numalens_count_group:
-    NUMALENS_BEGIN
+    NUMALENS_BEGIN 8
 7:
     // Each member by itself; from one on whose page is not known, out of line.
     movzx esi, byte ptr [rcx + {d_members}]
@@ -326,9 +331,7 @@ numalens_count_group:
     jne 76f
 72:
     mov r9, r8
-    shr r9, 32
-    shl r9, 3
-    add r9, gs:[{pages}]
+    NUMALENS_COUNTERS_OF r9
     mov r8d, r8d
     lea r8, [rdx + r8*8]
     inc qword ptr gs:[r8]
@@ -399,7 +402,6 @@ numalens_count_group:
     d_members = const descriptor::MEMBERS,
     d_constant = const descriptor::CONSTANT,
     vector = const area::COUNT_VECTOR,
-    e_back = const elements::BACK,
     e_pages = const elements::PAGES,
     e_row = const elements::ROW,
     e_what = const elements::WHAT,
@@ -409,7 +411,6 @@ numalens_count_group:
     e_scale = const elements::SCALE,
     e_wide = const elements::WIDE,
     string_before = const area::STRING_BEFORE,
-    s_back = const strings::BACK,
     s_source = const strings::SOURCE,
     s_destination = const strings::DESTINATION,
     s_size = const strings::SIZE,

@@ -23,10 +23,8 @@ use crate::{Env, Error, SiteId, area};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind};
 
-/// What the routine must know, in the cold half.
+/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
 pub(crate) mod descriptor {
-    /// Where control goes on (64 bits).
-    pub const BACK: u32 = 0;
     /// Offsets from GS of the rows of the sites of source and destination; 0: there is none (32 bits each).
     pub const SOURCE: u32 = 8;
     pub const DESTINATION: u32 = 12;

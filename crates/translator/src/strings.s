@@ -16,19 +16,18 @@
         mov \entry, [rax*8]
     .endm
 
+    // What was done, in the row at eax and the column in esi, and in the counter of the page.
+    .macro NUMALENS_COUNT_RUN entry, counter
+        lea rax, [rax + rsi*8]
+        add gs:[rax], rdx
+        NUMALENS_COUNTERS_OF \entry
+        add gs:[\entry + \counter], rdx
+    .endm
+
     .globl numalens_count_string
 numalens_count_string:
-    mov gs:[{save}], rax
-    mov gs:[{save} + 8], rcx
-    mov gs:[{save} + 16], rdx
-    mov gs:[{save} + 24], rsi
-    mov gs:[{save} + 32], rdi
-    mov gs:[{save} + 40], r8
-    mov gs:[{save} + 48], r9
-    mov rcx, gs:[{arguments} + 24]
+    NUMALENS_BEGIN 24
     mov qword ptr gs:[{arguments} + 24], 0
-    mov rax, [rcx + {s_back}]
-    mov gs:[{count_return}], rax
     mov rdx, gs:[{string_before}]
     sub rdx, gs:[{arguments}]
     je 94f
@@ -51,23 +50,13 @@ numalens_count_string:
     jbe 95f
     mov eax, [rcx + {s_destination}]
     mov esi, r9d
-    lea rax, [rax + rsi*8]
-    add gs:[rax], rdx
-    shr r9, 32
-    shl r9, 3
-    add r9, gs:[{pages}]
-    add gs:[r9 + 8], rdx
+    NUMALENS_COUNT_RUN r9, 8
 92:
     cmp dword ptr [rcx + {s_source}], 0
     je 94f
     mov eax, [rcx + {s_source}]
     mov esi, r8d
-    lea rax, [rax + rsi*8]
-    add gs:[rax], rdx
-    shr r8, 32
-    shl r8, 3
-    add r8, gs:[{pages}]
-    add gs:[r8], rdx
+    NUMALENS_COUNT_RUN r8, 0
 94:
     NUMALENS_GO_ON {count_return}
 95:

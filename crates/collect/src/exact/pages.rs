@@ -87,11 +87,14 @@ pub fn read(
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
     let live: Vec<u32> = process.live_pages.values().copied().collect();
+    // The kernel may have placed pages where there were none: ever more seldom it is looked whether it has.
+    process.looks = process.looks.saturating_add(1);
+    let in_doubt = process.looks.is_power_of_two() && !process.last;
     let mut unwritten = Vec::new();
     for number in live {
         let record = &records[number as usize];
-        let word = header.classes.get(record.class.load(Relaxed) as usize).map(|word| word.load(Relaxed));
-        if word == Some(exact::READ_ONLY) {
+        let word = || header.classes.get(record.class.load(Relaxed) as usize).map(|word| word.load(Relaxed));
+        if in_doubt && word() == Some(exact::READ_ONLY) {
             unwritten.push(Page(record.page.load(Relaxed)));
         }
         process.pages[number as usize].class = class(record);
@@ -100,11 +103,7 @@ pub fn read(
             changes.push((end, Change::End(number)));
         }
     }
-    // The kernel may have placed pages there meanwhile: ever more seldom it is looked whether it has.
-    process.looks = process.looks.saturating_add(1);
-    if process.looks.is_power_of_two() && !process.last {
-        doubt(process, &unwritten);
-    }
+    doubt(process, &unwritten);
     let known = process.pages.len();
     let new = &records[known..];
     // What refers to sites and threads that have not been read yet waits for the next look, and all behind it, as pages are known by

@@ -141,8 +141,9 @@ impl<'a> WithNames<'a> {
     fn new(file: &'a File) -> Self {
         let cache = ReadCache::new(Positioned::new(file));
         let mut names = Vec::new();
-        for name in [".strtab", ".dynstr"] {
-            let place = object::File::parse(&cache).ok().and_then(|elf| elf.section_by_name(name)?.file_range());
+        let places = object::File::parse(&cache)
+            .map_or([None; 2], |elf| [".strtab", ".dynstr"].map(|name| elf.section_by_name(name)?.file_range()));
+        for place in places {
             if let Some((at, size @ 1..=WHOLE_NAMES)) = place {
                 let mut bytes = vec![0; size as usize];
                 if file.read_exact_at(&mut bytes, at).is_ok() {
