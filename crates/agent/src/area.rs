@@ -1,7 +1,8 @@
 //! The memory of one thread: what GS points at, the lookup table, the agent's stacks, the counters.
 //!
 //! ```text
-//!  GS + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on
+//!  GS - ...        tallies; counters of updates: shared memory as well
+//!     + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on
 //!     + 4 KiB      lookup table of indirect branches, copy-on-write from the session's pattern
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it
 //!     + ~2.5 MiB   the signal stack, a gap below it
@@ -22,11 +23,19 @@ use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Extent, Geometry, StayRecord};
-use numalens_translator::area as fixed;
+use numalens_event::exact::{self, Extent, Geometry, StayRecord, TallyHeader};
+use numalens_translator::{Tally, area as fixed};
 
 /// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
 pub const UPDATES_BYTES: u64 = exact::thread::UPDATES_BYTES;
+/// Bytes of the tallies, which lie below those.
+pub const TALLIES_BYTES: u64 = exact::thread::TALLIES_BYTES;
+/// What lies below an area.
+const BELOW: u64 = UPDATES_BYTES + TALLIES_BYTES;
+const _: () = assert!(TALLIES_BYTES == Tally::bytes(exact::TALLY_PAGES) && Tally::MOST == exact::MOST_TALLIES);
+const _: () = assert!(size_of::<TallyHeader>() == Tally::BYTES as usize && BELOW < 1 << 31);
+const _: () = assert!(Tally::BEGUN == exact::tally::BEGUN && Tally::ASKED == exact::tally::ASKED);
+const _: () = assert!(Tally::NOWHERE == exact::tally::NOWHERE);
 /// log2 of the entries of the lookup table.
 pub const LOOKUP_BITS: u8 = 18;
 /// Where the lookup table is.
@@ -181,8 +190,8 @@ impl Area {
     /// # Errors
     /// The kernel's: no address space or memory.
     pub fn new(layout: &Layout, session: &Session, thread: Extent) -> Result<Self, Errno> {
-        let base = sys::map_private(UPDATES_BYTES + layout.bytes(), raw::PROT_NONE)?;
-        let area = Area(base + UPDATES_BYTES);
+        let base = sys::map_private(BELOW + layout.bytes(), raw::PROT_NONE)?;
+        let area = Area(base + BELOW);
         if let Err(error) = area.fill(layout, session, thread) {
             area.unmap(layout);
             return Err(error);
@@ -192,7 +201,7 @@ impl Area {
 
     /// Gives an area back that nobody uses any more.
     pub fn unmap(self, layout: &Layout) {
-        sys::unmap(self.0 - UPDATES_BYTES, UPDATES_BYTES + layout.bytes());
+        sys::unmap(self.0 - BELOW, BELOW + layout.bytes());
     }
 
     /// Fills a reserved or used area anew.
@@ -246,6 +255,7 @@ impl Area {
         let sites = thread.offset() + exact::thread::SITES;
         let pages = thread.offset() + exact::thread::PAGES;
         let updates = thread.offset() + exact::thread::UPDATES;
+        let tallies = thread.offset() + exact::thread::TALLIES;
         let stays = thread.offset() + exact::thread::STAYS;
         let passes = thread.offset() + exact::thread::PASSES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
@@ -255,6 +265,7 @@ impl Area {
             sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
             sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
             sys::map_shared_over(self.0 - UPDATES_BYTES, UPDATES_BYTES, session.descriptor, updates)?;
+            sys::map_shared_over(self.0 - BELOW, TALLIES_BYTES, session.descriptor, tallies)?;
             if layout.lines {
                 // Side by side in the file as well.
                 let bytes = exact::thread::LINES_BYTES + exact::thread::COMMUNICATION_BYTES;
@@ -303,6 +314,10 @@ impl Area {
                 }
             }
         }
+        let begun = (self.get(fixed::TALLIED) as usize).min(exact::MOST_TALLIES as usize);
+        // SAFETY: the headers, side by side; made of atomics.
+        let tallies = unsafe { &*((self.0 - BELOW) as *const [TallyHeader; exact::MOST_TALLIES as usize]) };
+        tallies[..begun].iter().for_each(|tally| tally.look_again(pages));
     }
 
     /// A field of the fixed part.

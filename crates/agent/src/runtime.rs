@@ -324,6 +324,8 @@ pub fn config(
         sites: area::SITES as u32,
         pages: layout.pages() as u32,
         updates: -(area::UPDATES_BYTES as i32),
+        tallies: -((area::UPDATES_BYTES + area::TALLIES_BYTES) as i32),
+        tally_pages: exact::TALLY_PAGES,
         scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS | exact::debug::LOOPS) {
             0 => Scheme::LongLoops,
             exact::debug::FLAT => Scheme::Flat,

@@ -26,6 +26,9 @@
 //! keeps to one page. Pending for [`StayRecord::entry`] are `passes - since` accesses of each of its sites. A group of several has
 //! a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
 //!
+//! **Tallies** count a group page by page: [`TallyHeader`] says for which pages there are counters now, and beside each counter stands, like
+//! [`StayRecord::entry`], what it counts for. What a counter has is pending as the passes of a stay are.
+//!
 //! **Stretches** say how often code is executed: instructions that are executed together, and which of the counters above tells how
 //! often ([`StretchRecord`]).
 //!
@@ -42,7 +45,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in this module.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 
@@ -513,6 +516,78 @@ impl StayRecord {
     }
 }
 
+/// What a thread knows of a tally.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TallyHeader {
+    /// The address of the first page that has a counter; [`tally::NOWHERE`]: the next access asks.
+    pub base: AtomicU64,
+    /// The agent's.
+    pub tables: [AtomicU64; 2],
+    /// Counters that have begun are in this range, both ends included.
+    pub low: AtomicU32,
+    pub high: AtomicU32,
+    /// The agent's.
+    pub missed: AtomicU32,
+    /// The row that stands for the group's sites.
+    pub row: AtomicU32,
+    /// How many of them read, and write.
+    pub reads: AtomicU32,
+    pub writes: AtomicU32,
+    /// The agent's.
+    pub counted: AtomicU64,
+    /// Fills the record.
+    pub padding: AtomicU64,
+}
+
+impl TallyHeader {
+    /// The addresses of the pages whose counters may have begun.
+    pub fn begun(&self) -> core::ops::Range<u64> {
+        let [low, high] = [&self.low, &self.high].map(|end| u64::from(end.load(Relaxed)));
+        let base = self.base.load(Relaxed);
+        base + low * 4096..base + (high + 1) * 4096
+    }
+
+    /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread may do so while it runs.
+    pub fn look_again(&self, pages: &core::ops::Range<u64>) {
+        let begun = self.begun();
+        if begun.start < pages.end && pages.start < begun.end {
+            self.base.store(tally::NOWHERE, Release);
+        }
+    }
+}
+
+/// A counter of a tally: it has begun; it is to be asked about. Else it has not begun.
+pub mod tally {
+    /// In place of an address: too far from all for a counter.
+    pub const NOWHERE: u64 = 1 << 63;
+    /// Counts, in the bits below.
+    pub const BEGUN: u32 = 1 << 31;
+    /// Has counted so much, in the bits below; the next access asks.
+    pub const ASKED: u32 = 1 << 30;
+
+    /// What it has counted.
+    pub fn count_of(counter: u32) -> u32 {
+        match counter {
+            _ if counter & BEGUN != 0 => counter & !BEGUN,
+            _ if counter & ASKED != 0 => counter & !ASKED,
+            _ => 0,
+        }
+    }
+
+    /// Has the next access that it would count ask. Any process may do so while its thread runs, which may miss it.
+    pub fn ask(counter: &super::AtomicU32) {
+        use super::{AcqRel, Relaxed};
+        let asked = |now: u32| (now & BEGUN != 0 && count_of(now) < ASKED / 2).then_some(count_of(now) | ASKED);
+        let _ = counter.fetch_update(AcqRel, Relaxed, asked);
+    }
+}
+
+/// Tallies of a thread.
+pub const MOST_TALLIES: u32 = 128;
+/// Pages that each has counters for: 1 GiB.
+pub const TALLY_PAGES: u32 = 1 << 18;
+
 /// Bits of [`SiteRecord::flags`].
 pub mod site {
     /// Reads.
@@ -692,6 +767,18 @@ pub mod thread {
     pub const PASSES: u64 = STAYS + STAYS_BYTES;
     /// Bytes reserved for them.
     pub const PASSES_BYTES: u64 = super::MOST_SITES as u64 * 8;
+    /// Tallies: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64 bits each.
+    pub const TALLIES: u64 = 1 << 34;
+    /// Where the counters are.
+    pub const TALLY_COUNTERS: u64 = TALLIES + super::MOST_TALLIES as u64 * size_of::<super::TallyHeader>() as u64;
+    /// Bytes of those of a tally.
+    pub const TALLY_COUNTERS_BYTES: u64 = super::TALLY_PAGES as u64 * 4;
+    /// Where stands what they count for.
+    pub const TALLY_WORDS: u64 = TALLY_COUNTERS + super::MOST_TALLIES as u64 * TALLY_COUNTERS_BYTES;
+    /// Bytes of that, of a tally.
+    pub const TALLY_WORDS_BYTES: u64 = super::TALLY_PAGES as u64 * 8;
+    /// Bytes reserved for all.
+    pub const TALLIES_BYTES: u64 = TALLY_WORDS + super::MOST_TALLIES as u64 * TALLY_WORDS_BYTES - TALLIES;
     /// Counts of cache lines: [`super::LINES_OF_PAGE`] records for each page.
     pub const LINES: u64 = 1 << 39;
     /// Bytes reserved for them.
@@ -809,7 +896,9 @@ mod tests {
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
-        const { assert!(thread::UPDATES + thread::UPDATES_BYTES <= thread::PLACE) };
+        const { assert!(thread::UPDATES + thread::UPDATES_BYTES <= thread::TALLIES) };
+        const { assert!(thread::TALLY_COUNTERS.is_multiple_of(4096)) };
+        const { assert!(thread::TALLIES + thread::TALLIES_BYTES <= thread::PLACE) };
         assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };
         const { assert!(thread::WORDS + thread::WORDS_BYTES <= thread::MISSES) };

@@ -71,6 +71,10 @@ pub const COUNT_GROUP: u32 = 0x310;
 pub const COUNT_ELEMENTS: u32 = 0x340;
 /// Code pointer: must hold the address of [`crate::count_string`].
 pub const COUNT_STRING: u32 = 0x348;
+/// Code pointer: must hold the address of [`crate::count_tally`].
+pub const COUNT_TALLY: u32 = 0x350;
+/// Tallies below this number have begun in the thread, at some time; set by [`crate::count::settle`].
+pub const TALLIED: u32 = 0x358;
 /// The table of return addresses: `1 << RETURNS_BITS` code pointers, which must start as copies of [`RETURN_MISS`]; and for each of them 32 bits
 /// of what an address has beside its place there, see [`crate::Config::return_tag`].
 pub const RETURNS: u32 = 0x40_0000;

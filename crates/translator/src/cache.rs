@@ -118,6 +118,7 @@ impl Cache {
                 numbers: Numbers::default(),
                 hot: HashSet::new(),
                 any_class: HashSet::new(),
+                no_tally: HashSet::new(),
                 short: HashSet::new(),
                 long: HashSet::new(),
             },
@@ -294,7 +295,7 @@ impl Cache {
     }
 
     /// A block is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
-    /// without any stay for it; as the loop is short, without a limit; as it has had many passes, with stays. The thread that says so finishes its pass.
+    /// without any stay for it, or its tally does not pay, without one; as the loop is short, without a limit; as it has had many passes, with stays. The thread that says so finishes its pass.
     pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
         let Some((id, block)) = self.block_at(hotter.at) else { return };
         let ip = block.ip;
@@ -304,21 +305,22 @@ impl Cache {
         let loops = match hotter.why {
             Heat::ShortLoop => Some(&mut self.tools.short),
             Heat::LongLoop => Some(&mut self.tools.long),
-            Heat::Page | Heat::Class => None,
+            Heat::Page | Heat::Class | Heat::Tally => None,
         };
         if let Some(loops) = loops {
             loops.insert(ip);
             return self.kill(env, id);
         }
         let Some(block) = self.get(id) else { return };
-        let of_class = hotter.why == Heat::Class;
         let all = block.kept.members();
-        let group = all.iter().find(|one| one.site == hotter.site && (of_class || !one.hot));
+        let group = all.iter().find(|one| one.site == hotter.site && (hotter.why != Heat::Page || !one.hot));
         let Some(group) = group.map(|one| one.group) else { return };
         let members = all.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| ip + u64::from(one.instruction)).collect();
-        if of_class {
-            self.tools.any_class.extend(&instructions);
+        match hotter.why {
+            Heat::Class => self.tools.any_class.extend(&instructions),
+            Heat::Tally => self.tools.no_tally.extend(&instructions),
+            _ => {}
         }
         self.tools.hot.extend(instructions);
         self.kill(env, id);

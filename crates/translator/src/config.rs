@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, Site, SiteId, StayId, Stretch, area};
+use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area};
 
 /// How generated code finds the shadow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,10 @@ pub struct Config {
     pub passes: u32,
     /// Offset from GS of a byte for every 4096 bytes of stays: not 0 if the thread has ever begun one there.
     pub touched: u32,
+    /// Offset from GS of the tallies ([`crate::Tally`]): their headers, their counters, what these count for. Negative, as for `updates`.
+    pub tallies: i32,
+    /// Pages that each has counters for; 0: there are none.
+    pub tally_pages: u32,
     /// Most instructions in a block.
     pub instructions: usize,
     /// Most conditional jumps that a block falls through.
@@ -125,9 +129,24 @@ impl Config {
         within(u64::from(self.passes) + u64::from(number) * 8).filter(|_| number < self.most_sites)
     }
 
+    /// Offset from GS of the header of a tally.
+    pub(crate) fn tally_header(&self, tally: u32) -> i32 {
+        self.tallies.wrapping_add_unsigned(tally * Tally::BYTES)
+    }
+
+    /// Offset from GS of the counters of a tally.
+    pub(crate) fn tally_counters(&self, tally: u32) -> i32 {
+        self.tallies.wrapping_add_unsigned(Tally::counters(tally, self.tally_pages) as u32)
+    }
+
+    /// Offset from GS of what the counters of a tally count for.
+    pub(crate) fn tally_words(&self, tally: u32) -> i64 {
+        i64::from(self.tallies) + Tally::words(tally, self.tally_pages) as i64
+    }
+
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 14] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 15] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -138,6 +157,7 @@ impl Config {
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
             (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
+            (area::COUNT_TALLY, crate::tally::count_tally as *const () as u64),
             (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
             (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),

@@ -19,7 +19,7 @@
 
 use crate::block::Unmade;
 use crate::stay::{Record, descriptor};
-use crate::{Config, PageEntry, SiteId, area};
+use crate::{Config, PageEntry, SiteId, area, tally};
 use numalens_isa::Kind;
 
 /// What the operands in the area mean.
@@ -56,6 +56,8 @@ pub(crate) enum Heat {
     Class = 2,
     /// The loop has had many passes: see [`crate::warm`].
     LongLoop = 3,
+    /// The tally of the group must be looked at; or it has none any more, as it does not pay.
+    Tally = 4,
 }
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
@@ -203,25 +205,29 @@ const PAGE: u64 = 4096;
 
 /// Access to an area.
 #[derive(Clone, Copy)]
-struct Area(*mut u8);
+pub(crate) struct Area(*mut u8);
 
 impl Area {
-    fn load(self, offset: u32) -> u64 {
+    pub fn load(self, offset: u32) -> u64 {
         // SAFETY: the callers of this module promise an area with its tables; all offsets are below its end and multiples of 8.
         unsafe { self.0.add(offset as usize).cast::<u64>().read() }
     }
 
-    fn argument(self, number: u32) -> u64 {
+    pub fn argument(self, number: u32) -> u64 {
         self.load(area::COUNT_ARGUMENTS + 8 * number)
     }
 
-    fn add(self, offset: u64, count: u64) {
+    /// A part of a table, which may lie below the area.
+    pub fn at<T>(self, offset: i64) -> *mut T {
+        // SAFETY: as for `load`; offsets are multiples of the size.
+        unsafe { self.0.offset(offset as isize).cast() }
+    }
+
+    pub fn add(self, offset: u64, count: u64) {
+        let counter = self.at::<u64>(offset as i64);
         // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees either value, since
         // the store is one aligned instruction.
-        unsafe {
-            let counter = self.0.add(offset as usize).cast::<u64>();
-            counter.write_volatile(counter.read_volatile().wrapping_add(count));
-        }
+        unsafe { counter.write_volatile(counter.read_volatile().wrapping_add(count)) };
     }
 }
 
@@ -244,9 +250,16 @@ pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> 
     let what = What::unpack(area.load(area::COUNT_WHAT))?;
     if what.operation == Operation::Again {
         let sites = area.load(area::COUNT_SITES);
-        let why = [Heat::ShortLoop, Heat::Class, Heat::LongLoop].into_iter().find(|&why| why as u64 == sites >> 32);
-        let why = why.unwrap_or(Heat::Page);
-        return Some(Hotter { at: area.load(area::COUNT_RETURN), site: SiteId(sites as u32), why });
+        let all = [Heat::ShortLoop, Heat::Class, Heat::LongLoop, Heat::Tally];
+        let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(Heat::Page);
+        let site = SiteId(sites as u32);
+        if why == Heat::Tally {
+            let hotter = tally::settle(area, config, site);
+            let what = What { operation: Operation::Group, ..what };
+            count(area, config, pages, &what, [area.argument(0), area.argument(1), 0, 0]);
+            return hotter;
+        }
+        return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why });
     }
     count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
     None

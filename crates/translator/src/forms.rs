@@ -238,6 +238,8 @@ mod tests {
             stays: 0,
             passes: 0,
             touched: 0,
+            tallies: 0,
+            tally_pages: 0,
             instructions: 48,
             side_exits: 2,
             flags_dead_at_calls: true,

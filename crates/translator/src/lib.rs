@@ -89,6 +89,7 @@ mod site;
 mod stay;
 mod strings;
 mod stub;
+mod tally;
 mod translate;
 mod warm;
 
@@ -105,3 +106,4 @@ pub use returns::{take_return, take_return_end, take_return_writes};
 pub use site::{Address, Group, Shape, Site, Stay};
 pub use stay::{Record, count_group, settle_stay, settle_stay_end};
 pub use strings::count_string;
+pub use tally::{Tally, count_tally};

@@ -46,6 +46,8 @@ pub(crate) struct Group {
     pub hot: bool,
     /// It is hot, and the class of its pages changes too often as well.
     pub any_class: bool,
+    /// It is hot, and is counted by this tally: see [`crate::tally`].
+    pub tally: Option<u32>,
     /// It advances by the same in each pass of a loop, and is checked together with others.
     pub advance: Option<Advance>,
     /// What its address grows by from the check to its first access.
@@ -207,6 +209,7 @@ impl Group {
             first,
             hot: false,
             any_class: false,
+            tally: None,
             advance: None,
             shift: 0,
             stretch,

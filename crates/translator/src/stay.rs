@@ -36,6 +36,7 @@ use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
 use crate::plan::Group;
 use crate::strings::descriptor as strings;
+use crate::tally::{self, Tally};
 use crate::translate::Builder;
 use crate::{Env, Error, Shape, Site, SiteId, Stay, StayId, area};
 use core::arch::global_asm;
@@ -98,7 +99,7 @@ unsafe extern "C" {
     /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
-    /// The end of all of these, of [`crate::count_elements`] and [`crate::count_string`]: a thread that is stopped within must be let go on to the cache.
+    /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_tally`]: a thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_stay_end"]
     pub fn settle_stay_end();
 }
@@ -359,6 +360,7 @@ numalens_count_group:
     "#,
     include_str!("elements.s"),
     include_str!("strings.s"),
+    include_str!("tally.s"),
     "numalens_settle_stay_end:",
     "nop",
     save = const area::SETTLE_SAVED,
@@ -369,6 +371,7 @@ numalens_count_group:
     again = const Operation::Again as u32,
     of_page = const Heat::Page as u32,
     of_class = const Heat::Class as u32,
+    of_tally = const Heat::Tally as u32,
     count = const area::COUNT,
     pages = const area::PAGES,
     stays = const area::STAYS,
@@ -410,6 +413,15 @@ numalens_count_group:
     e_lanes = const elements::LANES,
     e_scale = const elements::SCALE,
     e_wide = const elements::WIDE,
+    t_base = const Tally::BASE,
+    t_nowhere = const (Tally::NOWHERE >> 32) as i32,
+    t_counters = const Tally::COUNTERS,
+    t_words = const Tally::WORDS,
+    t_low = const Tally::LOW,
+    t_high = const Tally::HIGH,
+    t_missed = const Tally::MISSED,
+    t_begun = const Tally::BEGUN,
+    t_many = const tally::MANY,
     string_before = const area::STRING_BEFORE,
     s_source = const strings::SOURCE,
     s_destination = const strings::DESTINATION,
@@ -488,7 +500,10 @@ impl<E: Env> Builder<'_, E> {
     fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
         self.begun = group.stretch + 1;
         let place = self.register_group(group, None)?;
-        self.count_at_once(group, &place, live)?;
+        match group.tally {
+            Some(tally) => self.count_in_tally(group, tally, place, live)?,
+            None => self.count_at_once(group, &place, live)?,
+        }
         self.checked += 1;
         self.mark_hot(State::Before);
         Ok(())

@@ -30,6 +30,7 @@ use numalens_isa::{Access, Kind, is_request};
 pub(crate) struct Numbers {
     pub stays: u32,
     pub passes: u32,
+    pub tallies: u32,
 }
 
 /// What is kept from block to block.
@@ -45,6 +46,8 @@ pub(crate) struct Tools {
     pub hot: HashSet<u64>,
     /// Those of them whose classes change too often as well.
     pub any_class: HashSet<u64>,
+    /// And those that have no tally.
+    pub no_tally: HashSet<u64>,
     /// Blocks that are loops of few passes, each time that they are entered.
     pub short: HashSet<u64>,
     /// Blocks that are loops, and have had many passes altogether.
@@ -112,7 +115,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Option<Block>, Error> {
-    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, short, long } = tools;
+    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -128,6 +131,7 @@ pub(crate) fn translate(
     if config.count && config.scheme != Scheme::Flat && !config.each {
         let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none();
         plan.make(list, accesses, !stays, [hot, any_class]);
+        plan.tally(config, numbers, no_tally);
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
         let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);

@@ -408,6 +408,7 @@ const ONE: Options = Options {
     scheme: Scheme::Stays,
     each: false,
     own_processor: false,
+    tallies: true,
 };
 const VARIANTS: [Options; 9] = [
     Options { low_shadow: true, ..ONE },

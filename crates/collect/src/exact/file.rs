@@ -102,6 +102,8 @@ of_atomics!(
     exact::ProcessHeader,
     exact::SiteRecord,
     exact::StayRecord,
+    exact::TallyHeader,
+    std::sync::atomic::AtomicU32,
     exact::StretchRecord,
     exact::PageRecord,
     exact::PageCounts,

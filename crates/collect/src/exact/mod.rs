@@ -30,6 +30,7 @@ mod ranks;
 mod shares;
 mod sites;
 mod spent;
+mod tallies;
 mod totals;
 mod undecided;
 mod watch;

@@ -1,6 +1,7 @@
-//! What a thread has counted until now: the flat tables, and what is pending in its stays.
+//! What a thread has counted until now: the flat tables, and what is pending in its stays and tallies.
 
 use super::file::SessionFile;
+use super::tallies;
 use numalens_aggregate::settle;
 use numalens_event::exact::{self, Extent, PageCounts, StayRecord, site};
 use numalens_profile::ids::SiteId;
@@ -18,6 +19,8 @@ pub trait Lookup {
     fn stay(&self, number: u32) -> Option<Stay>;
     /// A stay is on the page that begins at `address`; its record is at `offset` of the thread's extent.
     fn is_on(&self, address: u64, offset: u64);
+    /// A tally has counted; its counters are at `offset` of the thread's extent, for pages from `address` on.
+    fn tallies(&self, address: u64, offset: u64);
 }
 
 /// The sites that a row stands for.
@@ -85,6 +88,7 @@ impl Totals {
         // In this order: see `numalens_event::exact`.
         totals.add_tables(file, extent, classes_log2, known)?;
         totals.add_stays(file, extent, classes_log2, known)?;
+        totals.add_tallies(file, extent, classes_log2, known)?;
         // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         // Tables are read class by class, so these are in order by pieces.
@@ -181,6 +185,26 @@ impl Totals {
                 if entry >> 33 != 0 {
                     self.add_page(entry >> 33, counts);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is pending in tallies.
+    fn add_tallies(
+        &mut self,
+        file: &SessionFile,
+        extent: Extent,
+        classes_log2: u32,
+        known: &impl Lookup,
+    ) -> io::Result<()> {
+        for tally in tallies::pending(file, extent)? {
+            known.tallies(tally.base, tally.offset);
+            let members = members(known, tally.row);
+            for count in tally.counts {
+                let (_, class) = exact::site_and_class(count.column, classes_log2);
+                self.add_row(members.clone(), class, classes_log2, count.passes);
+                self.add_page(count.page, tally.kinds.map(|kind| count.passes.wrapping_mul(kind)));
             }
         }
         Ok(())

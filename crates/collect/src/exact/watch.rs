@@ -17,6 +17,7 @@ use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
 use numalens_profile::ids::{ObjectId, Page};
 use rustc_hash::FxHashMap;
 use std::io;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Accesses told each time.
@@ -40,6 +41,8 @@ struct Found {
     any: Vec<(Extent, u32, u64)>,
     /// Which stays are on a page: process, page; the thread and the offset of its record.
     stays: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
+    /// The tallies of processes: the first page that has a counter; the thread, and the offset of the counters in its extent.
+    tallies: FxHashMap<Extent, Vec<(u64, Extent, u64)>>,
 }
 
 impl Watch {
@@ -58,6 +61,11 @@ impl Watch {
     /// A thread stays on a page; its record is at this offset of its extent.
     pub fn stays(&mut self, process: Extent, page: u64, thread: Extent, offset: u64) {
         self.finds.stays.entry((process, page)).or_default().push((thread, offset));
+    }
+
+    /// A tally of a thread has counters for pages from `address` on, at this offset of its extent.
+    pub fn tallies(&mut self, process: Extent, address: u64, thread: Extent, offset: u64) {
+        self.finds.tallies.entry(process).or_default().push((address, thread, offset));
     }
 
     /// The look is over.
@@ -83,7 +91,9 @@ impl Watch {
             let Some(process) = processes.get(&extent).filter(|process| !process.last) else { continue };
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
-            let _ = ask(file, extent, process, number, page, self.found.stays.get(&(extent, page.address())));
+            let stays = self.found.stays.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
+            let tallies = self.found.tallies.get(&extent).map_or(&[][..], Vec::as_slice);
+            let _ = ask(file, extent, process, number, page, stays, tallies);
         }
     }
 }
@@ -95,7 +105,8 @@ fn ask(
     process: &Process,
     number: u32,
     page: Page,
-    stays: Option<&Vec<(Extent, u64)>>,
+    stays: &[(Extent, u64)],
+    tallies: &[(u64, Extent, u64)],
 ) -> io::Result<()> {
     let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
     let map = file.extent(extent, offset & !4095, 4096)?;
@@ -106,7 +117,7 @@ fn ask(
     }
     // One piece of each thread's table, whatever lies between its records: what is not used is not there.
     let mut records = Vec::new();
-    for of_thread in stays.map_or(&[][..], Vec::as_slice).chunk_by(|one, next| one.0 == next.0) {
+    for of_thread in stays.chunk_by(|one, next| one.0 == next.0) {
         let offsets = || of_thread.iter().map(|&(_, offset)| offset);
         let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
         let base = first & !4095;
@@ -121,6 +132,14 @@ fn ask(
             const SIZE: usize = size_of::<StayRecord>();
             let records = map.words::<StayRecord>(at & !4095, 4096 / SIZE);
             StayRecord::look_again(records, at % 4096 / SIZE, page.address());
+        }
+    }
+    for &(first, thread, counters) in tallies {
+        let number = page.address().wrapping_sub(first) / 4096;
+        if number < u64::from(exact::TALLY_PAGES) {
+            let at = counters + number * 4;
+            let map = file.extent(thread, at & !4095, 4096)?;
+            exact::tally::ask(&map.words::<AtomicU32>((at & 4095) as usize, 1)[0]);
         }
     }
     record.waited.store(ACCESSES, Relaxed);

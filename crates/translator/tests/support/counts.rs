@@ -1,9 +1,9 @@
 //! What a machine has counted, from its tables.
 
 use super::expected::PageCounts;
-use super::{CLASSES_LOG2, Machine, PAGES};
+use super::{CLASSES_LOG2, Machine, PAGES, TALLY_PAGES};
 use numalens_isa::Kind;
-use numalens_translator::{PageEntry, Record, Site, SiteId};
+use numalens_translator::{PageEntry, Record, Site, SiteId, Tally};
 
 impl Machine {
     /// Adds what is pending in stays to the tables; the stays go on.
@@ -29,6 +29,7 @@ impl Machine {
             }
             add(config.site_counter(*row, config.page_of(entry).class).expect("a site") as usize, pending);
         }
+        self.settle_tallies();
         // Rows that stand for several sites.
         for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
             for class in 0..1u32 << CLASSES_LOG2 {
@@ -38,6 +39,34 @@ impl Machine {
                 for member in group.first.0..group.first.0 + group.members {
                     let at = counter(SiteId(member));
                     self.area.set(at, self.area.get(at).wrapping_add(count));
+                }
+            }
+        }
+    }
+
+    /// Adds what is pending in tallies to the tables; they go on.
+    fn settle_tallies(&mut self) {
+        let config = *self.cache.config();
+        for tally in 0..Tally::MOST {
+            let header = (tally * Tally::BYTES) as usize;
+            let half = |field: u32| self.tallies.get(header + (field & !7) as usize) >> (8 * (field & 7)) as u32;
+            let [low, high, row, reads, writes] =
+                [Tally::LOW, Tally::HIGH, Tally::ROW, Tally::READS, Tally::WRITES].map(|field| half(field) as u32);
+            if self.tallies.get(header + Tally::COUNTERS as usize) == 0 {
+                continue;
+            }
+            for number in low..=high {
+                let at = (Tally::counters(tally, TALLY_PAGES) + u64::from(number) * 4) as usize;
+                let counter = (self.tallies.get(at & !7) >> (8 * (at & 7))) as u32;
+                let count = u64::from(Tally::count_of(counter));
+                self.tallies.set_half(at, counter & Tally::BEGUN);
+                let word = self.tallies.get((Tally::words(tally, TALLY_PAGES) + u64::from(number) * 8) as usize);
+                let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+                let page = PAGES as usize + (word >> 32) as usize * 8;
+                if count != 0 {
+                    add(page, count * u64::from(reads));
+                    add(page + 8, count * u64::from(writes));
+                    add(config.site_counter(SiteId(row), config.page_of(word).class).expect("a site") as usize, count);
                 }
             }
         }

@@ -15,7 +15,7 @@ use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
     Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow, Site,
-    SiteId, Stretch, area,
+    SiteId, Stretch, Tally, area,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,10 @@ const PAGES: u32 = 0x80_0000;
 /// Below the area.
 const UPDATES: usize = 0x8_0000;
 const AREA: usize = 0x90_0000;
+/// Less than the data has, so that groups leave them.
+const TALLY_PAGES: u32 = 32;
+/// Below the updates.
+const TALLIES: usize = Tally::bytes(TALLY_PAGES) as usize;
 const MOST_SITES: u32 = 0xc000;
 const STAYS: u32 = 0x50_0000;
 const PASSES: u32 = 0x70_0000;
@@ -81,6 +85,7 @@ pub struct Machine {
     pub data: Mapping,
     area: Mapping,
     updates: Mapping,
+    tallies: Mapping,
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
@@ -104,6 +109,7 @@ pub struct Options {
     pub scheme: Scheme,
     pub each: bool,
     pub own_processor: bool,
+    pub tallies: bool,
 }
 
 impl Default for Options {
@@ -117,6 +123,7 @@ impl Default for Options {
             scheme: Scheme::Stays,
             each: false,
             own_processor: false,
+            tallies: true,
         }
     }
 }
@@ -150,10 +157,13 @@ impl Machine {
             stays: STAYS,
             passes: PASSES,
             touched: TOUCHED,
+            tallies: -((UPDATES + TALLIES) as i32),
+            tally_pages: if options.tallies { TALLY_PAGES } else { 0 },
         };
         let both = Mapping::new(PROGRAM + ARENA, None, true);
         let (program, arena) = both.split(PROGRAM);
-        let (updates, area) = Mapping::new(UPDATES + AREA, None, false).split(UPDATES);
+        let (tallies, rest) = Mapping::new(TALLIES + UPDATES + AREA, None, false).split(TALLIES);
+        let (updates, area) = rest.split(UPDATES);
         let mut machine = Box::new(Machine {
             cache: Cache::new(config),
             world: World {
@@ -177,6 +187,7 @@ impl Machine {
             program,
             data: Mapping::low(DATA),
             updates,
+            tallies,
             area,
             end: 0,
             trace: Vec::new(),
@@ -339,6 +350,9 @@ impl Machine {
             let record = config.stay_record(stay.id).expect("a stay");
             self.area.set((record + Record::PAGE) as usize, 0);
             self.area.set((record + Record::ENTRY) as usize, 0);
+        }
+        for tally in 0..Tally::MOST {
+            self.tallies.set((tally * Tally::BYTES + Tally::BASE) as usize, Tally::NOWHERE);
         }
     }
 

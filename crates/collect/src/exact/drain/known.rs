@@ -23,4 +23,8 @@ impl Lookup for Known<'_> {
     fn is_on(&self, address: u64, offset: u64) {
         self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
     }
+
+    fn tallies(&self, address: u64, offset: u64) {
+        self.drain.watch.borrow_mut().tallies(self.of, address, self.thread, offset);
+    }
 }

@@ -1,0 +1,80 @@
+//! What is pending in the tallies of a thread: see `numalens_event::exact`.
+
+use super::file::SessionFile;
+use numalens_event::exact::thread::{TALLIES, TALLY_COUNTERS, TALLY_COUNTERS_BYTES, TALLY_WORDS, TALLY_WORDS_BYTES};
+use numalens_event::exact::{self, Extent, TallyHeader, tally};
+use std::io;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// A tally that has counted something.
+pub struct Pending {
+    /// The row that stands for its sites.
+    pub row: u32,
+    /// How many of them read, and write.
+    pub kinds: [u64; 2],
+    /// The address of the first page that has a counter, and where its counter is in the thread's extent.
+    pub base: u64,
+    pub offset: u64,
+    /// By page.
+    pub counts: Vec<Count>,
+}
+
+/// Passes on a page.
+pub struct Count {
+    /// The page's number.
+    pub page: u64,
+    /// Where the column of its class begins among the site counters.
+    pub column: u64,
+    pub passes: u64,
+}
+
+/// The tallies of a thread. It may run: what it changes at this moment is left out, and is found in the flat tables by the next look.
+///
+/// # Errors
+/// The session file cannot be mapped.
+pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
+    if file.written(thread, TALLIES, TALLY_COUNTERS - TALLIES).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let map = file.extent(thread, TALLIES, (TALLY_COUNTERS - TALLIES) as usize)?;
+    let mut all = Vec::new();
+    for (number, header) in (0..).zip(map.words::<TallyHeader>(0, exact::MOST_TALLIES as usize)) {
+        let kinds = [&header.reads, &header.writes].map(|count| u64::from(count.load(Acquire)));
+        let begun = || (header.row.load(Acquire), header.base.load(Acquire));
+        let before = begun();
+        if kinds == [0, 0] {
+            continue;
+        }
+        let offset = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
+        let counts = counts(file, thread, offset, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
+        // Else it was settled, and has begun anew.
+        if !counts.is_empty() && begun() == before {
+            all.push(Pending { row: before.0, kinds, base: before.1, offset, counts });
+        }
+    }
+    Ok(all)
+}
+
+/// What the counters of a tally have, which are at this offset of the thread's extent; at the other one stands what they count for.
+fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::Result<Vec<Count>> {
+    let mut found = Vec::new();
+    for range in file.written(thread, counters, TALLY_COUNTERS_BYTES) {
+        let map = file.extent(thread, range.start, (range.end - range.start) as usize)?;
+        let first = (range.start - counters) / 4;
+        let words = file.extent(thread, words + first * 8, map.len() * 2)?;
+        let count = map.len() / 4;
+        let pairs = map.words::<AtomicU32>(0, count).iter().zip(words.words::<AtomicU64>(0, count));
+        for (counter, word) in pairs {
+            if counter.load(Acquire) == 0 {
+                continue;
+            }
+            let before = word.load(Acquire);
+            let passes = u64::from(tally::count_of(counter.load(Acquire)));
+            if passes != 0 && word.load(Acquire) == before {
+                found.push(Count { page: before >> 33, column: before & 0xffff_ffff, passes });
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,298 @@
+//! Tallies: a group that changes its page all the time has a counter of its own for each page.
+//!
+//! Problem: a program that gathers from a large table, or updates it at random, is at another page in each pass. To look the page up
+//! ([`crate::hot`]) and to count in what was found costs two memory accesses one after the other and a second register, besides the row of site counters. While the program waits for
+//! memory of its own, each instruction more keeps the processor from looking so much further ahead.
+//!
+//! Mechanism: a thread has a table of counters for such a group, one for each page of 1 GiB around the place where the group was first seen. The
+//! look-up of the page, its class and its counters is done once for each page, and what is left is one increment at a place that follows from the address:
+//!
+//! ```text
+//!   lea  r1, [operand]
+//!   sub  r1, gs:[tally + BASE]
+//!   shr  r1, 12
+//!   cmp  r1, 0x40000
+//!   jae  stub                           another part of memory, or the tally is to be looked at
+//!   inc  dword gs:[counters + r1*4]
+//!   jns  stub                           the page is not known here
+//! back:
+//!
+//!   a counter        0 ......... 0      not begun
+//!                    1 0 c ..... c      counts for the page, slot and class in the second table: c times
+//!                    0 1 c ..... c      has done so; to be asked about (the collector wants the next access told)
+//! ```
+//! An increment of a counter that has not begun gives a number without the highest bit, as does that of one that is full.
+//!
+//! **Who reads the counters** adds what a tally has to the flat tables, as for stays: the group's reads and writes to those of the page, and one access of each member to
+//! the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat tables first,
+//! so nothing is counted twice.
+//!
+//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`Tally::BASE`] to [`Tally::NOWHERE`] in all threads whose counters between
+//! [`Tally::LOW`] and [`Tally::HIGH`] it may concern; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for the mark of
+//! those that are to be asked about.
+//!
+//! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to
+//! such pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before.
+
+use crate::block::State;
+use crate::count::{Area, Heat, Hotter};
+use crate::emit::Memory;
+use crate::plan::{Group, Plan};
+use crate::stay::{Place, descriptor, operand};
+use crate::translate::{Builder, Numbers};
+use crate::{Config, Env, Error, Shape, SiteId, area};
+use hashbrown::HashSet;
+
+/// What a thread knows of a tally: 64 bytes. Offsets.
+#[derive(Debug)]
+pub struct Tally;
+
+impl Tally {
+    /// The address of the first page that has a counter; [`Tally::NOWHERE`]: the next access must ask.
+    pub const BASE: u32 = 0;
+    /// Offsets from GS of the counters (32 bits each), and of the [`Config::word_of`] the page that each counts for.
+    /// 0: it has never begun.
+    pub const COUNTERS: u32 = 8;
+    pub const WORDS: u32 = 16;
+    /// Counters that have begun are in this range, both ends included (32 bits each).
+    pub const LOW: u32 = 24;
+    pub const HIGH: u32 = 28;
+    /// How often an access found no counter, where there should be one (32 bits).
+    pub const MISSED: u32 = 32;
+    /// The number of the row that stands for the group's sites (32 bits).
+    pub const ROW: u32 = 36;
+    /// How many of the group's members read, and write (32 bits each).
+    pub const READS: u32 = 40;
+    pub const WRITES: u32 = 44;
+    /// Passes that have been settled.
+    pub const COUNTED: u32 = 48;
+    /// Too far from all addresses of programs for a counter.
+    pub const NOWHERE: u64 = 1 << 63;
+    /// Bytes of a header.
+    pub const BYTES: u32 = 64;
+    /// Tallies of a thread.
+    pub const MOST: u32 = 128;
+    /// Bytes of the headers.
+    pub const HEADERS: u32 = Self::MOST * Self::BYTES;
+    /// In a counter: it has begun; it is to be asked about.
+    pub const BEGUN: u32 = 1 << 31;
+    pub const ASKED: u32 = 1 << 30;
+
+    /// Bytes of the tallies of a thread.
+    pub const fn bytes(pages: u32) -> u64 {
+        Self::words(Self::MOST, pages)
+    }
+
+    /// Where the counters of a tally begin, of so many pages each.
+    pub const fn counters(tally: u32, pages: u32) -> u64 {
+        Self::HEADERS as u64 + tally as u64 * pages as u64 * 4
+    }
+
+    /// Where stands what the counters of a tally count for.
+    pub const fn words(tally: u32, pages: u32) -> u64 {
+        Self::counters(Self::MOST, pages) + tally as u64 * pages as u64 * 8
+    }
+
+    /// What a counter has counted.
+    pub const fn count_of(counter: u32) -> u32 {
+        match counter {
+            _ if counter & Self::BEGUN != 0 => counter & !Self::BEGUN,
+            _ if counter & Self::ASKED != 0 => counter & !Self::ASKED,
+            _ => 0,
+        }
+    }
+}
+
+/// A tally is looked at whenever so many accesses have found no counter.
+pub(crate) const MANY: u32 = 1024;
+/// So many passes must be counted for each that is not.
+const SHARE: u64 = 4;
+
+unsafe extern "C" {
+    /// Through `area::COUNT_TALLY`.
+    #[link_name = "numalens_count_tally"]
+    pub fn count_tally();
+}
+
+impl Plan {
+    /// Gives tallies to groups of a loop that are hot, but for those at instructions that are `left_out`.
+    pub fn tally(&mut self, config: &Config, numbers: &mut Numbers, left_out: &HashSet<u64>) {
+        if self.at_once || config.tally_pages == 0 {
+            return;
+        }
+        for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.hot && group.span == 0) {
+            let first = self.members.iter().find(|member| usize::from(member.group) == number);
+            let Some(first) = first else { continue };
+            // Never one that was another translation's: what it has counted is of other sites.
+            if numbers.tallies < Tally::MOST && !left_out.contains(&first.ip) {
+                (group.tally, group.any_class) = (Some(numbers.tallies), true);
+                numbers.tallies += 1;
+            }
+        }
+    }
+}
+
+impl<E: Env> Builder<'_, E> {
+    /// Counts a group by its tally, where flags are dead.
+    pub(crate) fn count_in_tally(&mut self, group: &Group, tally: u32, place: Place, live: u16) -> Result<(), Error> {
+        let header = self.config.tally_header(tally);
+        let place = Place { stay: header as u32, passes: self.config.tally_pages, ..place };
+        let registers = group.address.registers(Shape::Plain);
+        self.scratch.restore(&mut self.hot, registers);
+        self.mark_hot(State::Before);
+        let r1 = self.scratch.pick(&mut self.hot, live, registers);
+        self.mark_spilled();
+        let field = |offset: u32| Memory::area(header.wrapping_add_unsigned(offset) as u32);
+        operand(&mut self.hot, r1, group);
+        self.hot.memory(true, &[0x2b], r1, field(Tally::BASE)); // sub
+        self.hot.shift_right(r1, 12);
+        self.hot.compare(r1, self.config.tally_pages as i32);
+        let outside = self.hot.relative(&[0x0f, 0x83]); // jae
+        self.mark_hot(State::Counting);
+        let counters = self.config.tally_counters(tally);
+        self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
+        let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
+        let (stub, back) = (self.cold.here(), self.hot.here());
+        for field in [outside, unknown] {
+            self.resolve_hot(field, stub)?;
+        }
+        self.mark_cold(State::Counting);
+        operand(&mut self.cold, r1, group);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        let field = self.cold.load_address(r1);
+        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.jump_area(None, area::COUNT_TALLY);
+        self.describe_group(group, &place, field, back)
+    }
+}
+
+/// The tally of a group in the area of a thread, which is in the owner's hands.
+struct Counters<'a> {
+    area: Area,
+    config: &'a Config,
+    /// Offset of the header from GS.
+    header: i64,
+}
+
+impl Counters<'_> {
+    fn load<T: Copy>(&self, offset: i64) -> T {
+        // SAFETY: a part of the tallies of the thread that is here: an aligned integer. Others write it at once, if at all.
+        unsafe { self.area.at::<T>(offset).read_volatile() }
+    }
+
+    fn store<T>(&self, offset: i64, value: T) {
+        // SAFETY: as above.
+        unsafe { self.area.at::<T>(offset).write_volatile(value) };
+    }
+
+    fn get(&self, field: u32) -> u64 {
+        self.load(self.header + i64::from(field))
+    }
+
+    fn set(&self, field: u32, value: u64) {
+        self.store(self.header + i64::from(field), value);
+    }
+
+    fn half(&self, field: u32) -> u32 {
+        self.load(self.header + i64::from(field))
+    }
+
+    fn set_half(&self, field: u32, value: u32) {
+        self.store(self.header + i64::from(field), value);
+    }
+
+    /// The offset from GS of a counter.
+    fn counter(&self, number: u32) -> i64 {
+        self.get(Tally::COUNTERS) as i64 + 4 * i64::from(number)
+    }
+
+    /// Adds `passes` to the flat tables for the page that a counter is for. The counter has been emptied.
+    fn add(&self, number: u32, passes: u32) {
+        let passes = u64::from(passes);
+        let word: u64 = self.load(self.get(Tally::WORDS) as i64 + 8 * i64::from(number));
+        let page = u64::from(self.config.pages) + (word >> 32) * 8;
+        self.area.add(page, passes * u64::from(self.half(Tally::READS)));
+        self.area.add(page + 8, passes * u64::from(self.half(Tally::WRITES)));
+        let row = u64::from(self.config.sites) + 8 * u64::from(self.half(Tally::ROW));
+        self.area.add(row + 8 * u64::from(word as u32), passes);
+        self.set(Tally::COUNTED, self.get(Tally::COUNTED) + passes);
+    }
+
+    /// Empties all counters; those that have begun go on if `on`.
+    fn settle(&self, on: bool) {
+        for number in self.half(Tally::LOW)..=self.half(Tally::HIGH) {
+            let at = self.counter(number);
+            let counter: u32 = self.load(at);
+            if counter == 0 {
+                continue;
+            }
+            self.store(at, if on { counter & Tally::BEGUN } else { 0 });
+            match Tally::count_of(counter) {
+                0 => {}
+                passes => self.add(number, passes),
+            }
+        }
+    }
+
+    /// Begins anew, around an address.
+    fn begin(&self, address: u64, group: &[u8; 2], row: u32) {
+        let pages = u64::from(self.config.tally_pages);
+        let first = (address >> 12).saturating_sub(pages / 2);
+        let tally = ((self.header - i64::from(self.config.tallies)) / i64::from(Tally::BYTES)) as u32;
+        self.set(Tally::COUNTERS, i64::from(self.config.tally_counters(tally)) as u64);
+        self.set(Tally::WORDS, self.config.tally_words(tally) as u64);
+        (self.set_half(Tally::LOW, u32::MAX), self.set_half(Tally::HIGH, 0));
+        self.set_half(Tally::ROW, row);
+        self.set_half(Tally::READS, group[0].into());
+        self.set_half(Tally::WRITES, group[1].into());
+        let tallied = i64::from(area::TALLIED);
+        self.store(tallied, self.load::<u64>(tallied).max(u64::from(tally) + 1));
+        // Last: from here on others find it.
+        self.set(Tally::BASE, first << 12);
+    }
+}
+
+/// The thread has come here for the tally of the group of `site`, whose pass is not counted yet. What it says, if the group is better looked up in place.
+pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter> {
+    let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) != 0);
+    let word = |offset: u32| {
+        // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it. It is not
+        // evicted while a thread is inside.
+        unsafe { at.add(offset as usize).cast::<u32>().read_unaligned() }
+    };
+    let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();
+    let tally = Counters { area, config, header: i64::from(word(descriptor::STAY) as i32) };
+    let base = tally.get(Tally::BASE);
+    let number = address.wrapping_sub(base) >> 12;
+    if one {
+        // Full, or to be asked about: the code has added this pass, which is counted behind.
+        let number = number as u32;
+        let at = tally.counter(number);
+        let before = tally.load::<u32>(at).wrapping_sub(1);
+        tally.store(at, 0u32);
+        tally.add(number, Tally::count_of(before));
+        return None;
+    }
+    let within = tally.get(Tally::COUNTERS) != 0 && number < config.tally_pages.into();
+    if tally.get(Tally::COUNTERS) != 0 {
+        let missed = tally.half(Tally::MISSED);
+        if base == Tally::NOWHERE {
+            // All of its pages must be found again.
+            let begun = tally.half(Tally::HIGH).saturating_sub(tally.half(Tally::LOW)) / SHARE as u32 + 1;
+            tally.set_half(Tally::MISSED, missed.saturating_add(begun));
+        }
+        tally.settle(within);
+        let missed = u64::from(tally.half(Tally::MISSED));
+        if missed >= MANY.into() && tally.get(Tally::COUNTED) / SHARE < missed {
+            tally.settle(false);
+            tally.set(Tally::BASE, Tally::NOWHERE);
+            return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why: Heat::Tally });
+        }
+    }
+    if !within {
+        tally.set(Tally::BASE, Tally::NOWHERE);
+        let row = (word(descriptor::ROW) - config.sites) / 8;
+        tally.begin(address, &[reads, writes], row);
+    }
+    None
+}
