@@ -133,6 +133,110 @@ fn a_loop_that_turns_out_long_is_translated_again() {
     }
 }
 
+/// A loop that is at another place in each pass: writes `[rdi + ..]` and updates `[rsi + ..]`.
+const SCATTERED: &str = "
+    xor eax, eax
+1:  imul eax, eax, 0x19660d
+    add eax, 0x3c6ef35f
+    mov ebx, eax
+    shr ebx, 16
+    and ebx, 0xfff8
+    mov [rdi + rbx], rcx
+    shr ebx, 1
+    and ebx, 0x7ff8
+    add [rsi + rbx], rcx
+    dec rcx
+    jnz 1b";
+
+/// What it accesses in so many passes.
+fn scattered(r: &Registers, passes: u64) -> Vec<Expected> {
+    let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
+    let places = std::iter::successors(next(&0), next).take(passes as usize).map(|x| u64::from(x >> 16) & 0xfff8);
+    places.flat_map(|at| [writes(r.general[7] + at, 1), updates(r.general[6] + (at / 2 & 0x7ff8), 1)]).collect()
+}
+
+#[test]
+fn a_group_that_is_anywhere_in_a_tally() {
+    check(SCATTERED, 20_000, |r| scattered(r, 20_000));
+}
+
+#[test]
+fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_about() {
+    for scheme in [Scheme::Stays, Scheme::Loops] {
+        let mut machine = Machine::new(Options { scheme, ..Options::default() });
+        machine.load(&assemble(&[SCATTERED])[0]);
+        let mut registers = registers(&machine);
+        let mut run = |machine: &mut Machine, passes: u64| {
+            registers.general[1] = passes;
+            machine.run_translated(&registers);
+            scattered(&registers, passes)
+        };
+        let mut wanted = run(&mut machine, 5000);
+        let begun = machine.tallied();
+        assert!(begun.len() >= 2 && begun.iter().any(|one| one.counters > 12), "{scheme:?}: {begun:?}");
+        // Others found that pages have changed; the collector asks; and some have counted all that they can.
+        let heats = machine.heats;
+        let cold_runs = machine.world.cold_runs;
+        wanted.extend(run(&mut machine, 1000));
+        assert_eq!(machine.world.cold_runs, cold_runs, "{scheme:?}: every page is known");
+        machine.tallies_look_again();
+        wanted.extend(run(&mut machine, 5000));
+        assert!(machine.ask_tallies() > 20);
+        let cold_runs = machine.world.cold_runs;
+        wanted.extend(run(&mut machine, 5000));
+        let asked = machine.world.cold_runs - cold_runs;
+        assert_eq!(asked, 16 + 8, "{scheme:?}: each page once");
+        let (counted, sites) = machine.take_counts();
+        assert_eq!(counted, by_page(&wanted), "{scheme:?}");
+        assert_eq!(sites.iter().map(|(_, count)| count).sum::<u64>(), 2 * 16_000, "{scheme:?}");
+        let full = machine.fill_tallies();
+        assert!(full > 20);
+        let wanted = run(&mut machine, 5000);
+        let (counted, _) = machine.take_counts();
+        let plain = by_page(&wanted);
+        for (page, counts) in counted {
+            let plain = plain.get(&page).copied().unwrap_or_default();
+            for full in [counts.0 - plain.0, counts.1 - plain.1] {
+                assert_eq!(full % u64::from(support::FULL), 0, "{scheme:?}");
+            }
+        }
+        assert_eq!(machine.heats, heats, "{scheme:?}: they go on");
+    }
+}
+
+#[test]
+fn a_tally_whose_group_leaves_its_pages_is_given_up() {
+    // From end to end of the data, of which there are counters for an eighth at a time.
+    let text = "
+        xor eax, eax
+    1:  imul eax, eax, 0x19660d
+        add eax, 0x3c6ef35f
+        mov ebx, eax
+        shr ebx, 12
+        and ebx, 0xfeff8
+        mov [rdi + rbx], rcx
+        sub rcx, 1
+        jnz 1b";
+    const PASSES: u64 = 30_000;
+    let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
+    check(text, PASSES, |r| {
+        let places = std::iter::successors(next(&0), next).take(PASSES as usize);
+        places.map(|x| writes(r.general[7] + (u64::from(x >> 12) & 0xf_eff8), 1)).collect()
+    });
+    let mut machine = Machine::new(Options { scheme: Scheme::Loops, ..Options::default() });
+    machine.load(&assemble(&[text])[0]);
+    let mut registers = registers(&machine);
+    let mut heats = [PASSES, PASSES].map(|passes| {
+        registers.general[1] = passes;
+        machine.run_translated(&registers);
+        std::mem::take(&mut machine.heats)
+    });
+    // Hot, then without a tally, and perhaps of any class: in the block that is entered at the top as well.
+    assert!((2..=6).contains(&heats[0]), "{heats:?}");
+    heats[0] = 0;
+    assert_eq!(heats, [0, 0]);
+}
+
 #[test]
 fn operands_that_advance_together() {
     // Four streams: by an index, by pointers that grow before and after, and backwards; across the ends of pages.

@@ -206,7 +206,7 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
         dec rcx
         jnz 1b";
     let text = text.replace("[rip + 1b - 4096]", "[rdx + 16]");
-    for (scheme, stride) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, 8), (scheme, 0x200)]) {
+    for (scheme, stride) in SCHEMES.into_iter().flat_map(|scheme| [8, 0x200, 0xf00].map(|stride| (scheme, stride))) {
         let options = Options { low_shadow: false, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[&text])[0]);

@@ -5,6 +5,28 @@ use super::{CLASSES_LOG2, Machine, PAGES, TALLY_PAGES};
 use numalens_isa::Kind;
 use numalens_translator::{PageEntry, Record, Site, SiteId, Tally};
 
+/// What a counter of a tally can count.
+pub const FULL: u32 = Tally::BEGUN - 1;
+
+/// A tally that has begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tallied {
+    tally: u32,
+    low: u32,
+    /// From the lowest that counts to the highest.
+    pub counters: u32,
+}
+
+impl Tallied {
+    fn header(&self) -> usize {
+        (self.tally * Tally::BYTES) as usize
+    }
+
+    fn counter(&self, number: u32) -> usize {
+        (Tally::counters(self.tally, TALLY_PAGES) + u64::from(number) * 4) as usize
+    }
+}
+
 impl Machine {
     /// Adds what is pending in stays to the tables; the stays go on.
     pub(super) fn settle_stays(&mut self) {
@@ -44,20 +66,62 @@ impl Machine {
         }
     }
 
+    /// The tallies that have begun, with their headers, the range of their counters, and how many there are.
+    pub fn tallied(&self) -> Vec<Tallied> {
+        let all = (0..Tally::MOST).map(|tally| Tallied { tally, ..Tallied::default() });
+        let begun = all.filter(|one| self.tallies.get(one.header() + Tally::COUNTERS as usize) != 0);
+        let [low, high] = [Tally::LOW, Tally::HIGH].map(|field| move |one: &Tallied| one.header() + field as usize);
+        let half = |at: usize| self.tallies.get(at) as u32;
+        begun
+            .map(|one| {
+                let (low, high) = (half(low(&one)), half(high(&one)));
+                Tallied { low, counters: (high + 1).saturating_sub(low), ..one }
+            })
+            .collect()
+    }
+
+    /// Has all tallies begin anew, as one whose pages have changed.
+    pub fn tallies_look_again(&mut self) {
+        for one in self.tallied() {
+            self.tallies.set(one.header() + Tally::BASE as usize, Tally::NOWHERE);
+        }
+    }
+
+    /// Has each counter that has begun ask; how many there are.
+    pub fn ask_tallies(&mut self) -> usize {
+        self.each_counter(|counter| Tally::count_of(counter) | Tally::ASKED)
+    }
+
+    /// Lets each counter that has begun count all that it can; how many there are.
+    pub fn fill_tallies(&mut self) -> usize {
+        self.each_counter(|_| Tally::BEGUN | FULL)
+    }
+
+    fn each_counter(&mut self, mut now: impl FnMut(u32) -> u32) -> usize {
+        let mut begun = 0;
+        for one in self.tallied() {
+            for number in one.low..one.low + one.counters {
+                let at = one.counter(number);
+                let counter = self.tallies.get(at) as u32;
+                if counter & Tally::BEGUN != 0 {
+                    self.tallies.set_half(at, now(counter));
+                    begun += 1;
+                }
+            }
+        }
+        begun
+    }
+
     /// Adds what is pending in tallies to the tables; they go on.
     fn settle_tallies(&mut self) {
         let config = *self.cache.config();
-        for tally in 0..Tally::MOST {
-            let header = (tally * Tally::BYTES) as usize;
-            let half = |field: u32| self.tallies.get(header + (field & !7) as usize) >> (8 * (field & 7)) as u32;
-            let [low, high, row, reads, writes] =
-                [Tally::LOW, Tally::HIGH, Tally::ROW, Tally::READS, Tally::WRITES].map(|field| half(field) as u32);
-            if self.tallies.get(header + Tally::COUNTERS as usize) == 0 {
-                continue;
-            }
-            for number in low..=high {
-                let at = (Tally::counters(tally, TALLY_PAGES) + u64::from(number) * 4) as usize;
-                let counter = (self.tallies.get(at & !7) >> (8 * (at & 7))) as u32;
+        for one in self.tallied() {
+            let (tally, header) = (one.tally, one.header());
+            let half = |field: u32| self.tallies.get(header + field as usize) as u32;
+            let [row, reads, writes] = [Tally::ROW, Tally::READS, Tally::WRITES].map(half);
+            for number in one.low..one.low + one.counters {
+                let at = one.counter(number);
+                let counter = self.tallies.get(at) as u32;
                 let count = u64::from(Tally::count_of(counter));
                 self.tallies.set_half(at, counter & Tally::BEGUN);
                 let word = self.tallies.get((Tally::words(tally, TALLY_PAGES) + u64::from(number) * 8) as usize);

@@ -11,6 +11,7 @@ pub mod stops;
 pub mod switch;
 pub mod vectors;
 
+pub use counts::FULL;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
