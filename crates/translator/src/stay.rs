@@ -386,13 +386,13 @@ numalens_count_group:
     hot = const Record::HOT,
     any = const Record::ANY_CLASS,
     undecided = const Record::UNDECIDED,
-    // Looked at whenever so many changes have come; too often is more than one pass in four.
+    // Looked at whenever so many changes have come; too often is more than one pass in sixteen.
     often = const 16,
     // Most memory is written sooner or later, and then stays are cheaper.
     often_unwritten = const 1 << 20,
     // The classes of pages change while they are being found out.
     often_class = const 1024,
-    share = const 2,
+    share = const 4,
     d_back = const descriptor::BACK,
     d_stay = const descriptor::STAY,
     d_passes = const descriptor::PASSES,

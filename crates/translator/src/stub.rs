@@ -107,12 +107,18 @@ impl<E: Env> Builder<'_, E> {
 
     /// Has the stay of a group settled, from the cold half.
     pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
+        let field = self.call_for_group(group, r1, area::SETTLE);
+        self.describe_group(group, place, [Some(field), None], back)
+    }
+
+    /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be filled in.
+    pub(crate) fn call_for_group(&mut self, group: &Group, r1: u8, routine: u32) -> Field {
         operand(&mut self.cold, r1, group);
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
         let field = self.cold.load_address(r1);
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
-        self.cold.jump_area(None, area::SETTLE);
-        self.describe_group(group, place, field, back)
+        self.cold.jump_area(None, routine);
+        field
     }
 
     fn count_page_cold(&mut self, slot: u8, group: &Group) {
@@ -129,19 +135,21 @@ impl<E: Env> Builder<'_, E> {
         self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
         self.cold.load(RAX, save);
         self.cold.jump_area(None, area::SETTLE);
-        self.describe_group(group, place, field, back)
+        self.describe_group(group, place, [Some(field), None], back)
     }
 
     pub(crate) fn describe_group(
         &mut self,
         group: &Group,
         place: &Place,
-        field: Field,
+        fields: [Option<Field>; 2],
         back: u64,
     ) -> Result<(), Error> {
         self.cold.align(8, 0xcc);
         let here = self.cold.here();
-        self.resolve_cold(field, here)?;
+        for field in fields.into_iter().flatten() {
+            self.resolve_cold(field, here)?;
+        }
         self.cold.imm64(back);
         for word in [place.stay, place.passes, place.row, place.first_row, place.first.0] {
             self.cold.imm32(word);

@@ -38,7 +38,7 @@ use crate::block::State;
 use crate::count::{Area, Heat, Hotter};
 use crate::emit::Memory;
 use crate::plan::{Group, Plan};
-use crate::stay::{Place, descriptor, operand};
+use crate::stay::{Place, descriptor};
 use crate::translate::{Builder, Numbers};
 use crate::{Config, Env, Error, Shape, SiteId, area};
 use hashbrown::HashSet;
@@ -120,7 +120,7 @@ impl Plan {
         if self.at_once || config.tally_pages == 0 {
             return;
         }
-        for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.hot && group.span == 0) {
+        for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.hot) {
             let first = self.members.iter().find(|member| usize::from(member.group) == number);
             let Some(first) = first else { continue };
             // Never one that was another translation's: what it has counted is of other sites.
@@ -143,7 +143,7 @@ impl<E: Env> Builder<'_, E> {
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
         self.mark_spilled();
         let field = |offset: u32| Memory::area(header.wrapping_add_unsigned(offset) as u32);
-        operand(&mut self.hot, r1, group);
+        let across = self.operand_in_one_page(r1, group);
         self.hot.memory(true, &[0x2b], r1, field(Tally::BASE)); // sub
         self.hot.shift_right(r1, 12);
         self.hot.compare(r1, self.config.tally_pages as i32);
@@ -152,17 +152,20 @@ impl<E: Env> Builder<'_, E> {
         let counters = self.config.tally_counters(tally);
         self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
         let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
-        let (stub, back) = (self.cold.here(), self.hot.here());
-        for field in [outside, unknown] {
-            self.resolve_hot(field, stub)?;
+        let back = self.hot.here();
+        let mut descriptors = [None; 2];
+        let stubs = [(area::COUNT_TALLY, [Some(outside), Some(unknown)]), (area::COUNT_GROUP, [across, None])];
+        for ((routine, jumps), descriptor) in stubs.into_iter().zip(&mut descriptors) {
+            let here = self.cold.here();
+            for jump in jumps.into_iter().flatten() {
+                self.resolve_hot(jump, here)?;
+                if descriptor.is_none() {
+                    self.mark_cold(State::Counting);
+                    *descriptor = Some(self.call_for_group(group, r1, routine));
+                }
+            }
         }
-        self.mark_cold(State::Counting);
-        operand(&mut self.cold, r1, group);
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
-        let field = self.cold.load_address(r1);
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
-        self.cold.jump_area(None, area::COUNT_TALLY);
-        self.describe_group(group, &place, field, back)
+        self.describe_group(group, &place, descriptors, back)
     }
 }
 
@@ -241,7 +244,8 @@ impl Counters<'_> {
         let tally = ((self.header - i64::from(self.config.tallies)) / i64::from(Tally::BYTES)) as u32;
         self.set(Tally::COUNTERS, i64::from(self.config.tally_counters(tally)) as u64);
         self.set(Tally::WORDS, self.config.tally_words(tally) as u64);
-        (self.set_half(Tally::LOW, u32::MAX), self.set_half(Tally::HIGH, 0));
+        self.set_half(Tally::LOW, u32::MAX);
+        self.set_half(Tally::HIGH, 0);
         self.set_half(Tally::ROW, row);
         self.set_half(Tally::READS, group[0].into());
         self.set_half(Tally::WRITES, group[1].into());
