@@ -6,6 +6,8 @@ mod cache;
 mod endless;
 #[path = "exact/lines.rs"]
 mod lines;
+#[path = "exact/tallies.rs"]
+mod tallies;
 #[path = "exact/zeros.rs"]
 mod zeros;
 
