@@ -1,11 +1,11 @@
 //! Tallies: a group that changes its page all the time has a counter of its own for each page.
 //!
 //! Problem: a program that gathers from a large table, or updates it at random, is at another page in each pass. To look the page up
-//! ([`crate::hot`]) and to count in what was found costs two memory accesses one after the other and a second register, besides the row of site counters. While the program waits for
-//! memory of its own, each instruction more keeps the processor from looking so much further ahead.
+//! ([`crate::hot`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
+//! program waits for memory of its own, each instruction more keeps the processor from looking so much further ahead.
 //!
-//! Mechanism: a thread has a table of counters for such a group, one for each page of 1 GiB around the place where the group was first seen. The
-//! look-up of the page, its class and its counters is done once for each page, and what is left is one increment at a place that follows from the address:
+//! Mechanism: a thread has a table of counters for such a group, one for each page of 1 GiB around the place where the group was first seen. The look-up of
+//! the page, its class and its counters is done once for each page, and what is left is one increment at a place that follows from the address:
 //!
 //! ```text
 //!   lea  r1, [operand]
@@ -23,16 +23,16 @@
 //! ```
 //! An increment of a counter that has not begun gives a number without the highest bit, as does that of one that is full.
 //!
-//! **Who reads the counters** adds what a tally has to the flat tables, as for stays: the group's reads and writes to those of the page, and one access of each member to
-//! the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat tables first,
-//! so nothing is counted twice.
+//! **Who reads the counters** adds what a tally has to the flat tables, as for stays: the group's reads and writes to those of the page, and one access of
+//! each member to the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat
+//! tables first, so nothing is counted twice.
 //!
-//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`Tally::BASE`] to [`Tally::NOWHERE`] in all threads whose counters between
-//! [`Tally::LOW`] and [`Tally::HIGH`] it may concern; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for the mark of
-//! those that are to be asked about.
+//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`Tally::BASE`] to [`Tally::NOWHERE`] in all threads that have counters
+//! for such pages between [`Tally::LOW`] and [`Tally::HIGH`]; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for
+//! the mark of those that are to be asked about.
 //!
-//! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to
-//! such pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before.
+//! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
+//! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more tallies for.
 
 use crate::block::State;
 use crate::count::{Area, Heat, Hotter};
@@ -256,9 +256,10 @@ impl Counters<'_> {
     }
 }
 
-/// The thread has come here for the tally of the group of `site`, whose pass is not counted yet. What it says, if the group is better looked up in place.
+/// The thread has come here for the tally of the group of `site`, whose pass is not counted yet: it has not begun, its pages have changed, or it has missed
+/// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
 pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter> {
-    let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) != 0);
+    let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) as u32);
     let word = |offset: u32| {
         // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it. It is not
         // evicted while a thread is inside.
@@ -266,19 +267,18 @@ pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter
     };
     let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();
     let tally = Counters { area, config, header: i64::from(word(descriptor::STAY) as i32) };
-    let base = tally.get(Tally::BASE);
-    let number = address.wrapping_sub(base) >> 12;
-    if one {
+    if let Some(number) = one.checked_sub(1) {
         // Full, or to be asked about: the code has added this pass, which is counted behind.
-        let number = number as u32;
         let at = tally.counter(number);
         let before = tally.load::<u32>(at).wrapping_sub(1);
         tally.store(at, 0u32);
         tally.add(number, Tally::count_of(before));
         return None;
     }
-    let within = tally.get(Tally::COUNTERS) != 0 && number < config.tally_pages.into();
-    if tally.get(Tally::COUNTERS) != 0 {
+    let has_begun = tally.get(Tally::COUNTERS) != 0;
+    let base = tally.get(Tally::BASE);
+    let within = has_begun && address.wrapping_sub(base) >> 12 < config.tally_pages.into();
+    if has_begun {
         let missed = tally.half(Tally::MISSED);
         if base == Tally::NOWHERE {
             // All of its pages must be found again.

@@ -1,5 +1,5 @@
-    // A group that is counted by a tally: see `tally.rs`. rax: the operand; rcx: the descriptor, which has the number of counters for that of passes; rdx: the header; r8: the page's place in the tally;
-    // rsi: the counter; rdi: what page it is of, in the second table.
+    // A group that is counted by a tally: see `tally.rs`. rax: the operand; rcx: the descriptor, which has the number of counters in place of that of
+    // passes; rdx: the header; r8: the number of the page's counter; rsi: where that is; rdi: where it says what it counts for.
     .globl numalens_count_tally
 numalens_count_tally:
     NUMALENS_BEGIN 8
@@ -21,6 +21,9 @@ numalens_count_tally:
     mov dword ptr gs:[rsi], 0
     mov rdi, gs:[rdx + {t_words}]
     lea rdi, [rdi + r8*8]
+    mov r9, rax
+    shr r9, 47
+    jne 7b
     mov r9, rax
     shr r9, 12
     add r9, gs:[{shadow}]
@@ -54,7 +57,8 @@ numalens_count_tally:
     jne 7b
     jmp 96f
 95:
-    mov qword ptr gs:[{arguments} + 16], 1
+    inc r8
+    mov gs:[{arguments} + 16], r8
 96:
     mov eax, [rcx + {d_site}]
     mov gs:[{count_sites}], eax

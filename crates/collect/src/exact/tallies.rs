@@ -47,7 +47,9 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
             continue;
         }
         let offset = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
-        let counts = counts(file, thread, offset, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
+        let mut counts = counts(file, thread, offset, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
+        // Classes side by side: there are few.
+        counts.sort_unstable_by_key(|count| count.column);
         // Else it was settled, and has begun anew.
         if !counts.is_empty() && begun() == before {
             all.push(Pending { row: before.0, kinds, base: before.1, offset, counts });

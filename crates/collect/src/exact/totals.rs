@@ -1,7 +1,7 @@
 //! What a thread has counted until now: the flat tables, and what is pending in its stays and tallies.
 
 use super::file::SessionFile;
-use super::tallies;
+use super::tallies::{self, Count};
 use numalens_aggregate::settle;
 use numalens_event::exact::{self, Extent, PageCounts, StayRecord, site};
 use numalens_profile::ids::SiteId;
@@ -201,10 +201,13 @@ impl Totals {
         for tally in tallies::pending(file, extent)? {
             known.tallies(tally.base, tally.offset);
             let members = members(known, tally.row);
-            for count in tally.counts {
-                let (_, class) = exact::site_and_class(count.column, classes_log2);
-                self.add_row(members.clone(), class, classes_log2, count.passes);
-                self.add_page(count.page, tally.kinds.map(|kind| count.passes.wrapping_mul(kind)));
+            for run in tally.counts.chunk_by(|one, next| one.column == next.column) {
+                let (_, class) = exact::site_and_class(run[0].column, classes_log2);
+                let passes = run.iter().fold(0u64, |sum, one| sum.wrapping_add(one.passes));
+                self.add_row(members.clone(), class, classes_log2, passes);
+            }
+            for Count { page, passes, .. } in tally.counts {
+                self.add_page(page, tally.kinds.map(|kind| passes.wrapping_mul(kind)));
             }
         }
         Ok(())
