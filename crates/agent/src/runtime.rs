@@ -20,7 +20,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use numalens_event::exact;
-use numalens_translator::{Cache, Config, Error, ExitId, Landing, Leave, Scheme, count};
+use numalens_translator::{Cache, Config, Error, ExitId, Landing, Leave, Scheme, SiteId, count};
 
 /// All of it.
 pub struct Runtime {
@@ -149,6 +149,7 @@ fn look_up<T>(
         let mut code = runtime().code.lock();
         code.reclaim();
         let Code { cache, world, .. } = &mut *code;
+        runtime().process().header().each_warmed(|site| cache.warmed(world, SiteId(site)));
         let result = find(cache, world);
         let fetched = world.take_fetched();
         if let Some(address) = result.as_ref().ok().and_then(found) {

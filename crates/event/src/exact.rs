@@ -39,7 +39,7 @@
 //! A thread changes a stay in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
-use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 /// First word of the file: "numaexct", little endian.
@@ -393,6 +393,34 @@ pub struct ProcessHeader {
     pub address_space: [AtomicU64; 2],
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
+    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
+    pub warmed: AtomicU32,
+    pub warmed_seen: AtomicU32,
+    pub warmed_sites: [AtomicU32; WARMED],
+}
+
+/// Sites that the collector may name before the agent has seen them; what is more is forgotten.
+pub const WARMED: usize = 1024;
+
+impl ProcessHeader {
+    /// Names a site that has counted much. For one caller at a time.
+    pub fn warm(&self, site: u32) {
+        let number = self.warmed.load(Relaxed);
+        self.warmed_sites[number as usize % WARMED].store(site, Relaxed);
+        self.warmed.store(number.wrapping_add(1), Release);
+    }
+
+    /// Calls `found` for each site that has been named and not seen. For one caller at a time.
+    #[inline]
+    pub fn each_warmed(&self, mut found: impl FnMut(u32)) {
+        let (named, seen) = (self.warmed.load(Acquire), self.warmed_seen.load(Relaxed));
+        let new = named.wrapping_sub(seen).min(WARMED as u32);
+        if new != 0 {
+            (named.wrapping_sub(new)..named)
+                .for_each(|number| found(self.warmed_sites[number as usize % WARMED].load(Relaxed)));
+            self.warmed_seen.store(named, Relaxed);
+        }
+    }
 }
 
 /// Offsets in a process's extent.

@@ -11,7 +11,7 @@ use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{BlockId, Config, Env, Error, ExitId, Question, area};
+use crate::{BlockId, Config, Env, Error, ExitId, Question, Scheme, SiteId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -88,6 +88,8 @@ pub struct Cache {
     /// Blocks by the addresses of their halves.
     pub(crate) hot: ByAddress<BlockId>,
     pub(crate) cold: ByAddress<BlockId>,
+    /// Blocks by the first of their sites that are counted in groups: in order, as numbers are given so.
+    by_site: Vec<(SiteId, BlockId)>,
     /// Landings by the address of their code: for jumps to which address of the program they are.
     pub(crate) landings: ByAddress<u64>,
     /// Counters of passes that correct how many instructions of a page were executed.
@@ -126,6 +128,7 @@ impl Cache {
             blocks: Vec::new(),
             by_ip: HashMap::new(),
             by_page: HashMap::new(),
+            by_site: Vec::new(),
             returns: HashMap::new(),
             links: Links::default(),
             hot: ByAddress::new(),
@@ -191,6 +194,9 @@ impl Cache {
         }
         if let Some(at) = block.returning() {
             self.returns.insert(block.end(), at);
+        }
+        if let Some(first) = self.tools.drafts.ahead.iter().map(|one| one.site).min() {
+            self.by_site.push((first, id));
         }
         self.keep(block);
         Ok(id)
@@ -324,6 +330,21 @@ impl Cache {
         }
         self.tools.hot.extend(instructions);
         self.kill(env, id);
+    }
+
+    /// A site has counted many accesses: its block is translated again when it is next entered, with stays for its groups if it has none, as they will pay. Only with
+    /// [`Scheme::LongLoops`].
+    pub fn warmed(&mut self, env: &mut impl Env, site: SiteId) {
+        if self.config.scheme != Scheme::LongLoops || self.config.each {
+            return;
+        }
+        let at = self.by_site.partition_point(|&(first, _)| first <= site);
+        let Some(&(_, id)) = at.checked_sub(1).and_then(|at| self.by_site.get(at)) else { return };
+        let Some(block) = self.get(id).filter(|block| !block.dead) else { return };
+        let ip = block.ip;
+        if block.kept.members().iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
+            self.kill(env, id);
+        }
     }
 
     /// The block that an address in the cache belongs to.

@@ -36,7 +36,7 @@ pub enum Scheme {
     /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
     /// each group is looked up once and counted at once.
     Loops,
-    /// By stays in loops that have had many passes, so that they pay: see [`crate::warm`].
+    /// By stays in loops that have had many passes, so that they pay ([`crate::warm`]), and in what else the owner says has ([`crate::Cache::warmed`]).
     LongLoops,
     /// By stays wherever they can be.
     Stays,

@@ -50,7 +50,7 @@ pub(crate) struct Tools {
     pub no_tally: HashSet<u64>,
     /// Blocks that are loops of few passes, each time that they are entered.
     pub short: HashSet<u64>,
-    /// Blocks that are loops, and have had many passes altogether.
+    /// Blocks that have had many passes altogether.
     pub long: HashSet<u64>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn translate(
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
     let warming = if may_be_short { free_register(list) } else { None };
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none();
+        let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none() || long.contains(&ip);
         plan.make(list, accesses, !stays, [hot, any_class]);
         plan.tally(config, numbers, no_tally);
         // Limits take room that stays may need.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use numalens_translator::Scheme;
+use numalens_translator::{Scheme, SiteId};
 use support::assemble::assemble;
 use support::expected::{Expected, by_page, reads, updates, writes};
 use support::vectors::Vectors;
@@ -130,6 +130,55 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         registers.general[1] = passes;
         machine.run_translated(&registers);
         assert_eq!(machine.heats, heats);
+    }
+}
+
+#[test]
+fn code_that_has_counted_much_gets_stays_and_counts_the_same() {
+    // A function that is called all the time, with operands in the page of the last time, and from 4096 bytes to the next.
+    let text = "
+        jmp 2f
+    1:  mov r8, [rdi + rax*8]
+        add [rsi + rax*8], r8
+        mov [rdx], r8
+        ret
+    2:  mov eax, 511
+    3:  call 1b
+        sub eax, 1
+        jns 3b
+        add rdi, 0x1000
+        sub rcx, 1
+        jnz 2b";
+    for scheme in SCHEMES {
+        let mut machine = Machine::new(Options { scheme, ..Options::default() });
+        machine.load(&assemble(&[text])[0]);
+        let mut registers = registers(&machine);
+        registers.general[1] = 8;
+        let wanted: Vec<Expected> = (0..8 * 512)
+            .flat_map(|i| {
+                let r = &registers.general;
+                let stack = r[4] - 8;
+                let own = [reads(r[7] + 8 * i, 1), updates(r[6] + 8 * (i % 512), 1), writes(r[2], 1)];
+                own.into_iter().chain([writes(stack, 1), reads(stack, 1)])
+            })
+            .collect();
+        for round in 0..4 {
+            fill(machine.data.bytes_mut());
+            machine.run_translated(&registers);
+            let (pages, sites) = machine.take_counts();
+            assert_eq!(pages, by_page(&wanted), "{scheme:?}, round {round}");
+            assert_eq!(sites.iter().map(|(_, count)| count).sum::<u64>(), wanted.len() as u64, "{scheme:?}");
+            let with_stays =
+                |machine: &Machine| machine.world.groups.iter().filter(|(group, _)| group.stay.is_some()).count();
+            let before = with_stays(&machine);
+            for site in 0..machine.world.sites.len() as u32 {
+                machine.cache.warmed(&mut machine.world, SiteId(site));
+            }
+            machine.run_translated(&registers);
+            machine.take_counts();
+            let new = with_stays(&machine) > before;
+            assert!(round > 0 || new == (scheme == Scheme::LongLoops), "{scheme:?}");
+        }
     }
 }
 

@@ -10,6 +10,9 @@ use numalens_event::exact::{Extent, ProcessHeader, site};
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 
+/// Accesses of a site in a thread, to pages of one class, from which on its code is worth to be translated with more effort.
+const MANY: u64 = 1 << 17;
+
 /// What is looked at, and how.
 pub(super) struct Counting<'a> {
     pub header: &'a ProcessHeader,
@@ -45,6 +48,9 @@ impl Drain {
             let more = grown(before.entry(at).or_default(), count, in_flight);
             if more == 0 {
                 continue;
+            }
+            if before[&at] >= MANY && before[&at] - more < MANY {
+                header.warm(number);
             }
             let mut tell = |home, pinned, more| {
                 let reads = if flags & site::READ != 0 { more } else { 0 };
