@@ -2,8 +2,9 @@
 #![allow(dead_code)]
 
 pub mod assemble;
-mod counts;
+pub mod counts;
 pub mod expected;
+pub mod kernel;
 pub mod memory;
 mod pages;
 mod questions;
@@ -11,7 +12,6 @@ pub mod stops;
 pub mod switch;
 pub mod vectors;
 
-pub use counts::FULL;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
