@@ -21,6 +21,7 @@
 use crate::call;
 use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
+use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Extent, Geometry, StayRecord, TallyHeader};
@@ -36,6 +37,18 @@ const _: () = assert!(TALLIES_BYTES == Tally::bytes(exact::TALLY_PAGES) && Tally
 const _: () = assert!(size_of::<TallyHeader>() == Tally::BYTES as usize && BELOW < 1 << 31);
 const _: () = assert!(Tally::BEGUN == exact::tally::BEGUN && Tally::ASKED == exact::tally::ASKED);
 const _: () = assert!(Tally::NOWHERE == exact::tally::NOWHERE);
+const _: () = {
+    assert!(
+        offset_of!(TallyHeader, base) == Tally::BASE as usize && offset_of!(TallyHeader, row) == Tally::ROW as usize
+    );
+    assert!(
+        offset_of!(TallyHeader, low) == Tally::LOW as usize && offset_of!(TallyHeader, high) == Tally::HIGH as usize
+    );
+    assert!(
+        offset_of!(TallyHeader, reads) == Tally::READS as usize
+            && offset_of!(TallyHeader, writes) == Tally::WRITES as usize
+    );
+};
 /// log2 of the entries of the lookup table.
 pub const LOOKUP_BITS: u8 = 18;
 /// Where the lookup table is.

@@ -569,16 +569,16 @@ pub struct TallyHeader {
 }
 
 impl TallyHeader {
-    /// The addresses of the pages whose counters may have begun.
-    pub fn begun(&self) -> core::ops::Range<u64> {
+    /// The address of the first page that has a counter, and the addresses of those whose counters may have begun.
+    pub fn begun(&self) -> (u64, core::ops::Range<u64>) {
         let [low, high] = [&self.low, &self.high].map(|end| u64::from(end.load(Relaxed)));
         let base = self.base.load(Relaxed);
-        base + low * 4096..base + (high + 1) * 4096
+        (base, base + low * 4096..base + (high + 1) * 4096)
     }
 
     /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread may do so while it runs.
     pub fn look_again(&self, pages: &core::ops::Range<u64>) {
-        let begun = self.begun();
+        let (_, begun) = self.begun();
         if begun.start < pages.end && pages.start < begun.end {
             self.base.store(tally::NOWHERE, Release);
         }
@@ -603,16 +603,21 @@ pub mod tally {
         }
     }
 
-    /// Has the next access that it would count ask. Any process may do so while its thread runs, which may miss it.
+    /// Has the next access that it would count ask. Any process may do so while its thread runs. The thread may be counting at this very moment, and go over it:
+    /// so it is looked whether it has, a few times.
     pub fn ask(counter: &super::AtomicU32) {
-        use super::{AcqRel, Relaxed};
+        use super::{AcqRel, Acquire};
         let asked = |now: u32| (now & BEGUN != 0 && count_of(now) < ASKED / 2).then_some(count_of(now) | ASKED);
-        let _ = counter.fetch_update(AcqRel, Relaxed, asked);
+        for _ in 0..16 {
+            if counter.fetch_update(AcqRel, Acquire, asked).is_err() {
+                break;
+            }
+        }
     }
 }
 
 /// Tallies of a thread.
-pub const MOST_TALLIES: u32 = 128;
+pub const MOST_TALLIES: u32 = 256;
 /// Pages that each has counters for: 1 GiB.
 pub const TALLY_PAGES: u32 = 1 << 18;
 

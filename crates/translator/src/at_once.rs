@@ -68,7 +68,7 @@ impl<E: Env> Builder<'_, E> {
         let field = self.cold.load_address(r1);
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
         self.cold.jump_area(None, area::COUNT_GROUP);
-        self.describe_group(group, place, [Some(field), None], back)
+        self.describe_group(group, place, [Some(field), None, None], back)
     }
 
     /// Puts an address in the page of a group's operands into `r1`. Goes to what is returned if they may lie across the end of one, and never if

@@ -342,7 +342,10 @@ impl Cache {
         let Some(&(_, id)) = at.checked_sub(1).and_then(|at| self.by_site.get(at)) else { return };
         let Some(block) = self.get(id).filter(|block| !block.dead) else { return };
         let ip = block.ip;
-        if block.kept.members().iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
+        let members = block.kept.members();
+        // Sites that are counted one by one, and blocks without groups, have numbers in between.
+        let is_of_a_group = members.iter().any(|one| one.site == site);
+        if is_of_a_group && members.iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
             self.kill(env, id);
         }
     }

@@ -11,7 +11,7 @@
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
-//! | [`Operation::Again`] | | | | |
+//! | [`Operation::Again`] | (tallies: as above) | | a counter | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
 //! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
@@ -40,7 +40,8 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// Nothing to count: the block of the site's group is to be translated again. The second site is the number of a [`Heat`].
+    /// The block of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
+    /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
     Again = 7,
 }
 

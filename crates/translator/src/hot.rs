@@ -1,5 +1,7 @@
 //! Groups that change their page too often for a stay in it: looked up in place.
 //!
+//! For groups that have no tally ([`crate::tally`]), as these are limited, or did not pay.
+//!
 //! A group of a loop begins with a stay ([`crate::stay`]). When it has changed its page in more than one pass of sixteen, a jump to a stub in the
 //! cold half for each pass costs more than looking it up. So the block is translated again ([`crate::Cache::heat`]), with the
 //! look-up in place of the check. The row of site counters still costs nothing: the stay is one in a class of pages, and what is compared is the class.

@@ -44,7 +44,7 @@ pub(crate) struct Group {
     pub first: usize,
     /// It is known to change its page too often: see [`crate::hot`].
     pub hot: bool,
-    /// It is hot, and the class of its pages changes too often as well.
+    /// It is hot, and has no stay: the class of its pages changes too often as well, or it has a tally.
     pub any_class: bool,
     /// It is hot, and is counted by this tally: see [`crate::tally`].
     pub tally: Option<u32>,

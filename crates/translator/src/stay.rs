@@ -73,7 +73,7 @@ impl Record {
 pub(crate) mod descriptor {
     /// Where control goes on (64 bits): what descriptors of other routines begin with as well.
     pub const BACK: u32 = 0;
-    /// Offsets from GS: of the record, of the passes, of the group's row of site counters, of its first member's (32 bits each).
+    /// Offsets from GS: of the record (or of the header of the tally), of the passes, of the group's row of site counters, of its first member's (32 bits each).
     pub const STAY: u32 = 8;
     pub const PASSES: u32 = 12;
     pub const ROW: u32 = 16;

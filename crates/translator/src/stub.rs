@@ -108,7 +108,7 @@ impl<E: Env> Builder<'_, E> {
     /// Has the stay of a group settled, from the cold half.
     pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
         let field = self.call_for_group(group, r1, area::SETTLE);
-        self.describe_group(group, place, [Some(field), None], back)
+        self.describe_group(group, place, [Some(field), None, None], back)
     }
 
     /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be filled in.
@@ -135,14 +135,14 @@ impl<E: Env> Builder<'_, E> {
         self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
         self.cold.load(RAX, save);
         self.cold.jump_area(None, area::SETTLE);
-        self.describe_group(group, place, [Some(field), None], back)
+        self.describe_group(group, place, [Some(field), None, None], back)
     }
 
     pub(crate) fn describe_group(
         &mut self,
         group: &Group,
         place: &Place,
-        fields: [Option<Field>; 2],
+        fields: [Option<Field>; 3],
         back: u64,
     ) -> Result<(), Error> {
         self.cold.align(8, 0xcc);

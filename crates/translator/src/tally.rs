@@ -71,7 +71,7 @@ impl Tally {
     /// Bytes of a header.
     pub const BYTES: u32 = 64;
     /// Tallies of a thread.
-    pub const MOST: u32 = 128;
+    pub const MOST: u32 = 256;
     /// Bytes of the headers.
     pub const HEADERS: u32 = Self::MOST * Self::BYTES;
     /// In a counter: it has begun; it is to be asked about.
@@ -136,7 +136,7 @@ impl<E: Env> Builder<'_, E> {
     /// Counts a group by its tally, where flags are dead.
     pub(crate) fn count_in_tally(&mut self, group: &Group, tally: u32, place: Place, live: u16) -> Result<(), Error> {
         let header = self.config.tally_header(tally);
-        let place = Place { stay: header as u32, passes: self.config.tally_pages, ..place };
+        let place = Place { stay: header as u32, ..place };
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
         self.mark_hot(State::Before);
@@ -153,17 +153,22 @@ impl<E: Env> Builder<'_, E> {
         self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
         let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
         let back = self.hot.here();
-        let mut descriptors = [None; 2];
-        let stubs = [(area::COUNT_TALLY, [Some(outside), Some(unknown)]), (area::COUNT_GROUP, [across, None])];
-        for ((routine, jumps), descriptor) in stubs.into_iter().zip(&mut descriptors) {
-            let here = self.cold.here();
-            for jump in jumps.into_iter().flatten() {
-                self.resolve_hot(jump, here)?;
-                if descriptor.is_none() {
-                    self.mark_cold(State::Counting);
-                    *descriptor = Some(self.call_for_group(group, r1, routine));
-                }
-            }
+        let number = Memory::area(area::COUNT_ARGUMENTS + 16);
+        self.resolve_hot(outside, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        self.cold.store_constant(area::COUNT_ARGUMENTS + 16, 0);
+        let outside = self.call_for_group(group, r1, area::COUNT_TALLY);
+        // Which counter has been added to, plus 1: its page may have other neighbours by now.
+        self.resolve_hot(unknown, self.cold.here())?;
+        self.mark_cold(State::Counting);
+        self.cold.increment_register(r1);
+        self.cold.store(r1, number);
+        let unknown = self.call_for_group(group, r1, area::COUNT_TALLY);
+        let mut descriptors = [Some(outside), Some(unknown), None];
+        if let Some(across) = across {
+            self.resolve_hot(across, self.cold.here())?;
+            self.mark_cold(State::Counting);
+            descriptors[2] = Some(self.call_for_group(group, r1, area::COUNT_GROUP));
         }
         self.describe_group(group, &place, descriptors, back)
     }
@@ -233,6 +238,10 @@ impl Counters<'_> {
             match Tally::count_of(counter) {
                 0 => {}
                 passes => self.add(number, passes),
+            }
+            if !on {
+                // As new: that it is not known here will be nothing to note.
+                self.store(self.get(Tally::WORDS) as i64 + 8 * i64::from(number), 0u64);
             }
         }
     }

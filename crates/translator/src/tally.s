@@ -1,19 +1,15 @@
-    // A group that is counted by a tally: see `tally.rs`. rax: the operand; rcx: the descriptor, which has the number of counters in place of that of
-    // passes; rdx: the header; r8: the number of the page's counter; rsi: where that is; rdi: where it says what it counts for.
+    // A group that is counted by a tally: see `tally.rs`. rax: the operand; rcx: the descriptor; rdx: the header; r8: the number of the counter that has been
+    // added to; rsi: where that is; rdi: where it says what it counts for; r9: that.
     .globl numalens_count_tally
 numalens_count_tally:
     NUMALENS_BEGIN 8
     movsxd rdx, dword ptr [rcx + {d_stay}]
-    mov qword ptr gs:[{arguments} + 16], 0
     mov rsi, gs:[rdx + {t_counters}]
     test rsi, rsi
     je 96f
-    mov r8, rax
-    sub r8, gs:[rdx + {t_base}]
-    shr r8, 12
-    mov edi, [rcx + {d_passes}]
-    cmp r8, rdi
-    jae 93f
+    mov r8, gs:[{arguments} + 16]
+    dec r8
+    js 93f
     lea rsi, [rsi + r8*4]
     // One that has not begun has only what the code has just added: this takes it back. Others are for `settle`.
     cmp dword ptr gs:[rsi], 1
@@ -40,8 +36,18 @@ numalens_count_tally:
     jbe 97f
     mov gs:[rdx + {t_high}], r8d
 97:
-    mov dword ptr gs:[rsi], {t_begun} + 1
+    // Whoever changes the page now finds the counter; who did before is found here. An exchange, so that neither is put off.
+    mov r8d, {t_begun} + 1
+    xchg gs:[rsi], r8d
+    mov r8, rax
+    shr r8, 12
+    add r8, gs:[{shadow}]
+    cmp r9, [r8*8]
+    jne 98f
     NUMALENS_GO_ON {count_return}
+98:
+    mov dword ptr gs:[rsi], 0
+    jmp 7b
 92:
     // Not known, or only read: for the first time that is nothing to note.
     cmp qword ptr gs:[rdi], 0
@@ -55,11 +61,9 @@ numalens_count_tally:
     inc dword ptr gs:[rdx + {t_missed}]
     test dword ptr gs:[rdx + {t_missed}], {t_many} - 1
     jne 7b
-    jmp 96f
-95:
-    inc r8
-    mov gs:[{arguments} + 16], r8
 96:
+    mov qword ptr gs:[{arguments} + 16], 0
+95:
     mov eax, [rcx + {d_site}]
     mov gs:[{count_sites}], eax
     mov dword ptr gs:[{count_sites} + 4], {of_tally}

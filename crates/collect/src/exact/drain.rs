@@ -355,10 +355,13 @@ impl Drain {
 
     /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well, when
     /// they are used again.
-    pub fn reread_homes(&self, session: &mut Session) {
+    pub fn reread_homes(&self, file: &SessionFile, session: &mut Session) {
         for (pid, moved) in session.reread_homes() {
-            if let Some(process) = self.processes.values().find(|process| process.pid == pid && !process.ended) {
+            if let Some((&extent, process)) =
+                self.processes.iter().find(|(_, process)| process.pid == pid && !process.ended)
+            {
                 pages::doubt(process, &moved);
+                self.watch.borrow().ask_tallies(file, extent, &moved);
             }
         }
     }

@@ -310,7 +310,7 @@ impl Recorder {
                 last_look = Instant::now();
             }
             if last_reread.elapsed() > REREAD {
-                self.drain.reread_homes(&mut self.session);
+                self.drain.reread_homes(&self.file, &mut self.session);
                 last_reread = Instant::now();
             }
             if last_checkpoint.elapsed() > CHECKPOINT.max(checkpoint_cost * LOOK_SHARE) {

@@ -3,7 +3,9 @@
 use super::file::SessionFile;
 use numalens_event::exact::thread::{TALLIES, TALLY_COUNTERS, TALLY_COUNTERS_BYTES, TALLY_WORDS, TALLY_WORDS_BYTES};
 use numalens_event::exact::{self, Extent, TallyHeader, tally};
+use numalens_profile::ids::Page;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -13,11 +15,40 @@ pub struct Pending {
     pub row: u32,
     /// How many of them read, and write.
     pub kinds: [u64; 2],
-    /// The address of the first page that has a counter, and where its counter is in the thread's extent.
-    pub base: u64,
-    pub offset: u64,
+    pub place: Place,
     /// By page.
     pub counts: Vec<Count>,
+}
+
+/// Where the counters of a tally are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    thread: Extent,
+    /// The address of the first page that has one, and the addresses of those whose counters may have begun.
+    base: u64,
+    begun: Range<u64>,
+    /// Where they begin in the thread's extent.
+    counters: u64,
+}
+
+impl Place {
+    /// Has the next access to each of `pages` that the tally would count come to the agent. The thread may run.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn ask(&self, file: &SessionFile, pages: &[Page]) -> io::Result<()> {
+        let mut pages = pages.iter().map(|page| page.address()).filter(|page| self.begun.contains(page)).peekable();
+        if pages.peek().is_none() {
+            return Ok(());
+        }
+        let at = |page: u64| self.counters + (page - self.base) / 4096 * 4;
+        let first = at(self.begun.start) & !4095;
+        let map = file.extent(self.thread, first, (at(self.begun.end) - first) as usize)?;
+        for page in pages {
+            tally::ask(&map.words::<AtomicU32>((at(page) - first) as usize, 1)[0]);
+        }
+        Ok(())
+    }
 }
 
 /// Passes on a page.
@@ -41,18 +72,21 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
     let mut all = Vec::new();
     for (number, header) in (0..).zip(map.words::<TallyHeader>(0, exact::MOST_TALLIES as usize)) {
         let kinds = [&header.reads, &header.writes].map(|count| u64::from(count.load(Acquire)));
-        let begun = || (header.row.load(Acquire), header.base.load(Acquire));
-        let before = begun();
         if kinds == [0, 0] {
             continue;
         }
-        let offset = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
-        let mut counts = counts(file, thread, offset, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
+        let counters = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
+        let mut counts = counts(file, thread, counters, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
         // Classes side by side: there are few.
         counts.sort_unstable_by_key(|count| count.column);
-        // Else it was settled, and has begun anew.
-        if !counts.is_empty() && begun() == before {
-            all.push(Pending { row: before.0, kinds, base: before.1, offset, counts });
+        if !counts.is_empty() {
+            let (base, begun) = header.begun();
+            all.push(Pending {
+                row: header.row.load(Acquire),
+                kinds,
+                place: Place { thread, base, begun, counters },
+                counts,
+            });
         }
     }
     Ok(all)

@@ -19,8 +19,8 @@ pub trait Lookup {
     fn stay(&self, number: u32) -> Option<Stay>;
     /// A stay is on the page that begins at `address`; its record is at `offset` of the thread's extent.
     fn is_on(&self, address: u64, offset: u64);
-    /// A tally has counted; its counters are at `offset` of the thread's extent, for pages from `address` on.
-    fn tallies(&self, address: u64, offset: u64);
+    /// A tally has counted; that is where its counters are.
+    fn tallies(&self, place: tallies::Place);
 }
 
 /// The sites that a row stands for.
@@ -199,7 +199,7 @@ impl Totals {
         known: &impl Lookup,
     ) -> io::Result<()> {
         for tally in tallies::pending(file, extent)? {
-            known.tallies(tally.base, tally.offset);
+            known.tallies(tally.place);
             let members = members(known, tally.row);
             for run in tally.counts.chunk_by(|one, next| one.column == next.column) {
                 let (_, class) = exact::site_and_class(run[0].column, classes_log2);

@@ -13,11 +13,11 @@
 use super::drain::Process;
 use super::file::SessionFile;
 use super::pages::doubt;
+use super::tallies::Place;
 use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
 use numalens_profile::ids::{ObjectId, Page};
 use rustc_hash::FxHashMap;
 use std::io;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Accesses told each time.
@@ -41,8 +41,8 @@ struct Found {
     any: Vec<(Extent, u32, u64)>,
     /// Which stays are on a page: process, page; the thread and the offset of its record.
     stays: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
-    /// The tallies of processes: the first page that has a counter; the thread, and the offset of the counters in its extent.
-    tallies: FxHashMap<Extent, Vec<(u64, Extent, u64)>>,
+    /// The tallies of processes.
+    tallies: FxHashMap<Extent, Vec<Place>>,
 }
 
 impl Watch {
@@ -63,9 +63,17 @@ impl Watch {
         self.finds.stays.entry((process, page)).or_default().push((thread, offset));
     }
 
-    /// A tally of a thread has counters for pages from `address` on, at this offset of its extent.
-    pub fn tallies(&mut self, process: Extent, address: u64, thread: Extent, offset: u64) {
-        self.finds.tallies.entry(process).or_default().push((address, thread, offset));
+    /// A tally of a thread has counted.
+    pub fn tallies(&mut self, process: Extent, place: Place) {
+        self.finds.tallies.entry(process).or_default().push(place);
+    }
+
+    /// Has the tallies that the latest look has found in a process ask for pages again.
+    pub fn ask_tallies(&self, file: &SessionFile, process: Extent, pages: &[Page]) {
+        for place in self.found.tallies.get(&process).into_iter().flatten() {
+            // A program that has gone needs no more of this.
+            let _ = place.ask(file, pages);
+        }
     }
 
     /// The look is over.
@@ -92,58 +100,50 @@ impl Watch {
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
             let stays = self.found.stays.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
-            let tallies = self.found.tallies.get(&extent).map_or(&[][..], Vec::as_slice);
-            let _ = ask(file, extent, process, number, page, stays, tallies);
+            let _ = self.ask(file, extent, process, number, page, stays);
         }
     }
-}
 
-/// Has the agents tell the next accesses to a page.
-fn ask(
-    file: &SessionFile,
-    extent: Extent,
-    process: &Process,
-    number: u32,
-    page: Page,
-    stays: &[(Extent, u64)],
-    tallies: &[(u64, Extent, u64)],
-) -> io::Result<()> {
-    let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
-    let map = file.extent(extent, offset & !4095, 4096)?;
-    let record = &map.words::<PageRecord>((offset & 4095) as usize, 1)[0];
-    // One that is open is looked at anyway, for other reasons.
-    if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
-        return Ok(());
-    }
-    // One piece of each thread's table, whatever lies between its records: what is not used is not there.
-    let mut records = Vec::new();
-    for of_thread in stays.chunk_by(|one, next| one.0 == next.0) {
-        let offsets = || of_thread.iter().map(|&(_, offset)| offset);
-        let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
-        let base = first & !4095;
-        let map = file.extent(of_thread[0].0, base, ((last & !4095) + 4096 - base) as usize)?;
-        records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
-    }
-    record.waited.store(exact::HOLD, Relaxed);
-    doubt(process, &[page]);
-    for (map, offsets) in &records {
-        for &at in offsets {
-            // Unless the thread has left the page meanwhile.
-            const SIZE: usize = size_of::<StayRecord>();
-            let records = map.words::<StayRecord>(at & !4095, 4096 / SIZE);
-            StayRecord::look_again(records, at % 4096 / SIZE, page.address());
+    /// Has the agents tell the next accesses to a page.
+    fn ask(
+        &self,
+        file: &SessionFile,
+        extent: Extent,
+        process: &Process,
+        number: u32,
+        page: Page,
+        stays: &[(Extent, u64)],
+    ) -> io::Result<()> {
+        let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
+        let map = file.extent(extent, offset & !4095, 4096)?;
+        let record = &map.words::<PageRecord>((offset & 4095) as usize, 1)[0];
+        // One that is open is looked at anyway, for other reasons.
+        if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
+            return Ok(());
         }
-    }
-    for &(first, thread, counters) in tallies {
-        let number = page.address().wrapping_sub(first) / 4096;
-        if number < u64::from(exact::TALLY_PAGES) {
-            let at = counters + number * 4;
-            let map = file.extent(thread, at & !4095, 4096)?;
-            exact::tally::ask(&map.words::<AtomicU32>((at & 4095) as usize, 1)[0]);
+        // One piece of each thread's table, whatever lies between its records: what is not used is not there.
+        let mut records = Vec::new();
+        for of_thread in stays.chunk_by(|one, next| one.0 == next.0) {
+            let offsets = || of_thread.iter().map(|&(_, offset)| offset);
+            let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
+            let base = first & !4095;
+            let map = file.extent(of_thread[0].0, base, ((last & !4095) + 4096 - base) as usize)?;
+            records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
         }
+        record.waited.store(exact::HOLD, Relaxed);
+        doubt(process, &[page]);
+        for (map, offsets) in &records {
+            for &at in offsets {
+                // Unless the thread has left the page meanwhile.
+                const SIZE: usize = size_of::<StayRecord>();
+                let records = map.words::<StayRecord>(at & !4095, 4096 / SIZE);
+                StayRecord::look_again(records, at % 4096 / SIZE, page.address());
+            }
+        }
+        self.ask_tallies(file, extent, &[page]);
+        record.waited.store(ACCESSES, Relaxed);
+        Ok(())
     }
-    record.waited.store(ACCESSES, Relaxed);
-    Ok(())
 }
 
 /// What is known of the accesses to a page that several objects share.

@@ -1,5 +1,6 @@
 //! What the numbers in threads' tables refer to.
 
+use super::super::tallies::Place;
 use super::super::totals::Lookup;
 use super::*;
 
@@ -24,7 +25,7 @@ impl Lookup for Known<'_> {
         self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
     }
 
-    fn tallies(&self, address: u64, offset: u64) {
-        self.drain.watch.borrow_mut().tallies(self.of, address, self.thread, offset);
+    fn tallies(&self, place: Place) {
+        self.drain.watch.borrow_mut().tallies(self.of, place);
     }
 }
