@@ -573,7 +573,7 @@ impl TallyHeader {
     pub fn begun(&self) -> (u64, core::ops::Range<u64>) {
         let [low, high] = [&self.low, &self.high].map(|end| u64::from(end.load(Relaxed)));
         let base = self.base.load(Relaxed);
-        (base, base + low * 4096..base + (high + 1) * 4096)
+        (base, base.saturating_add(low * 4096)..base.saturating_add((high + 1) * 4096))
     }
 
     /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread may do so while it runs.

@@ -64,10 +64,7 @@ impl<E: Env> Builder<'_, E> {
             call_out(&mut self.cold, &What::one(kind_of(group)), &[place.first], &[(0, r1)], r1);
             return self.return_to(r1, back);
         }
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
-        let field = self.cold.load_address(r1);
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
-        self.cold.jump_area(None, area::COUNT_GROUP);
+        let field = self.call_with_operand(r1, area::COUNT_GROUP);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 

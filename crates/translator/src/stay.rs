@@ -19,7 +19,8 @@
 //! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
 //! So nothing has to be done when a thread ends, or is killed.
 //!
-//! A group that changes its page too often is *hot*: its stub, and soon its check ([`crate::hot`]), looks its page up and counts it at once,
+//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its block is translated again: then it has a tally
+//! ([`crate::tally`]) and no stay; or, where there is none for it, its check does the same as the stub ([`crate::hot`]),
 //! and its stay is one in a class of pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
 //! counted at once and there is no stay. Members of a group that lie across the end of a page are counted one by one.
 //! Pages that are not known are left to [`crate::count::settle`].

@@ -114,6 +114,11 @@ impl<E: Env> Builder<'_, E> {
     /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be filled in.
     pub(crate) fn call_for_group(&mut self, group: &Group, r1: u8, routine: u32) -> Field {
         operand(&mut self.cold, r1, group);
+        self.call_with_operand(r1, routine)
+    }
+
+    /// The same, with the lowest operand in `r1` already.
+    pub(crate) fn call_with_operand(&mut self, r1: u8, routine: u32) -> Field {
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
         let field = self.cold.load_address(r1);
         self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));

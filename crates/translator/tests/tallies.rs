@@ -72,10 +72,15 @@ const SCATTERED: &str = "
     dec rcx
     jnz 1b";
 
+/// What `eax` is in so many passes of these loops.
+fn random(passes: u64) -> impl Iterator<Item = u64> {
+    let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
+    std::iter::successors(next(&0), next).take(passes as usize).map(u64::from)
+}
+
 /// What it accesses in so many passes.
 fn scattered(r: &Registers, passes: u64) -> Vec<Expected> {
-    let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
-    let places = std::iter::successors(next(&0), next).take(passes as usize).map(|x| u64::from(x >> 16) & 0xfff8);
+    let places = random(passes).map(|x| (x >> 16) & 0xfff8);
     places.flat_map(|at| [writes(r.general[7] + at, 1), updates(r.general[6] + ((at / 2) & 0x7ff8), 1)]).collect()
 }
 
@@ -142,11 +147,7 @@ fn a_tally_whose_group_leaves_its_pages_is_given_up() {
         sub rcx, 1
         jnz 1b";
     const PASSES: u64 = 30_000;
-    let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
-    check(text, PASSES, |r| {
-        let places = std::iter::successors(next(&0), next).take(PASSES as usize);
-        places.map(|x| writes(r.general[7] + (u64::from(x >> 12) & 0xf_eff8), 1)).collect()
-    });
+    check(text, PASSES, |r| random(PASSES).map(|x| writes(r.general[7] + ((x >> 12) & 0xf_eff8), 1)).collect());
     let mut machine = Machine::new(Options { scheme: Scheme::Loops, ..Options::default() });
     machine.load(&assemble(&[text])[0]);
     let mut registers = registers(&machine);

@@ -45,11 +45,13 @@ impl Drain {
             let number = (at >> classes_log2) as u32;
             let Some((site, flags)) = self.site(process, number) else { continue };
             let in_flight = if look == Look::Running { in_flight * IN_FLIGHT_OF_SITE } else { 0 };
-            let more = grown(before.entry(at).or_default(), count, in_flight);
+            let all = before.entry(at).or_default();
+            let more = grown(all, count, in_flight);
+            let all = *all;
             if more == 0 {
                 continue;
             }
-            if before[&at] >= MANY && before[&at] - more < MANY {
+            if all >= MANY && all - more < MANY {
                 header.warm(number);
             }
             let mut tell = |home, pinned, more| {
@@ -65,7 +67,7 @@ impl Drain {
                 continue;
             }
             // As many as are known of; the others wait.
-            let told = before[&at] - more;
+            let told = all - more;
             let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
             let known = &known[..known.len().min(more as usize)];
             known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
