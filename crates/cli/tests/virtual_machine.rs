@@ -343,6 +343,14 @@ fn numactl_places_threads_and_pages() {
 }
 
 #[test]
+fn where_there_are_more_cpus_than_the_host_has_runtimes_are_told_to_wait_patiently() {
+    let more = std::thread::available_parallelism().unwrap().get().div_ceil(4) + 1;
+    let text = "echo $OMP_WAIT_POLICY,$OMPI_MCA_mpi_yield_when_idle";
+    assert_eq!(script(&["--machine", &format!("4x{more}")], text), "passive,1\n");
+    assert_eq!(script(&["--machine", "1x1"], text), ",\n");
+}
+
+#[test]
 fn openmp_threads_land_in_their_places() {
     let directory = tempfile::tempdir().unwrap();
     let places = program(directory.path(), "places.c", &["-O1", "-fopenmp"]);

@@ -45,7 +45,7 @@ pub(crate) struct Group {
     /// It is known to change its page too often: see [`crate::hot`].
     pub hot: bool,
     /// It is hot, and has no stay: the class of its pages changes too often as well, or it has a tally.
-    pub any_class: bool,
+    pub no_stay: bool,
     /// It is hot, and is counted by this tally: see [`crate::tally`].
     pub tally: Option<u32>,
     /// It advances by the same in each pass of a loop, and is checked together with others.
@@ -104,7 +104,7 @@ impl Plan {
     /// Whether the groups of a stretch have no stays.
     pub fn counts_at_once(&self, stretch: u16) -> bool {
         let mut all = self.groups.iter().filter(|group| group.stretch == stretch);
-        self.at_once || all.all(|group| group.any_class)
+        self.at_once || all.all(|group| group.no_stay)
     }
 
     /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
@@ -134,7 +134,7 @@ impl Plan {
             for member in self.members.iter().filter(|member| hot.contains(&member.ip)) {
                 let group = &mut self.groups[usize::from(member.group)];
                 group.hot = !group.is_constant();
-                group.any_class = group.hot && any_class.contains(&member.ip);
+                group.no_stay = group.hot && any_class.contains(&member.ip);
                 // Its check reads the table of pages.
                 if list[group.first].before.flags == 0 {
                     group.at = group.first;
@@ -208,7 +208,7 @@ impl Group {
             at,
             first,
             hot: false,
-            any_class: false,
+            no_stay: false,
             tally: None,
             advance: None,
             shift: 0,

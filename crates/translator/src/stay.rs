@@ -463,7 +463,7 @@ impl<E: Env> Builder<'_, E> {
         if group.advance.is_some() {
             return self.check_together(live);
         }
-        if group.any_class {
+        if group.no_stay {
             return self.check_at_once(group, live);
         }
         let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };

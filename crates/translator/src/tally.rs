@@ -125,7 +125,7 @@ impl Plan {
             let Some(first) = first else { continue };
             // Never one that was another translation's: what it has counted is of other sites.
             if numbers.tallies < Tally::MOST && !left_out.contains(&first.ip) {
-                (group.tally, group.any_class) = (Some(numbers.tallies), true);
+                (group.tally, group.no_stay) = (Some(numbers.tallies), true);
                 numbers.tallies += 1;
             }
         }

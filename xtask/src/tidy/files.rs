@@ -12,7 +12,6 @@ const LONG_FILES: &[(&str, &str)] = &[
         "crates/agent/src/signals.rs",
         "the way of one signal, from the interrupt to the return, in the order in which it happens",
     ),
-    ("crates/event/src/exact.rs", "the layout of one file, which is read as a whole"),
     ("crates/isa/tests/golden.rs", "a table: one row per instruction form"),
     ("ui/src/lib/generated.ts", "made by a test: the types of all documents"),
 ];

@@ -235,9 +235,9 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         None if args.all => Target::All,
         None => Target::Launch(args.command.clone()),
     };
-    let added = if exact { exact::engine::patience(&machine) } else { None };
-    let added = added.map(|(name, value)| [name, value].map(|word| word.to_string_lossy().into_owned()));
-    let added = added.map(|[name, value]| (name, value));
+    let added = if exact { exact::patience::patience(&machine) } else { Vec::new() };
+    let text = |word: OsString| word.to_string_lossy().into_owned();
+    let added = added.into_iter().map(|(name, value)| (text(name), text(value)));
     let meta = Meta {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),

@@ -6,6 +6,7 @@ use super::file::{Orders, SessionFile};
 use super::heap::Heap;
 use super::image::image;
 use super::machine_files::MachineFiles;
+use super::patience::patience;
 use super::ranks::RankTable;
 use crate::control::{Command, Control, control_answer};
 use crate::futex;
@@ -185,16 +186,6 @@ fn check_processor() -> Result<(), RecordError> {
         () => return Ok(()),
     };
     Err(RecordError::Unobservable(missing.to_owned()))
-}
-
-/// Where a program sees more CPUs than there are: OpenMP threads are to sleep while they wait, unless the user has said anything about it. Runtimes
-/// do so themselves when they know that there are more threads than CPUs; else they spin, waiting for threads that cannot run, and the
-/// profile would be full of that.
-pub fn patience(machine: &Machine) -> Option<(OsString, OsString)> {
-    const WAITING: [&str; 3] = ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"];
-    let there = crate::homes::thread_affinity(0).map_or(usize::MAX, |cpus| cpus.len());
-    let said = WAITING.iter().any(|name| std::env::var_os(name).is_some());
-    (machine.is_virtual && machine.cpus().len() > there && !said).then(|| (WAITING[0].into(), "passive".into()))
 }
 
 /// Refuses, before it runs, a program that could not be observed.

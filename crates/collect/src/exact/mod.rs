@@ -10,6 +10,7 @@
 //!   lines    cache lines, once nobody counts there any more
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   machine_files   what shows programs a virtual machine
+//!   patience   how programs wait where a virtual machine has more CPUs than there are
 //!   image    the agent, laid out for memory
 //!   clock    the agents' clock
 //! ```
@@ -26,6 +27,7 @@ mod left_behind;
 mod lines;
 mod machine_files;
 mod pages;
+pub mod patience;
 mod ranks;
 mod shares;
 mod sites;

@@ -13,8 +13,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub struct Pending {
     /// The row that stands for its sites.
     pub row: u32,
-    /// How many of them read, and write.
-    pub kinds: [u64; 2],
     pub place: Place,
     /// By page.
     pub counts: Vec<Count>,
@@ -71,8 +69,8 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
     let map = file.extent(thread, TALLIES, (TALLY_COUNTERS - TALLIES) as usize)?;
     let mut all = Vec::new();
     for (number, header) in (0..).zip(map.words::<TallyHeader>(0, exact::MOST_TALLIES as usize)) {
-        let kinds = [&header.reads, &header.writes].map(|count| u64::from(count.load(Acquire)));
-        if kinds == [0, 0] {
+        let has_begun = [&header.reads, &header.writes].iter().any(|count| count.load(Acquire) != 0);
+        if !has_begun {
             continue;
         }
         let counters = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
@@ -81,12 +79,8 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
         counts.sort_unstable_by_key(|count| count.column);
         if !counts.is_empty() {
             let (base, begun) = header.begun();
-            all.push(Pending {
-                row: header.row.load(Acquire),
-                kinds,
-                place: Place { thread, base, begun, counters },
-                counts,
-            });
+            let place = Place { thread, base, begun, counters };
+            all.push(Pending { row: header.row.load(Acquire), place, counts });
         }
     }
     Ok(all)

@@ -81,14 +81,16 @@ impl Totals {
         totals.pages.reserve(pages);
         let taken_back = || file.entry(extent).map_or(0, |entry| entry.taken_back.load(Acquire));
         let before = taken_back();
+        let mut reader = Reader { file, extent, classes_log2, known, totals };
         // Before the accesses, which are no fewer.
         if file.header().cache().is_some() {
-            totals.add_misses(file, extent, classes_log2)?;
+            reader.add_misses()?;
         }
         // In this order: see `numalens_event::exact`.
-        totals.add_tables(file, extent, classes_log2, known)?;
-        totals.add_stays(file, extent, classes_log2, known)?;
-        totals.add_tallies(file, extent, classes_log2, known)?;
+        reader.add_tables()?;
+        reader.add_stays()?;
+        reader.add_tallies()?;
+        let mut totals = reader.totals;
         // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         // Tables are read class by class, so these are in order by pieces.
@@ -96,9 +98,21 @@ impl Totals {
         settle(&mut totals.site_misses, u64::wrapping_add);
         Ok(totals)
     }
+}
 
-    fn add_misses(&mut self, file: &SessionFile, extent: Extent, classes_log2: u32) -> io::Result<()> {
+/// A thread whose tables are being added up.
+struct Reader<'a, L> {
+    file: &'a SessionFile,
+    extent: Extent,
+    classes_log2: u32,
+    known: &'a L,
+    totals: Totals,
+}
+
+impl<L: Lookup> Reader<'_, L> {
+    fn add_misses(&mut self) -> io::Result<()> {
         const { assert!(size_of::<PageCounts>() == 16) };
+        let &mut Self { file, extent, classes_log2, .. } = self;
         let (sites, pages) = (exact::thread::MISSES, exact::thread::MISSES + exact::thread::SITES_BYTES);
         for part in file.written(extent, sites, exact::thread::SITES_BYTES) {
             let words = file.read(extent, &part)?;
@@ -107,27 +121,23 @@ impl Totals {
                 let (site, class) = exact::site_and_class(at, classes_log2);
                 key(site, class, classes_log2)
             };
-            self.site_misses.extend(counts.map(|(at, count)| (key(at), count)));
+            self.totals.site_misses.extend(counts.map(|(at, count)| (key(at), count)));
         }
         for part in file.written(extent, pages, exact::thread::PAGES_BYTES) {
             let words = file.read(extent, &part)?;
             let counts = words.as_chunks::<2>().0.iter().copied();
-            self.page_misses.extend(((part.start - pages) / 16..).zip(counts).filter(|(_, counts)| *counts != [0, 0]));
+            let counts = ((part.start - pages) / 16..).zip(counts).filter(|(_, counts)| *counts != [0, 0]);
+            self.totals.page_misses.extend(counts);
         }
         Ok(())
     }
 
     /// Adds up what stands in the flat tables.
-    fn add_tables(
-        &mut self,
-        file: &SessionFile,
-        extent: Extent,
-        classes_log2: u32,
-        known: &impl Lookup,
-    ) -> io::Result<()> {
+    fn add_tables(&mut self) -> io::Result<()> {
+        let &mut Self { file, extent, classes_log2, known, .. } = self;
         each_counter(file, extent, exact::thread::SITES, exact::thread::SITES_BYTES, |at, count| {
             let (row, class) = exact::site_and_class(at, classes_log2);
-            self.add_row(members(known, row), class, classes_log2, count);
+            self.add_row(members(known, row), class, count);
         })?;
         for range in file.written(extent, exact::thread::PAGES, exact::thread::PAGES_BYTES) {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
@@ -146,13 +156,8 @@ impl Totals {
     }
 
     /// Adds what is pending in stays.
-    fn add_stays(
-        &mut self,
-        file: &SessionFile,
-        extent: Extent,
-        classes_log2: u32,
-        known: &impl Lookup,
-    ) -> io::Result<()> {
+    fn add_stays(&mut self) -> io::Result<()> {
+        let &mut Self { file, extent, classes_log2, known, .. } = self;
         let Some(passes) = file.passes(extent)? else { return Ok(()) };
         for range in file.written(extent, exact::thread::STAYS, exact::thread::STAYS_BYTES) {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
@@ -170,59 +175,57 @@ impl Totals {
                 let counter = passes.counter(stay.passes);
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, stay.row);
-                let mut counts = [0u64; 2];
-                for member in members.clone() {
-                    let flags = match known.row(member) {
-                        Some(Row::Site(_, flags)) => flags,
-                        _ => 0,
-                    };
-                    counts[0] += if flags & site::READ != 0 { pending } else { 0 };
-                    counts[1] += if flags & site::WRITE != 0 { pending } else { 0 };
-                }
-                let (_, class) = exact::site_and_class(entry & 0xffff_ffff, classes_log2);
-                self.add_row(members, class, classes_log2, pending);
                 // That of a hot group was counted.
                 if entry >> 33 != 0 {
-                    self.add_page(entry >> 33, counts);
+                    self.add_page(entry >> 33, kinds(known, members.clone()).map(|kind| pending.wrapping_mul(kind)));
                 }
+                let (_, class) = exact::site_and_class(entry & 0xffff_ffff, classes_log2);
+                self.add_row(members, class, pending);
             }
         }
         Ok(())
     }
 
     /// Adds what is pending in tallies.
-    fn add_tallies(
-        &mut self,
-        file: &SessionFile,
-        extent: Extent,
-        classes_log2: u32,
-        known: &impl Lookup,
-    ) -> io::Result<()> {
+    fn add_tallies(&mut self) -> io::Result<()> {
+        let &mut Self { file, extent, classes_log2, known, .. } = self;
         for tally in tallies::pending(file, extent)? {
             known.tallies(tally.place);
             let members = members(known, tally.row);
             for run in tally.counts.chunk_by(|one, next| one.column == next.column) {
                 let (_, class) = exact::site_and_class(run[0].column, classes_log2);
                 let passes = run.iter().fold(0u64, |sum, one| sum.wrapping_add(one.passes));
-                self.add_row(members.clone(), class, classes_log2, passes);
+                self.add_row(members.clone(), class, passes);
             }
+            let kinds = kinds(known, members);
             for Count { page, passes, .. } in tally.counts {
-                self.add_page(page, tally.kinds.map(|kind| passes.wrapping_mul(kind)));
+                self.add_page(page, kinds.map(|kind| passes.wrapping_mul(kind)));
             }
         }
         Ok(())
     }
 
-    fn add_row(&mut self, members: Range<u32>, class: u32, classes_log2: u32, count: u64) {
+    fn add_row(&mut self, members: Range<u32>, class: u32, count: u64) {
         for member in members {
-            self.sites.push((key(member, class, classes_log2), count));
+            self.totals.sites.push((key(member, class, self.classes_log2), count));
         }
     }
 
     fn add_page(&mut self, page: u64, counts: [u64; 2]) {
-        let total = self.pages.entry(page).or_default();
+        let total = self.totals.pages.entry(page).or_default();
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
+}
+
+/// How many of the members of a row read, and write.
+fn kinds(known: &impl Lookup, members: Range<u32>) -> [u64; 2] {
+    let flags = members.map(|member| match known.row(member) {
+        Some(Row::Site(_, flags)) => flags,
+        _ => 0,
+    });
+    flags.fold([0; 2], |sum, flags| {
+        [sum[0] + u64::from(flags & site::READ != 0), sum[1] + u64::from(flags & site::WRITE != 0)]
+    })
 }
 
 /// Calls `found` for the counters of a table of 64-bit words that are not 0: with their places in it.

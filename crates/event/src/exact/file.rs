@@ -1,0 +1,26 @@
+//! Where the parts of the file stand.
+
+/// First word of the file: "numaexct", little endian.
+pub const MAGIC: u64 = 0x7463_7865_616d_756e;
+/// Version of everything in [`super`].
+pub const VERSION: u32 = 15;
+/// Bytes of the whole file: sparse.
+pub const FILE_BYTES: u64 = 1 << 62;
+/// Where the [`super::Placement`] stands.
+pub const PLACEMENT_OFFSET: u64 = 1 << 14;
+/// Where the agent's image begins.
+pub const IMAGE_OFFSET: u64 = 1 << 20;
+/// Most bytes of the image.
+pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
+/// Where the pattern of an empty lookup table stands: see [`super::SessionHeader::pattern`].
+pub const PATTERN_OFFSET: u64 = 1 << 29;
+/// Where pages stand that processes have in common: the agents'.
+pub const COMMON_OFFSET: u64 = 3 << 28;
+/// Words of that table.
+pub const COMMON_ENTRIES: usize = 1 << 25;
+/// Where the directory begins.
+pub const DIRECTORY_OFFSET: u64 = 1 << 30;
+/// Bytes of an extent.
+pub const EXTENT_BYTES: u64 = 1 << 40;
+/// Most extents of a file.
+pub const MOST_EXTENTS: u32 = 1 << 21;

@@ -1,0 +1,46 @@
+//! What a process says: records of a header and a payload, which is 64-bit words, then text. Their kinds and payloads:
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// start, end, offset in the file, PROT bits, 1 if shared; path.
+pub const MAPPED: u32 = 1;
+/// start, end.
+pub const UNMAPPED: u32 = 2;
+/// A program that will run unobserved: pid; why.
+pub const UNOBSERVED: u32 = 3;
+/// Something worth a line in the profile's notes; text.
+pub const NOTE: u32 = 4;
+/// A page lives elsewhere now: its number, its class.
+pub const REHOMED: u32 = 5;
+/// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
+pub const STACK: u32 = 6;
+/// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,
+/// the thread's extent.
+pub const EARLY: u32 = 7;
+/// start, end of memory whose contents were given up while huge pages were in it.
+pub const GONE: u32 = 8;
+/// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
+/// number.
+pub const ACCESS: u32 = 9;
+/// A phase begins or ends, or something happens: the number of the [`crate::request::Request`], the thread's extent; the name.
+pub const MARK: u32 = 10;
+/// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of the first
+/// word, reads, writes, the page's number.
+pub const SHARE: u32 = 12;
+/// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
+pub const LEFT_OUT: u32 = 11;
+
+/// The header of a log record. Records are padded to 8 bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct LogHeader {
+    /// One of the kinds above; 0 until the record is complete: whoever reads stops there.
+    pub kind: AtomicU32,
+    /// Bytes, header and padding included.
+    pub bytes: AtomicU32,
+    /// When.
+    pub time_ns: AtomicU64,
+}
+
+/// Most phases and marks that the programs of a recording may tell of: the log is for more than these.
+pub const MOST_MARKS: u32 = 1 << 20;

@@ -1,0 +1,91 @@
+//! Incarnations of pages, and the accesses to them.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Most page numbers of a process: 512 GiB touched at 4 KiB.
+pub const MOST_PAGES: u32 = 1 << 27;
+
+/// An incarnation of a page.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageRecord {
+    /// Page number: address / 4096.
+    pub page: AtomicU64,
+    /// Time of the first touch.
+    pub begin_ns: AtomicU64,
+    /// When it was unmapped; 0 before.
+    pub end_ns: AtomicU64,
+    /// The site of the first touch.
+    pub site: AtomicU32,
+    /// The extent of the thread that touched it first.
+    pub thread: AtomicU32,
+    /// One of [`touch`]; written last.
+    pub how: AtomicU32,
+    /// The class in which it is counted now; [`super::ProcessHeader::classes`] says what that means.
+    pub class: AtomicU32,
+    /// The class that the page had when it was placed; [`super::UNDECIDED`] until somebody has asked the kernel.
+    pub first_class: AtomicU32,
+    /// One of [`fault`], and what stands beside it.
+    pub fault: AtomicU32,
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
+    /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
+    pub origin: AtomicU32,
+    /// The agent's: what is still to be found out; 0: `class` is final for now.
+    pub open: AtomicU32,
+    /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
+    /// ([`super::log::ACCESS`]); [`HOLD`]: not yet.
+    pub waited: AtomicU32,
+    /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
+    pub stack: AtomicU32,
+}
+
+/// In [`PageRecord::waited`]: accesses are to be told, but threads that stay on the page must be made to look again first.
+pub const HOLD: u32 = 1 << 31;
+
+/// How a page came into being.
+pub mod touch {
+    /// Not filled yet.
+    pub const NONE: u32 = 0;
+    /// By the access recorded.
+    pub const FIRST: u32 = 1;
+    /// It was there already: the kernel, or a time before the recording.
+    pub const UNSEEN: u32 = 2;
+    /// It was moved here by `mremap`: toucher and home are those of before.
+    pub const MOVED: u32 = 3;
+    /// A read of untouched memory: the shared zero page, nothing was placed.
+    pub const ZERO: u32 = 4;
+    /// Part of the huge page that another access placed.
+    pub const HUGE: u32 = 5;
+    /// The parent's, shared since the fork. No page of its own until it is written.
+    pub const INHERITED: u32 = 6;
+}
+
+/// What kind of access placed a page.
+pub mod fault {
+    /// None was seen.
+    pub const NONE: u32 = 0;
+    /// A write to fresh anonymous memory.
+    pub const ANONYMOUS: u32 = 1;
+    /// A write to a page that was shared until then.
+    pub const COPY_ON_WRITE: u32 = 2;
+    /// A page of a file or of shared memory.
+    pub const FILE: u32 = 3;
+    /// The bits of these.
+    pub const KIND: u32 = 0xff;
+    /// Set besides one of these: it may have placed a whole huge page.
+    pub const MAY_BE_HUGE: u32 = 1 << 8;
+    /// Set besides [`FILE`]: another process has placed it, this one has only mapped it.
+    pub const ANOTHERS: u32 = 1 << 9;
+    /// Above this bit stands where in the page the access began, in bytes.
+    pub const OFFSET_SHIFT: u32 = 16;
+}
+
+/// Accesses of one thread to one page.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageCounts {
+    /// Reads.
+    pub reads: AtomicU64,
+    /// Writes.
+    pub writes: AtomicU64,
+}

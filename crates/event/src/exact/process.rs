@@ -1,0 +1,87 @@
+//! A process's extent: its header, and the offsets of the rest.
+
+use super::line::{LINES_OF_PAGE, LastAccess, MOST_LINE_PAGES};
+use super::placement::MOST_CLASSES;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+/// The log.
+pub const LOG: u64 = 1 << 20;
+/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`] counts it.
+pub const LOG_BYTES: u64 = 1 << 30;
+/// What an empty lookup table looks like; threads map it copy-on-write.
+pub const LOOKUP: u64 = 1 << 36;
+/// Site records.
+pub const SITES: u64 = 1 << 37;
+/// Stretch records.
+pub const STRETCHES: u64 = (1 << 37) + (1 << 36);
+/// Page records.
+pub const PAGES: u64 = 1 << 38;
+/// Who accessed cache lines last: [`super::LINES_OF_PAGE`] records for each page.
+pub const LINES: u64 = 1 << 39;
+/// Bytes reserved for them.
+pub const LINES_BYTES: u64 = MOST_LINE_PAGES as u64 * LINES_OF_PAGE * size_of::<LastAccess>() as u64;
+
+/// Address space that the tables of a program with some tens of threads take.
+pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
+
+/// The header of a process's extent.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ProcessHeader {
+    /// Sites given.
+    pub sites: AtomicU32,
+    /// Stretches given.
+    pub stretches: AtomicU32,
+    /// Page numbers given, plus one (0 is none); 0 until the header is filled.
+    pub pages: AtomicU32,
+    /// Bytes of the log.
+    pub log_bytes: AtomicU64,
+    /// 1: there are pages whose cache lines are not counted, as there are too many.
+    pub lines_left_out: AtomicU32,
+    /// Not 0: pages were touched of which words are not counted.
+    pub words_left_out: AtomicU32,
+    /// After a fork: sites below this number are the parent's.
+    pub inherited_sites: AtomicU32,
+    /// The same of stretches.
+    pub inherited_stretches: AtomicU32,
+    /// After a fork: pages below this number are the parent's, except those with a record of their own.
+    pub inherited_pages: AtomicU32,
+    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting
+    /// that to 0 makes the agent ask for the page's home again.
+    pub shadow: AtomicU64,
+    /// What each class means, from 1: see [`super::class_word`]; 0 while it is not in use.
+    pub classes: [AtomicU32; MOST_CLASSES],
+    /// The program's limit of address space (soft, hard), in bytes, as it set it or inherited it.
+    pub address_space: [AtomicU64; 2],
+    /// Why the agent gave up, as text, when it did.
+    pub failure: [AtomicU8; 256],
+    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
+    pub warmed: AtomicU32,
+    pub warmed_seen: AtomicU32,
+    pub warmed_sites: [AtomicU32; WARMED],
+}
+
+/// Sites that the collector may name before the agent has seen them; what is more is forgotten.
+pub const WARMED: usize = 1024;
+
+impl ProcessHeader {
+    /// Names a site that has counted much. For one caller at a time.
+    pub fn warm(&self, site: u32) {
+        let number = self.warmed.load(Relaxed);
+        self.warmed_sites[number as usize % WARMED].store(site, Relaxed);
+        self.warmed.store(number.wrapping_add(1), Release);
+    }
+
+    /// Calls `found` for each site that has been named and not seen. For one caller at a time.
+    #[inline]
+    pub fn each_warmed(&self, mut found: impl FnMut(u32)) {
+        let (named, seen) = (self.warmed.load(Acquire), self.warmed_seen.load(Relaxed));
+        let new = named.wrapping_sub(seen).min(WARMED as u32);
+        if new != 0 {
+            (named.wrapping_sub(new)..named)
+                .for_each(|number| found(self.warmed_sites[number as usize % WARMED].load(Relaxed)));
+            self.warmed_seen.store(named, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Groups of sites that keep to their pages.
+
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What a thread knows of a stay.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StayRecord {
+    /// The page's address; 0 where it must be looked up anew.
+    pub page: AtomicU64,
+    /// The number of passes before the stay.
+    pub since: AtomicU64,
+    /// What it is counted for: below, where the column of the class begins among the site counters; above, the index of the page's counter of
+    /// reads; 0: there is no stay.
+    pub entry: AtomicU64,
+    /// How often the page changed.
+    pub misses: AtomicU32,
+    /// Not 0: it changed so often that the flat tables are used; or [`IS_LIMIT`].
+    pub hot: AtomicU32,
+}
+
+/// What [`StayRecord::hot`] is in a record that is no stay's: in place of the page it has the limit of the groups after it, up to the next such
+/// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
+pub const IS_LIMIT: u32 = 0x7fff_fffe;
+
+impl StayRecord {
+    /// Has a stay, one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
+    /// while its thread runs.
+    pub fn look_again(records: &[StayRecord], number: usize, page: u64) {
+        let Some(record) = records.get(number) else { return };
+        if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {
+            let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_LIMIT);
+            if let Some(limit) = limit {
+                limit.page.store(i64::MIN as u64, Release);
+            }
+        }
+    }
+}

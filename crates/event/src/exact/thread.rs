@@ -1,0 +1,79 @@
+//! A thread's extent: the offsets of its tables, and where it may run.
+
+use super::code::MOST_SITES;
+use super::file::MOST_EXTENTS;
+use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
+use super::page::{MOST_PAGES, PageCounts};
+use super::placement::MOST_CPUS;
+use super::stay::StayRecord;
+use super::tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
+use core::sync::atomic::AtomicU64;
+
+/// The [`ThreadPlace`].
+pub const PLACE: u64 = 1 << 38;
+/// The one that another thread wants for it, on a virtual machine.
+pub const WANTED: u64 = PLACE + (1 << 16);
+/// Site counters: see [`super::site_and_class`].
+pub const SITES: u64 = 0;
+/// Bytes reserved for them.
+pub const SITES_BYTES: u64 = 1 << 32;
+/// Page counters.
+pub const PAGES: u64 = SITES + SITES_BYTES;
+/// Bytes reserved for them.
+pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
+/// Reads and writes of pages, one of each: 64 bits a page.
+pub const UPDATES: u64 = PASSES + PASSES_BYTES;
+/// Bytes reserved for them.
+pub const UPDATES_BYTES: u64 = MOST_PAGES as u64 * 8;
+/// Stays.
+pub const STAYS: u64 = 1 << 33;
+/// Bytes reserved for them.
+pub const STAYS_BYTES: u64 = MOST_SITES as u64 * size_of::<StayRecord>() as u64;
+/// Counters of passes, 64 bits each.
+pub const PASSES: u64 = STAYS + STAYS_BYTES;
+/// Bytes reserved for them.
+pub const PASSES_BYTES: u64 = MOST_SITES as u64 * 8;
+/// Tallies: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64 bits each.
+pub const TALLIES: u64 = 1 << 34;
+/// Where the counters are.
+pub const TALLY_COUNTERS: u64 = TALLIES + MOST_TALLIES as u64 * size_of::<TallyHeader>() as u64;
+/// Bytes of those of a tally.
+pub const TALLY_COUNTERS_BYTES: u64 = TALLY_PAGES as u64 * 4;
+/// Where stands what they count for.
+pub const TALLY_WORDS: u64 = TALLY_COUNTERS + MOST_TALLIES as u64 * TALLY_COUNTERS_BYTES;
+/// Bytes of that, of a tally.
+pub const TALLY_WORDS_BYTES: u64 = TALLY_PAGES as u64 * 8;
+/// Bytes reserved for all.
+pub const TALLIES_BYTES: u64 = TALLY_WORDS + MOST_TALLIES as u64 * TALLY_WORDS_BYTES - TALLIES;
+/// Counts of cache lines: [`super::LINES_OF_PAGE`] records for each page.
+pub const LINES: u64 = 1 << 39;
+/// Bytes reserved for them.
+pub const LINES_BYTES: u64 = MOST_LINE_PAGES as u64 * LINES_OF_PAGE * size_of::<LineCounts>() as u64;
+/// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of creation.
+pub const COMMUNICATION: u64 = LINES + LINES_BYTES;
+/// Bytes reserved for them.
+pub const COMMUNICATION_BYTES: u64 = MOST_EXTENTS as u64 * 8;
+/// Accesses by word: [`super::WORDS_OF_PAGE`] counters for each page.
+pub const WORDS: u64 = (1 << 39) + (1 << 37);
+/// Bytes reserved for them.
+pub const WORDS_BYTES: u64 = MOST_LINE_PAGES as u64 * WORDS_OF_PAGE * 8;
+/// Accesses that missed the thread's private cache: as [`SITES`], and behind them as [`PAGES`].
+pub const MISSES: u64 = (1 << 39) + (1 << 38);
+/// Bytes reserved for them.
+pub const MISSES_BYTES: u64 = SITES_BYTES + PAGES_BYTES;
+
+/// Where a thread may run, at [`PLACE`] of its extent, from the start of that extent on.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ThreadPlace {
+    /// 1 when the rest is filled. On a virtual machine 0 stands for all CPUs and no policy.
+    pub known: AtomicU64,
+    /// The kernel's number of its memory policy (`MPOL_*`), on a virtual machine with its flags.
+    pub policy: AtomicU64,
+    /// The nodes of that policy, by the kernel's numbers below 64.
+    pub policy_nodes: AtomicU64,
+    /// On a virtual machine: the nodes that the program named for it, where flags let these be others.
+    pub named_nodes: AtomicU64,
+    /// Its CPUs, a bit each.
+    pub cpus: [AtomicU64; MOST_CPUS / 64],
+}
