@@ -40,7 +40,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
 use numalens_translator::count;
 use numalens_translator::{
-    State, area as fixed, settle_stay, settle_stay_end, take_return, take_return_end, take_return_writes,
+    State, area as fixed, settle_passes, settle_stay, settle_stay_end, take_return, take_return_end, take_return_writes,
 };
 
 /// Signals, from 1.
@@ -317,6 +317,11 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         if position.saved >> number & 1 != 0 {
             context.set_register(number, area.get(fixed::register(number as u8)));
         }
+    }
+    if let Some(due) = position.due {
+        let registers = core::array::from_fn(|number| context.register(number));
+        // SAFETY: the area of this thread, which is stopped in the loop.
+        unsafe { settle_passes(area.0 as *mut u8, &due, &registers) };
     }
     let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
     match position.state {

@@ -4,6 +4,8 @@
 mod cache;
 #[path = "exact/endless.rs"]
 mod endless;
+#[path = "exact/laps.rs"]
+mod laps;
 #[path = "exact/lines.rs"]
 mod lines;
 #[path = "exact/tallies.rs"]

@@ -1,7 +1,8 @@
 //! What the exact engine's agent counts, in memory that outlives the program: one sparse memory file for a whole recording.
 //!
 //! The counters themselves are shared, not messages about them. A program that is killed at any instruction leaves exactly
-//! what it had counted, and the collector may look at any time without asking.
+//! what it had counted, and the collector may look at any time without asking. (Passes of some loops are counted later, 4096 at most,
+//! all that they count together: whoever is killed there leaves what it had counted a moment before.)
 //!
 //! ```text
 //!  0        header: what the collector wants, how many extents are in use

@@ -3,6 +3,7 @@
 //! There are tens of thousands of blocks in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
 //! packed ([`crate::kept`]).
 
+use crate::due::Due;
 use crate::fetch::Piece;
 use crate::kept::{Kept, Members};
 use crate::links::Chain;
@@ -57,6 +58,8 @@ pub struct Position<'a> {
     pub(crate) steps: &'a [Step],
     /// The instruction, from the start of the block.
     pub(crate) instruction: u32,
+    /// What the counter of passes must get before anything is taken back.
+    pub due: Option<Due>,
     /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in the cache: by page.
     pub unexecuted: [Unexecuted; 2],
 }
@@ -95,6 +98,7 @@ impl Position<'_> {
             checked: 0,
             steps: &[],
             instruction: 0,
+            due: None,
             unexecuted,
         }
     }
@@ -260,6 +264,8 @@ pub(crate) struct Rare {
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,
+    /// How its passes follow from the lead while a thread is in it, and where in the hot half that ends.
+    pub due: Option<(Due, u32)>,
 }
 
 impl Block {
@@ -281,6 +287,20 @@ impl Block {
     /// The address in the cache of the code that returns to its end come to.
     pub fn returning(&self) -> Option<u64> {
         Some(self.hot + u64::from(self.returns_at?.get() - 1))
+    }
+
+    /// Its passes are counted when it is left.
+    pub fn counts_at_its_end(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.due.is_some())
+    }
+
+    /// The passes that are due for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
+    fn due(&self, offset: u64, instruction: u32) -> Option<Due> {
+        let rare = self.rare.as_ref()?;
+        let (due, end) = rare.due?;
+        let made = rare.steps.iter().filter(|step| step.register == due.register && step.instruction < instruction);
+        let grown = made.map(|step| step.by).sum();
+        (rare.loop_start? - self.hot..end.into()).contains(&offset).then_some(Due { grown, ..due })
     }
 
     /// See [`Rare::loop_start`].
@@ -325,7 +345,21 @@ impl Block {
         let ahead = self.kept.members().of_stretch(mark.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
         let unexecuted = self.unexecuted(&mark);
-        Some(Position { ip, state, spilled, saved, counted, sites, ahead, checked, steps, instruction, unexecuted })
+        let due = self.offsets(address).0.and_then(|offset| self.due(offset, instruction));
+        Some(Position {
+            ip,
+            state,
+            spilled,
+            saved,
+            counted,
+            sites,
+            ahead,
+            checked,
+            steps,
+            instruction,
+            due,
+            unexecuted,
+        })
     }
 
     /// What a thread that leaves for good at `mark` has counted of its stretch and not executed, or the other way round.

@@ -233,10 +233,15 @@ impl Cache {
             }
             ExitKind::Direct { branch } => {
                 // Blocks that are dead too: returns come there until the cache is evicted.
+                // The stub of a jump back may have passes to count.
+                let counts_passes = block.counts_at_its_end() && target == block.ip;
                 let from = self.links.from(id).ok_or(Error::NoExit(id))?;
                 let to = self.block(env, target)?;
                 let entry = self.entry_of(to);
                 let again = self.get(to).and_then(Block::loop_start).filter(|_| from == to);
+                if counts_passes && again.is_none() {
+                    return Ok(Leave::Enter(entry));
+                }
                 if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
                     if let Some(to) = self.blocks.get_mut(to.0 as usize).and_then(Option::as_mut) {

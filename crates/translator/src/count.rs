@@ -209,6 +209,10 @@ const PAGE: u64 = 4096;
 pub(crate) struct Area(*mut u8);
 
 impl Area {
+    pub fn new(area: *mut u8) -> Self {
+        Area(area)
+    }
+
     pub fn load(self, offset: u32) -> u64 {
         // SAFETY: the callers of this module promise an area with its tables; all offsets are below its end and multiples of 8.
         unsafe { self.0.add(offset as usize).cast::<u64>().read() }
@@ -225,10 +229,15 @@ impl Area {
     }
 
     pub fn add(self, offset: u64, count: u64) {
-        let counter = self.at::<u64>(offset as i64);
+        // SAFETY: as for `load`.
+        let before = unsafe { self.at::<u64>(offset as i64).read_volatile() };
+        self.set(offset, before.wrapping_add(count));
+    }
+
+    pub fn set(self, offset: u64, count: u64) {
         // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees either value, since
         // the store is one aligned instruction.
-        unsafe { counter.write_volatile(counter.read_volatile().wrapping_add(count)) };
+        unsafe { self.at::<u64>(offset as i64).write_volatile(count) };
     }
 }
 

@@ -174,6 +174,12 @@ impl Code {
         self.imm32(value as u32);
     }
 
+    /// `from`, rotated right by so many bits: `rorx`, which leaves the flags alone.
+    pub fn rotate_right(&mut self, to: u8, from: u8, bits: u8) {
+        let extended = u8::from(to < 8) << 7 | 1 << 6 | u8::from(from < 8) << 5;
+        self.raw(&[0xc4, extended | 3, 0xfb, 0xf0, 0xc0 | (to & 7) << 3 | from & 7, bits]);
+    }
+
     pub fn increment(&mut self, memory: Memory) {
         self.memory(true, &[0xff], 0, memory);
     }

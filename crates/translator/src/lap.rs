@@ -19,6 +19,8 @@
 //! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that is in no stay now (its page is not
 //! known, or ends within the group) sets the limit to the lead: the next pass looks again.
 //!
+//! In most such loops the passes need no counter either, as they follow from the lead: [`crate::due`].
+//!
 //! A loop of few passes is better off without: whenever it has found [`JUDGED`] limits, it is judged by its passes, and
 //! translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
 //!
@@ -28,6 +30,7 @@
 use crate::block::{State, Step};
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
+use crate::due::{Due, MOST_DUE};
 use crate::emit::{Memory, RSP};
 use crate::instrument::call_out;
 use crate::plan::{Group, Plan};
@@ -144,6 +147,27 @@ pub(crate) struct Lead {
     stretches: Vec<(u16, u32)>,
     /// What a lap does to registers.
     pub steps: Vec<Step>,
+    /// See [`Lead::counts`].
+    counts: Option<u8>,
+    /// The instruction that jumps back to the start.
+    pub back: usize,
+}
+
+impl Lead {
+    /// Whether passes follow from the lead ([`crate::due`]): the way through the loop is one stretch, whose groups all advance together and are checked at its start, where
+    /// nobody needs the flags. Returns what a lap adds to the lead, as a power of two.
+    fn counts(&self, list: &[Decoded], groups: &[Group], by: i64) -> Option<u8> {
+        let in_lap = || groups.iter().filter(|group| group.stretch == 0);
+        let all_together = matches!(self.stretches[..], [(0, count)] if count as usize == in_lap().count());
+        let at_start = in_lap().all(|group| group.at == 0) && list[0].before.flags == 0;
+        let first_jump = list.iter().position(|one| one.instruction.flow_control() == FlowControl::ConditionalBranch);
+        let counts = all_together
+            && at_start
+            && first_jump == Some(self.back)
+            && list[self.back].instruction.is_jcc_short_or_near()
+            && by.unsigned_abs().is_power_of_two();
+        counts.then(|| by.trailing_zeros() as u8)
+    }
 }
 
 impl Plan {
@@ -165,7 +189,7 @@ impl Plan {
         let growing = growing.filter(|&(_, by)| by > 0 && by <= FASTEST as i64);
         let Some((register, by)) = growing.max_by_key(|&(_, by)| taken(by).flatten().count()) else { return };
         let start = list[0].instruction.ip();
-        let mut lead = Lead { register, stretches: Vec::new(), steps: Vec::new() };
+        let mut lead = Lead { register, stretches: Vec::new(), steps: Vec::new(), counts: None, back: lap.back };
         let taken: Vec<Option<Advance>> = taken(by).collect();
         let mut begin = 0;
         for stretch in 0.. {
@@ -206,6 +230,7 @@ impl Plan {
             let step = grows(&one.instruction).map(|(register, by)| Step { instruction, register, by });
             lead.steps.extend(step);
         }
+        lead.counts = lead.counts(list, groups, by);
         self.lead = Some(lead);
     }
 }
@@ -218,8 +243,9 @@ fn growth(list: &[Decoded], from: usize, to: usize, register: u8) -> i64 {
 
 impl<E: Env> Builder<'_, E> {
     /// Writes what whoever enters the loop from elsewhere goes through.
-    pub(crate) fn begin_loop(&mut self) -> Result<(), Error> {
-        let Some(lead) = &self.plan.lead else { return Ok(()) };
+    pub(crate) fn begin_loop(&mut self, live: u16) -> Result<(), Error> {
+        let plan = self.plan;
+        let Some(lead) = &plan.lead else { return Ok(()) };
         for &(stretch, groups) in &lead.stretches {
             let left = IN_A_PAGE - self.numbers.stays % IN_A_PAGE;
             if left < groups + 1 {
@@ -230,6 +256,13 @@ impl<E: Env> Builder<'_, E> {
             self.limits.push((stretch, StayId(first)));
             let limit = self.config.stay_record(StayId(first)).ok_or(Error::TooMany)?;
             self.hot.store(lead.register, Memory::area(limit + Record::LIMIT));
+        }
+        if let (Some(shift), Some(&(stretch, limit))) = (lead.counts, self.limits.first()) {
+            self.stretch = Some(stretch);
+            self.passes = self.numbers.passes;
+            let passes = self.new_passes(stretch)?;
+            let bias = self.config.stay_record(limit).ok_or(Error::TooMany)? + Record::BIAS;
+            self.begin_due(Due { register: lead.register, shift, grown: 0, bias, passes }, live);
         }
         self.steps.clone_from(&lead.steps);
         self.loop_start = Some(self.hot.here());
@@ -274,7 +307,12 @@ impl<E: Env> Builder<'_, E> {
         }
         self.cold.memory(false, &[0xc7], 0, Memory::area(record + Record::HOT));
         self.cold.imm32(Record::IS_LIMIT);
-        self.cold.constant(least, FARTHEST);
+        let farthest = self.due.map_or(FARTHEST, |(due, _)| {
+            self.cold.move64(r1, lead);
+            due.count(&mut self.cold, r1);
+            MOST_DUE << due.shift
+        });
+        self.cold.constant(least, farthest);
         let mut ways = Vec::with_capacity(groups.len());
         for (index, group) in groups.iter().enumerate() {
             let stay = Stay { id: StayId(limit.0 + 1 + index as u32), passes: self.passes };

@@ -54,10 +54,15 @@ impl<E: Env> Builder<'_, E> {
         let stub = self.cold.here();
         self.resolve_hot(field, again.unwrap_or(stub))?;
         let branch = self.hot.address_of(field);
-        self.exit_stub(ExitKind::Direct { branch }, target)
+        self.exit_stub_after(ExitKind::Direct { branch }, target, again.is_some())
     }
 
     pub(crate) fn exit_stub(&mut self, kind: ExitKind, target: u64) -> Result<(), Error> {
+        self.exit_stub_after(kind, target, false)
+    }
+
+    /// `lap`: that of the jump back to the start of a loop.
+    fn exit_stub_after(&mut self, kind: ExitKind, target: u64, lap: bool) -> Result<(), Error> {
         let index = self.exits.len() as u32;
         let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
         let mark = Mark {
@@ -73,6 +78,9 @@ impl<E: Env> Builder<'_, E> {
         push_mark(&mut self.cold_marks, mark);
         let stub = self.cold.here();
         self.cold.store(RAX, Memory::area(area::register(RAX)));
+        if lap {
+            self.end_due_for_good();
+        }
         self.cold.constant(RAX, u64::from(id));
         self.cold.jump_area(None, area::DISPATCH);
         self.exits.push(Exit { kind, target, stub });

@@ -17,7 +17,7 @@
 //! When the page changes, [`settle_stay`] adds the passes of the stay that ends to the flat tables: to the page's counters times
 //! the group's reads and writes, and to the group's row of site counters, which stands for one access of each member. Whoever reads the
 //! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
-//! So nothing has to be done when a thread ends, or is killed.
+//! So nothing has to be done when a thread ends, or is killed (which within some loops costs their last passes: [`crate::due`]).
 //!
 //! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its block is translated again: then it has a tally
 //! ([`crate::tally`]) and no stay; or, where there is none for it, its check does the same as the stub ([`crate::hot`]),
@@ -64,6 +64,8 @@ impl Record {
     pub const UNDECIDED: u32 = 0x7fff_ffff;
     /// In a record that is no stay's: below which the lead of a loop may grow, as a signed number: see [`crate::lap`].
     pub const LIMIT: u32 = 0;
+    /// There as well, of a loop whose passes follow from its lead: what is added to the lead to have the passes.
+    pub const BIAS: u32 = 8;
     /// What `HOT` is there.
     pub const IS_LIMIT: u32 = 0x7fff_fffe;
     /// Bytes of a record.

@@ -6,6 +6,7 @@
 
 use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State, Step};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live};
+use crate::due::Due;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::fetch::{self, Piece, Planned};
 use crate::kept::Kept;
@@ -93,6 +94,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub checked: u16,
     /// Where the block goes back to its start, and what its laps add to registers.
     pub loop_start: Option<u64>,
+    /// How passes follow from the lead of the loop, and where in the hot half that ends.
+    pub due: Option<(Due, u32)>,
     pub steps: Vec<Step>,
     /// The records of the limits of stretches.
     pub limits: Vec<(u16, StayId)>,
@@ -158,11 +161,12 @@ pub(crate) fn translate(
     if let Some(register) = warming.filter(|_| !plan.groups.is_empty()) {
         builder.count_until_long(register)?;
     }
-    builder.begin_loop()?;
+    builder.begin_loop(list.first().map_or(u16::MAX, |one| one.before.registers))?;
     let mut closed = false;
     for (number, one) in list.iter().enumerate() {
         let at = (one.instruction.ip() - ip) as usize;
         builder.begin(number, one);
+        builder.end_due(number, one.before.registers);
         builder.count_pass(stretches, number, one)?;
         builder.check_groups(number, one.before.registers)?;
         closed = builder.instruction(number, one, &bytes[at..])?;
@@ -174,6 +178,7 @@ pub(crate) fn translate(
         builder.current = (end - ip) as u32;
         builder.counted = 0;
         builder.mark_hot(State::Before);
+        builder.end_due(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
@@ -241,6 +246,7 @@ impl<'a, E: Env> Builder<'a, E> {
             begun: 0,
             checked: 0,
             loop_start: None,
+            due: None,
             steps: Vec::new(),
             limits,
             pieces,
@@ -264,6 +270,7 @@ impl<E: Env> Builder<'_, E> {
             site_instructions: self.site_instructions[..].into(),
             steps: self.steps.into(),
             loop_start: self.loop_start,
+            due: self.due,
         };
         let has_rare = !rare.sites.is_empty() || !rare.steps.is_empty() || rare.loop_start.is_some();
         let mut drafts = Drafts {

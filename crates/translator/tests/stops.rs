@@ -2,10 +2,10 @@
 
 mod support;
 
-use numalens_translator::{Position, Question, Scheme, State};
+use numalens_translator::{Question, Scheme, State};
 use support::assemble::assemble;
 use support::expected::{PageCounts, by_page, reads, updates, writes};
-use support::stops::{CAPACITY, Stop, TRAP_FLAG, prepare};
+use support::stops::{CAPACITY, TRAP_FLAG, prepare, restored};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
@@ -53,15 +53,6 @@ fn registers(machine: &Machine) -> Registers {
     general[4] = data + support::DATA as u64 - 0x1000;
     general[1] = 6;
     Registers { general, flags: 0x202, vectors: Vectors::new().image }
-}
-
-/// The program's registers at a stop from which they can be had.
-fn restored(stop: &Stop, position: &Position) -> [u64; 16] {
-    std::array::from_fn(|register| match 1u16 << register {
-        bit if position.spilled & bit != 0 => stop.spill[register],
-        bit if position.saved & bit != 0 => stop.saved[register],
-        _ => stop.general[register],
-    })
 }
 
 #[test]

@@ -16,7 +16,7 @@ use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
     Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow, Site,
-    SiteId, Stretch, Tally, area,
+    SiteId, Stretch, Tally, area, settle_passes,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,6 +90,8 @@ pub struct Machine {
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
+    /// What is done at the stop with this number, from 1.
+    pub at_stop: Option<(usize, stops::Act)>,
     /// How often code was found that would be better translated in another manner.
     pub heats: usize,
     /// Given back after the mappings are gone.
@@ -192,6 +194,7 @@ impl Machine {
             area,
             end: 0,
             trace: Vec::new(),
+            at_stop: None,
             heats: 0,
             _turn: turn,
         });
@@ -284,7 +287,7 @@ impl Machine {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
         let (counted, unmade) = (position.counted.to_vec(), position.unmade());
-        let unexecuted = position.unexecuted;
+        let (due, unexecuted) = (position.due, position.unexecuted);
         let sites = self.world.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
@@ -298,6 +301,10 @@ impl Machine {
             })
         };
         let area = self.area.pointer();
+        if let Some(due) = due {
+            // SAFETY: the area of this machine, whose code does not run.
+            unsafe { settle_passes(area, &due, registers) };
+        }
         for site in counted {
             let run = run(site, registers, 1u64.wrapping_neg()).expect("a plain operand");
             let entry = self.world.entry(&run).expect("a page that was counted");
@@ -339,6 +346,12 @@ impl Machine {
         }
         pages.retain(|_, &mut total| total != 0);
         pages
+    }
+
+    /// Has all of the program translated anew: whoever is inside leaves at the next way out.
+    pub fn give_up_translations(&mut self) {
+        let program = self.program.address();
+        self.cache.invalidate(&mut self.world, program..program + PROGRAM as u64);
     }
 
     /// Forgets pages and classes: the next access to each page takes the cold path.

@@ -2,7 +2,7 @@
 
 use super::{Machine, switch};
 use libc::{REG_EFL, REG_RIP};
-use numalens_translator::area;
+use numalens_translator::{Position, area};
 use std::sync::Once;
 
 /// What a handler sees.
@@ -45,7 +45,17 @@ fn machine() -> &'static mut Machine {
     super::machine_of(area)
 }
 
-fn note(context: &libc::ucontext_t) {
+/// What a handler does at a stop, besides noting it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The run ends there.
+    Finish,
+    /// What was translated is given up.
+    GiveUp,
+}
+
+/// Returns what is to be done.
+fn note(context: &libc::ucontext_t) -> Option<Act> {
     let machine = machine();
     let registers = &context.uc_mcontext.gregs;
     let slots = |offset: u32| std::array::from_fn(|number| machine.area.get(offset as usize + 8 * number));
@@ -60,20 +70,32 @@ fn note(context: &libc::ucontext_t) {
     if within(machine.program.address(), super::PROGRAM) || within(arena.address(), super::ARENA) {
         assert!(machine.trace.len() < CAPACITY, "the trace is full");
         machine.trace.push(stop);
+        let (number, act) = machine.at_stop?;
+        return (machine.trace.len() == number).then_some(act);
     }
+    None
+}
+
+fn finish(context: &mut libc::ucontext_t) {
+    context.uc_mcontext.gregs[REG_RIP as usize] = switch::finish as *const () as i64;
+    context.uc_mcontext.gregs[REG_EFL as usize] = 2;
 }
 
 extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's third argument under SA_SIGINFO.
-    note(unsafe { &*context.cast() });
+    let context: &mut libc::ucontext_t = unsafe { &mut *context.cast() };
+    match note(context) {
+        Some(Act::Finish) => finish(context),
+        Some(Act::GiveUp) => machine().give_up_translations(),
+        None => {}
+    }
 }
 
 extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's third argument under SA_SIGINFO.
     let context: &mut libc::ucontext_t = unsafe { &mut *context.cast() };
     note(context);
-    context.uc_mcontext.gregs[REG_RIP as usize] = switch::finish as *const () as i64;
-    context.uc_mcontext.gregs[REG_EFL as usize] = 2;
+    finish(context);
 }
 
 /// Installs the handlers, and a stack for them in this thread, as rsp may be anything.
@@ -101,3 +123,12 @@ pub fn prepare() {
 
 /// Set in the flags: trap after each instruction.
 pub const TRAP_FLAG: u64 = 0x100;
+
+/// The program's registers at a stop from which they can be had.
+pub fn restored(stop: &Stop, position: &Position) -> [u64; 16] {
+    std::array::from_fn(|register| match 1u16 << register {
+        bit if position.spilled & bit != 0 => stop.spill[register],
+        bit if position.saved & bit != 0 => stop.saved[register],
+        _ => stop.general[register],
+    })
+}
