@@ -146,6 +146,17 @@ fn what_was_counted_outlives_a_kill() {
 }
 
 #[test]
+fn threads_that_are_killed_within_loops_leave_sums_that_are_equal() {
+    let directory = tempfile::tempdir().unwrap();
+    let killed = program(directory.path(), "killed_threads.c", &["-O2", "-pthread"]);
+    // Which checks that pages have what sites have.
+    let recorded = record(directory.path(), &[], &[killed.to_str().unwrap()]);
+    let said = String::from_utf8(recorded.output.stdout).unwrap();
+    let signals: Vec<u32> = said.lines().map(|line| u32::from_str_radix(line, 16).unwrap() & 0x7f7f).collect();
+    assert_eq!(signals, [0x700, 9, 6].repeat(4));
+}
+
+#[test]
 fn handlers_of_signals_and_faults_change_no_count() {
     let directory = tempfile::tempdir().unwrap();
     let faults = program(directory.path(), "faults.c", &["-O2"]);

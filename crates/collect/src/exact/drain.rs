@@ -35,7 +35,7 @@ use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use object_counts::CountedPage;
-use page_counts::{GrownPage, sum};
+use page_counts::{GrownPage, fill_up, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
@@ -517,12 +517,13 @@ impl Drain {
             in_flight: totals.in_flight,
             strict: session.was_ever_paused() || look == Look::Last,
         };
-        let (grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, totals.pages, IN_FLIGHT_OF_PAGE);
+        let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, totals.pages, IN_FLIGHT_OF_PAGE);
         thread.waits = waits;
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
         if look == Look::Last && told && !thread.waits {
-            thread.balance.trim(&mut sites, sum(&grown_pages));
+            let missing = thread.balance.trim(&mut sites, sum(&grown_pages));
+            fill_up(&mut grown_pages, missing, &thread.pages);
         }
         // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting facts later.
         sites.sort_unstable_by_key(|(_, counted)| (counted.site, counted.home, counted.pinned));

@@ -4,7 +4,7 @@
 //! two are counted one after the other, and a thread that runs on may be read in between: so of a site that has told *n* accesses no more than
 //! *n* misses are told, and pages follow sites ([`super::pauses`]).
 
-use super::page_counts::{GrownPage, sum};
+use super::page_counts::{GrownPage, fill_up, sum};
 use super::pauses::Balance;
 use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
@@ -42,7 +42,7 @@ impl Drain {
                 *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
             }
         }
-        let (grown_pages, _) = self.grown_pages(counting, &mut misses.pages, pages, IN_FLIGHT_OF_SITE);
+        let (mut grown_pages, _) = self.grown_pages(counting, &mut misses.pages, pages, IN_FLIGHT_OF_SITE);
         let mut missed = Vec::new();
         self.count_sites(counting, &mut misses.sites, sites, |at, counted| {
             // The read of a read-modify-write fetches the line.
@@ -50,7 +50,8 @@ impl Drain {
             missed.push((at, CountedSite { writes, ..*counted }));
         });
         if counting.look == Look::Last && told && !thread.waits {
-            misses.balance.trim(&mut missed, sum(&grown_pages));
+            let missing = misses.balance.trim(&mut missed, sum(&grown_pages));
+            fill_up(&mut grown_pages, missing, &misses.pages);
         }
         for (at, missed) in missed {
             misses.balance.site(told, [missed.reads, missed.writes]);

@@ -17,6 +17,20 @@ pub(super) fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2
     pages.into_iter().fold([0, 0], |sum, page| [sum[0] + page.more[0], sum[1] + page.more[1]])
 }
 
+/// Gives pages what they lack of reads and writes ([`super::pauses::Balance::trim`]): the one that has grown most, or else the one that has most of all that are known.
+pub(super) fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxHashMap<u64, [u64; 2]>) {
+    for kind in (0..2).filter(|&kind| missing[kind] != 0) {
+        let grown = pages.iter_mut().filter(|page| page.more[kind] != 0);
+        if let Some(page) = grown.max_by_key(|page| (page.more[kind], page.number)) {
+            page.more[kind] += missing[kind];
+        } else if let Some((&number, _)) = known.iter().max_by_key(|(number, counts)| (counts[kind], **number)) {
+            let mut more = [0; 2];
+            more[kind] = missing[kind];
+            pages.push(GrownPage { number: number as u32, more });
+        }
+    }
+}
+
 impl Drain {
     /// The pages that a thread has accessed since the last look, when there were `before`, and whether some are not known yet: they wait for the next one.
     /// `in_flight`: accesses of a page that a pass may take back.
@@ -44,5 +58,22 @@ impl Drain {
             }
         }
         (pages, wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_get_what_they_lack() {
+        let page = |number, reads, writes| GrownPage { number, more: [reads, writes] };
+        let mut pages = vec![page(1, 7, 0), page(2, 9, 0), page(3, 0, 0)];
+        let known = FxHashMap::from_iter([(4, [0, 50]), (5, [900, 60])]);
+        fill_up(&mut pages, [10, 20], &known);
+        let found: Vec<_> = pages.iter().map(|page| (page.number, page.more)).collect();
+        assert_eq!(found, [(1, [7, 0]), (2, [19, 0]), (3, [0, 0]), (5, [0, 20])]);
+        fill_up(&mut pages, [0, 0], &known);
+        assert_eq!(sum(&pages), [26, 20]);
     }
 }

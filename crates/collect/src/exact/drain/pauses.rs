@@ -32,31 +32,30 @@ impl Balance {
         to.iter_mut().zip(counts).for_each(|(to, count)| *to += count as i64);
     }
 
-    /// Takes back accesses of sites, of those that a thread has counted when it was looked at last and that are about to be told, which no page has: it was
-    /// killed before it made them, or between its two counters for them. `pages`: what pages have grown by. Which sites these are is not
-    /// known; those that are executed most are the likeliest.
-    pub fn trim(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) {
+    /// Of a thread that is looked at for the last time, and may have been killed within its counting: what sites have that no page has. `sites` are about to be told,
+    /// and `pages` is what pages have grown by. One access of each site is taken back: a pass that was counted and not made, or one that was between its
+    /// two counters. Which sites these are is not known; those that are executed most are the likeliest. Returns what is more than that: the passes of a stay
+    /// that was being settled, which were made, and belong to pages.
+    #[must_use]
+    pub fn trim(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
         let mut surplus = [0, 1].map(|kind| {
             let counted: u64 = sites.iter().map(|(_, site)| [site.reads, site.writes][kind]).sum();
             self.to_tell[kind] + self.to_leave[kind] + counted as i64 - pages[kind] as i64
         });
         if surplus.iter().all(|&surplus| surplus <= 0) {
-            return;
+            return [0; 2];
         }
         sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
-        // One access of each first: that is what a pass has too many.
-        for most in [1, u64::MAX] {
-            for (_, site) in sites.iter_mut() {
-                let counts = [&mut site.reads, &mut site.writes];
-                let of = |kind: usize| if *counts[kind] == 0 { u64::MAX } else { *counts[kind] };
-                let room = |kind: usize| if *counts[kind] == 0 { u64::MAX } else { surplus[kind].max(0) as u64 };
-                let less = most.min(of(0)).min(of(1)).min(room(0)).min(room(1));
-                for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
-                    *count -= less;
-                    *surplus -= less as i64;
-                }
+        for (_, site) in sites {
+            let counts = [&mut site.reads, &mut site.writes];
+            let room = |kind: usize| *counts[kind] == 0 || surplus[kind] > 0;
+            let less = u64::from((*counts[0], *counts[1]) != (0, 0) && room(0) && room(1));
+            for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
+                *count -= less;
+                *surplus -= less as i64;
             }
         }
+        surplus.map(|surplus| surplus.max(0) as u64)
     }
 
     /// Of so many accesses to a page: how many to tell, and how many to take as not seen yet. `strict`: no more than sites have told, or left out.
@@ -94,20 +93,21 @@ mod tests {
         balance.page(false, 0, 1);
         let mut sites = [site(0, 3, 0), site(1, 50, 50), site(2, 0, 9), site(3, 40, 0)];
         // A pass through the hot loop is missing, and another write.
-        balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8]);
+        assert_eq!(balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8]), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, [(0, 3, 0), (1, 49, 49), (2, 0, 8), (3, 39, 0)]);
         // Nothing is missing, or pages have more: that is theirs.
         let before = left;
-        balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]);
+        assert_eq!(balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, before);
-        // More than one access of a site.
-        balance.trim(&mut sites, [0, 0]);
-        assert!(sites.iter().all(|(_, site)| site.writes == 0));
-        assert_eq!(sites.iter().map(|(_, site)| site.reads).sum::<u64>(), 1);
+        // More than one access of a site: pages lack them.
+        let missing = balance.trim(&mut sites, [10, 20]);
+        let left = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
+        assert_eq!(left, [3 + 49 + 39 - 3, 49 + 8 - 2]);
+        assert_eq!(missing, [left[0] - 1 - 10, left[1] - 20]);
     }
 
     #[test]
