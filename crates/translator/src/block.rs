@@ -323,7 +323,8 @@ impl Block {
         let last = |marks: &mut dyn Iterator<Item = Mark>, offset: u64| {
             marks.take_while(|mark| u64::from(mark.offset) <= offset).last()
         };
-        let mark = match self.offsets(address) {
+        let (in_hot, in_cold) = self.offsets(address);
+        let mark = match (in_hot, in_cold) {
             (Some(offset), _) => last(&mut self.kept.hot_marks(), offset),
             (None, Some(offset)) => last(&mut self.kept.cold_marks(), offset),
             (None, None) => None,
@@ -345,7 +346,7 @@ impl Block {
         let ahead = self.kept.members().of_stretch(mark.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
         let unexecuted = self.unexecuted(&mark);
-        let due = self.offsets(address).0.and_then(|offset| self.due(offset, instruction));
+        let due = in_hot.and_then(|offset| self.due(offset, instruction));
         Some(Position {
             ip,
             state,

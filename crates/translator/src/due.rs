@@ -47,8 +47,7 @@ impl Due {
     pub(crate) fn count(&self, code: &mut Code, register: u8) {
         code.memory(true, &[0x03], register, Memory::area(self.bias)); // add
         if self.shift != 0 {
-            code.registers(true, &[0xc1], 5, register); // shr
-            code.raw(&[self.shift]);
+            code.shift_right(register, self.shift);
         }
         code.store(register, Memory::area(self.passes));
     }

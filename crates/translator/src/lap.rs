@@ -258,9 +258,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.store(lead.register, Memory::area(limit + Record::LIMIT));
         }
         if let (Some(shift), Some(&(stretch, limit))) = (lead.counts, self.limits.first()) {
-            self.stretch = Some(stretch);
-            self.passes = self.numbers.passes;
-            let passes = self.new_passes(stretch)?;
+            let passes = self.begin_stretch(stretch)?;
             let bias = self.config.stay_record(limit).ok_or(Error::TooMany)? + Record::BIAS;
             self.begin_due(Due { register: lead.register, shift, grown: 0, bias, passes }, live);
         }

@@ -451,14 +451,19 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
+    /// Gives a stretch, whose groups are checked from here on, a counter of passes: its offset from GS.
+    pub(crate) fn begin_stretch(&mut self, stretch: u16) -> Result<u32, Error> {
+        self.stretch = Some(stretch);
+        self.passes = self.numbers.passes;
+        self.new_passes(stretch)
+    }
+
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
         if self.plan.counts_at_once(group.stretch) {
             return self.check_at_once(group, live);
         }
         if self.stretch != Some(group.stretch) {
-            self.stretch = Some(group.stretch);
-            self.passes = self.numbers.passes;
-            let passes = self.new_passes(group.stretch)?;
+            let passes = self.begin_stretch(group.stretch)?;
             self.mark_hot(State::Before);
             self.hot.increment(Memory::area(passes));
         }
