@@ -77,6 +77,10 @@ const _: () = assert!(LOOKUP_BYTES.is_multiple_of(PATTERN_BYTES) && RETURNS_BYTE
 /// Where the site counters are.
 pub const SITES: u64 = RETURNS + RETURNS_BYTES;
 
+const _: () = assert!(SITES == exact::thread::SITES_FROM_GS);
+/// Where the page counters are, whatever the layout.
+pub const PAGES: u64 = exact::thread::PAGES_FROM_GS;
+
 /// Our own fields in the fixed part.
 pub mod own {
     use numalens_translator::area::OWNER;
@@ -156,14 +160,9 @@ impl Layout {
         u64::from(self.sites) * 8
     }
 
-    /// Where the page counters are.
-    pub fn pages(&self) -> u64 {
-        self.passes() + self.passes_bytes()
-    }
-
     /// Where the counts of cache lines are.
     pub fn lines(&self) -> u64 {
-        self.pages() + exact::thread::PAGES_BYTES
+        PAGES + exact::thread::PAGES_BYTES
     }
 
     /// Where the accesses are counted that found another thread's line.
@@ -276,7 +275,7 @@ impl Area {
             sys::map_shared_over(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
             sys::map_shared_over(self.0 + layout.stays(), layout.stay_bytes(), session.descriptor, stays)?;
             sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
-            sys::map_shared_over(self.0 + layout.pages(), exact::thread::PAGES_BYTES, session.descriptor, pages)?;
+            sys::map_shared_over(self.0 + PAGES, exact::thread::PAGES_BYTES, session.descriptor, pages)?;
             sys::map_shared_over(self.0 - UPDATES_BYTES, UPDATES_BYTES, session.descriptor, updates)?;
             sys::map_shared_over(self.0 - BELOW, TALLIES_BYTES, session.descriptor, tallies)?;
             if layout.lines {

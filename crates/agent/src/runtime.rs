@@ -323,7 +323,7 @@ pub fn config(
         lookup: area::LOOKUP as u32,
         lookup_bits: area::LOOKUP_BITS,
         sites: area::SITES as u32,
-        pages: layout.pages() as u32,
+        pages: area::PAGES as u32,
         updates: -(area::UPDATES_BYTES as i32),
         tallies: -((area::UPDATES_BYTES + area::TALLIES_BYTES) as i32),
         tally_pages: exact::TALLY_PAGES,

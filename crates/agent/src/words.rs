@@ -13,7 +13,7 @@
 //! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
 //! that are gone.
 
-use crate::area::own;
+use crate::area::{PAGES, own};
 use crate::lock::Lock;
 use crate::runtime::Runtime;
 use crate::thread::Thread;
@@ -125,7 +125,7 @@ fn settle(runtime: &Runtime, range: Range<u64>) {
             let words = ((start % PAGE) >> WORD_BITS)..(((end - 1) % PAGE) >> WORD_BITS) + 1;
             for (_, area) in threads.iter() {
                 // What it has not counted has no memory, and must not get any.
-                let counts = area.0 + runtime.layout.pages() + u64::from(number) * size_of::<PageCounts>() as u64;
+                let counts = area.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
                 // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
                 let counts = unsafe { &*(counts as *const PageCounts) };
                 if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {

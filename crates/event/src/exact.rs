@@ -62,7 +62,7 @@ pub use page::*;
 pub use placement::*;
 pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, WARMED};
 pub use session::*;
-pub use stay::{IS_LIMIT, StayRecord};
+pub use stay::{IS_LIMIT, StayRecord, column_and_page};
 pub use tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 pub use thread::ThreadPlace;
 
@@ -85,6 +85,8 @@ mod tests {
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
+        // Words of pages have 32 bits for that.
+        const { assert!(thread::PAGES_FROM_GS + thread::PAGES_BYTES <= 1 << 32) };
         const { assert!(thread::UPDATES + thread::UPDATES_BYTES <= thread::TALLIES) };
         const { assert!(thread::TALLY_COUNTERS.is_multiple_of(4096)) };
         const { assert!(thread::TALLIES + thread::TALLIES_BYTES <= thread::PLACE) };

@@ -41,8 +41,6 @@ pub const COUNT_VECTOR: u32 = 0x240;
 pub const STRING_BEFORE: u32 = 0x280;
 /// Code pointer: must hold the address of [`crate::settle_stay`].
 pub const SETTLE: u32 = 0x2a0;
-/// Constant for generated code: must hold [`crate::Config::pages`].
-pub const PAGES: u32 = 0x2a8;
 /// Constant for generated code: must hold [`crate::Config::stays`].
 pub const STAYS: u32 = 0x2b0;
 /// Constant for generated code: must hold [`crate::Config::touched`].

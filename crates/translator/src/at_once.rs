@@ -10,12 +10,11 @@
 //!   jz   stub                           } sum within its page if it is the next page
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
-//!   mov  r2d, r1d
-//!   shr  r1, 32
-//!   test r2d, r2d
+//!   test r1d, r1d
 //!   jz   stub
-//!   add  qword gs:[pages + r1*8], reads
-//!   inc  qword gs:[row + r2*8]
+//!   inc  qword gs:[r1d + row]
+//!   shr  r1, 32
+//!   add  qword gs:[r1], reads
 //! back:
 //! ```
 
@@ -38,7 +37,6 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.restore(&mut self.hot, registers);
         self.mark_hot(State::Before);
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
-        let r2 = self.scratch.pick(&mut self.hot, live, registers | 1 << r1);
         self.mark_spilled();
         let mut across = None;
         if group.is_constant() {
@@ -48,7 +46,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.shift_right(r1, 12);
             load_entry(&mut self.hot, self.config.shadow, r1);
         }
-        let unknown = self.count_entry([r1, r2], (group.reads, group.writes), place.row);
+        let unknown = self.count_entry(r1, (group.reads, group.writes), place.row);
         let back = self.hot.here();
         let stub = self.cold.here();
         for field in [across, Some(unknown)].into_iter().flatten() {

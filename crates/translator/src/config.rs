@@ -17,7 +17,7 @@ pub enum Shadow {
 pub struct PageEntry {
     /// The class of the page for the site counters, from [`PageEntry::READ_ONLY`]; 0: ask.
     pub class: u32,
-    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even.
+    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even; 0: there is none.
     pub slot: u32,
 }
 
@@ -63,7 +63,7 @@ pub struct Config {
     /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since nearly all accesses of a program
     /// fall into few classes: sites whose code lies together share lines of the processor's caches.
     pub sites: u32,
-    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them.
+    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them. All of them within 4 GiB.
     pub pages: u32,
     /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write each. Programs that update memory at random
     /// change one line of the processor's caches besides their own, and not two. Negative: all that lies above is taken.
@@ -102,20 +102,22 @@ impl Config {
         within(u64::from(self.sites) + number * 8).filter(|_| site.0 < self.most_sites)
     }
 
-    /// A page as the shadow table has it, and [`crate::Record::ENTRY`]: in the lower half where the column of its class begins among the site counters,
-    /// in units of 8 bytes, in the upper one its slot.
+    /// A page as the shadow table has it, and [`crate::Record::ENTRY`]: in the lower half how far the column of its class begins behind that of class 0, in
+    /// the upper one the offset from GS of its counters (32 bits without sign), or 0 for slot 0.
     pub fn word_of(&self, entry: PageEntry) -> u64 {
-        u64::from(entry.class * self.most_sites) | u64::from(entry.slot) << 32
+        let counters = if entry.slot == 0 { 0 } else { self.pages + entry.slot * 8 };
+        u64::from(entry.class * self.most_sites * 8) | u64::from(counters) << 32
     }
 
     /// What the lower half of the words of pages is that only reads are counted in.
     pub fn read_only(&self) -> u32 {
-        PageEntry::READ_ONLY * self.most_sites
+        PageEntry::READ_ONLY * self.most_sites * 8
     }
 
     /// The page that a word stands for.
     pub fn page_of(&self, word: u64) -> PageEntry {
-        PageEntry { class: word as u32 / self.most_sites.max(1), slot: (word >> 32) as u32 }
+        let counters = (word >> 32) as u32;
+        PageEntry { class: word as u32 / 8 / self.most_sites.max(1), slot: counters.saturating_sub(self.pages) / 8 }
     }
 
     /// Offset from GS of the record of a stay; `None`: there is no such stay.
@@ -146,7 +148,7 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 15] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 14] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -159,7 +161,6 @@ impl Config {
             (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
             (area::COUNT_TALLY, crate::tally::count_tally as *const () as u64),
             (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
-            (area::PAGES, u64::from(self.pages)),
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),
             (area::READ_ONLY, u64::from(self.read_only())),

@@ -21,8 +21,8 @@ use numalens_isa::Kind;
 
 /// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
 pub(crate) mod descriptor {
-    /// Offset from GS of what is counted in pages: reads, or writes (64 bits).
-    pub const PAGES: u32 = 8;
+    /// What is counted, among the counters of a page: reads, or writes, which are 8 bytes further (64 bits).
+    pub const COUNTER: u32 = 8;
     /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits each).
     pub const ROW: u32 = 16;
     pub const WHAT: u32 = 20;
@@ -60,7 +60,7 @@ impl<E: Env> Builder<'_, E> {
             _ => (8, self.config.read_only() + 1),
         };
         self.cold.imm64(back);
-        self.cold.imm64(u64::from(self.config.pages) + counter);
+        self.cold.imm64(counter);
         for word in [row, what.pack() as u32, site.0, least] {
             self.cold.imm32(word);
         }

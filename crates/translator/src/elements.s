@@ -27,11 +27,10 @@ numalens_count_elements:
     cmp edx, [rcx + {e_least}]
     jb 83f
     mov r8d, [rcx + {e_row}]
-    lea r8, [r8 + rdx*8]
+    add r8, rdx
     inc qword ptr gs:[r8]
     shr r9, 32
-    shl r9, 3
-    add r9, [rcx + {e_pages}]
+    add r9, [rcx + {e_counter}]
     inc qword ptr gs:[r9]
     blsr rsi, rsi
     jmp 81b

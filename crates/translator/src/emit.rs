@@ -15,6 +15,10 @@ pub(crate) const RDI: u8 = 7;
 pub(crate) enum Memory {
     /// Relative to GS: `index * scale + offset` in the area of the thread, or below it.
     Area { index: Option<u8>, scale: u8, offset: i32 },
+    /// Relative to GS: at the offset that a register, or only its lower half, holds, and so much further.
+    AtOffset { register: u8, half: bool, displacement: i32 },
+    /// At an address below 4 GiB.
+    Absolute { address: u32 },
     /// `base + index * scale + displacement`.
     Flat { base: Option<u8>, index: Option<u8>, scale: u8, displacement: i32 },
 }
@@ -22,11 +26,6 @@ pub(crate) enum Memory {
 impl Memory {
     pub fn area(offset: u32) -> Self {
         Memory::Area { index: None, scale: 1, offset: offset as i32 }
-    }
-
-    /// One of a table of 64-bit words in the area.
-    pub fn word(index: u8, table: u32) -> Self {
-        Memory::Area { index: Some(index), scale: 8, offset: table as i32 }
     }
 
     pub fn base(register: u8, displacement: i32) -> Self {
@@ -113,10 +112,16 @@ impl Code {
     pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
         let (base, index, scale, displacement) = match memory {
             Memory::Area { index, scale, offset } => (None, index, scale, offset),
+            Memory::AtOffset { register, displacement, .. } => (Some(register), None, 1, displacement),
+            Memory::Absolute { address } => (None, None, 1, address as i32),
             Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
         };
         let mut head = Head::default();
-        if let Memory::Area { .. } = memory {
+        if let Memory::AtOffset { half: true, .. } | Memory::Absolute { .. } = memory {
+            // Addresses have 32 bits.
+            head.add(0x67);
+        }
+        if let Memory::Area { .. } | Memory::AtOffset { .. } = memory {
             head.add(0x65);
         }
         let high = |register: Option<u8>| register.is_some_and(|register| register >= 8);
@@ -165,7 +170,11 @@ impl Code {
     }
 
     pub fn lea(&mut self, register: u8, memory: Memory) {
-        self.memory(true, &[0x8d], register, memory);
+        match memory {
+            // Processors need not execute it.
+            Memory::Flat { base: Some(base), index: None, displacement: 0, .. } => self.move64(register, base),
+            _ => self.memory(true, &[0x8d], register, memory),
+        }
     }
 
     /// Stores a sign-extended constant in the area.
@@ -212,6 +221,12 @@ impl Code {
         self.imm32(value as u32);
     }
 
+    /// `cmp register, value` of 32 bits.
+    pub fn compare_half(&mut self, register: u8, value: u32) {
+        self.registers(false, &[0x81], 7, register);
+        self.imm32(value);
+    }
+
     /// `test register, value` of 32 bits.
     pub fn test(&mut self, register: u8, value: u32) {
         self.registers(false, &[0xf7], 0, register);
@@ -251,12 +266,6 @@ impl Code {
         self.raw(&[0x65, 0xc4, u8::from(to < 8) << 7 | 0x62, 0x80 | (!from & 15) << 3 | 2, 0xf5]);
         self.raw(&[(to & 7) << 3 | 4, 0x25]);
         self.imm32(offset);
-    }
-
-    /// `rorx to, from, 32`: leaves the flags alone.
-    pub fn rotate_half(&mut self, to: u8, from: u8) {
-        self.raw(&[0xc4, u8::from(to < 8) << 7 | 0x40 | u8::from(from < 8) << 5 | 3, 0xfb, 0xf0]);
-        self.raw(&[0xc0 | (to & 7) << 3 | from & 7, 32]);
     }
 
     /// `rdfsbase register`.

@@ -17,12 +17,12 @@
 //!   cmp  r1d, gs:[stay + HOT]
 //!   jne  stub                           another class, or not known
 //!   shr  r1, 32
-//!   add  qword gs:[pages + r1*8], reads
+//!   add  qword gs:[r1], reads
 //! ```
 
 use crate::block::State;
 use crate::emit::Memory;
-use crate::instrument::{count_at_slot, load_entry};
+use crate::instrument::{count_in_page, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record};
 use crate::translate::Builder;
@@ -42,8 +42,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.memory(false, &[0x3b], r1, Memory::area(place.stay + Record::HOT)); // cmp r1d, gs:[hot]
         let other = self.hot.relative(&[0x0f, 0x85]);
         self.mark_hot(State::Counting);
-        self.hot.shift_right(r1, 32);
-        count_at_slot(&mut self.hot, self.config, r1, (group.reads, group.writes));
+        count_in_page(&mut self.hot, self.config, r1, (group.reads, group.writes));
         let back = self.hot.here();
         if let Some(across) = across {
             let stub = self.cold.here();
@@ -53,6 +52,6 @@ impl<E: Env> Builder<'_, E> {
         }
         let stub = self.cold.here();
         self.resolve_hot(other, stub)?;
-        self.other_class(group, place, (live, 0), r1, [None; 2], back)
+        self.other_class(group, place, r1, [None; 2], back)
     }
 }

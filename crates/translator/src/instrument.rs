@@ -1,18 +1,19 @@
 //! The counting code before (or, for repeated string instructions, around) an instruction.
 //!
-//! Inline, where flags are dead and two registers are to be had:
+//! Inline, where flags are dead:
 //!
 //! ```text
 //!   lea   r1, [address]
 //!   shr   r1, 12                        page number
-//!   mov   r1, [shadow + r1*8]           its entry: class below, slot above
-//!   mov   r2d, r1d
-//!   shr   r1, 32
-//!   test  r2d, r2d                      } where it writes: cmp r2, column of
+//!   mov   r1, [shadow + r1*8]           its word: the column of the class below, the page's counters above
+//!   test  r1d, r1d                      } where it writes: cmp r1d, column of
 //!   jz    cold                          } `PageEntry::READ_ONLY`; jbe
-//!   inc   qword gs:[pages + r1*8]       reads, or writes 8 bytes further, or, for both at once, [updates + r1*4]
-//!   inc   qword gs:[site + r2*8]
+//!   inc   qword gs:[r1d + row]          the site's
+//!   shr   r1, 32
+//!   inc   qword gs:[r1]                 reads, or writes 8 bytes further, or, for both at once, half as far among the updates
 //! ```
+//! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and the caches hold little of
+//! their code. (Another register for the column, and tables that are indexed, take gcc a sixth more code and 3 to 5 % more time.)
 //!
 //! Where flags are live, the same with instructions that leave them alone: `pext` and `rorx` shift, `lea` adds, `jrcxz` tests; that
 //! needs rcx and two more registers.
@@ -53,7 +54,10 @@ impl<E: Env> Builder<'_, E> {
     fn count_with_flags(&mut self, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
-        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        let r2 = match access.address.fs {
+            true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
+            false => r1,
+        };
         self.mark_spilled();
         if access.address.is_constant() {
             self.load_entry_of(r1, access.address.displacement as u64 >> 12);
@@ -62,7 +66,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.shift_right(r1, 12);
             load_entry(&mut self.hot, self.config.shadow, r1);
         }
-        let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
+        let cold = self.count_entry(r1, reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
         self.mark_cold(State::Counting);
@@ -71,24 +75,22 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
-    /// Counts so many reads and writes of the page whose entry is in `r1`, and one in a row of site counters, where flags are dead; `r2` is
-    /// another scratch register. Goes to what is returned if the page is not known.
-    pub(crate) fn count_entry(&mut self, [r1, r2]: [u8; 2], (reads, writes): (u8, u8), row: u32) -> Field {
-        self.hot.move32(r2, r1);
-        self.hot.shift_right(r1, 32);
+    /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where flags are dead. Goes to what is
+    /// returned if the page is not known.
+    pub(crate) fn count_entry(&mut self, r1: u8, (reads, writes): (u8, u8), row: u32) -> Field {
         let unknown = match writes {
             0 => {
-                self.hot.registers(false, &[0x85], r2, r2); // test
+                self.hot.registers(false, &[0x85], r1, r1); // test
                 self.hot.relative(&[0x0f, 0x84]) // jz
             }
             _ => {
-                self.hot.compare(r2, self.config.read_only() as i32);
+                self.hot.compare_half(r1, self.config.read_only());
                 self.hot.relative(&[0x0f, 0x86]) // jbe
             }
         };
         self.mark_hot(State::Counting);
-        count_at_slot(&mut self.hot, self.config, r1, (reads, writes));
-        self.hot.increment(Memory::word(r2, row));
+        self.hot.increment(in_row(r1, row));
+        count_in_page(&mut self.hot, self.config, r1, (reads, writes));
         unknown
     }
 
@@ -117,7 +119,8 @@ impl<E: Env> Builder<'_, E> {
             unknown[1] = Some(self.hot.bytes.len());
             self.hot.memory(false, &[0x8d], RCX, from(column));
         }
-        self.hot.rotate_half(r2, r2);
+        let (shift, counters) = page_counters(self.config, r2, reads_and_writes(access.kind));
+        self.hot.rotate_right(r2, r2, shift);
         self.hot.move32(r2, r2);
         self.mark_hot(State::Counting);
         let add = |code: &mut Code, memory: Memory, temporary: u8| {
@@ -125,11 +128,11 @@ impl<E: Env> Builder<'_, E> {
             code.lea(temporary, Memory::base(temporary, 1));
             code.store(temporary, memory);
         };
-        for (_, counter) in page_counters(self.config, r2, reads_and_writes(access.kind)) {
+        for (_, counter) in counters {
             add(&mut self.hot, counter, r1);
         }
         let offset = self.site_offset(site)?;
-        add(&mut self.hot, Memory::word(RCX, offset), r1);
+        add(&mut self.hot, in_row(RCX, offset), r1);
         self.hot.raw(&[0xeb, 5]); // jmp past the next
         for unknown in unknown.into_iter().flatten() {
             let distance = self.hot.bytes.len() - unknown;
@@ -161,9 +164,9 @@ impl<E: Env> Builder<'_, E> {
     /// Loads the entry of a page that is always the same, where flags are dead.
     pub(crate) fn load_entry_of(&mut self, register: u8, page: u64) {
         if let Shadow::At(address) = self.config.shadow
-            && let Ok(displacement) = i32::try_from(u64::from(address) + page * 8)
+            && let Ok(address) = u32::try_from(u64::from(address) + page * 8)
         {
-            return self.hot.load(register, Memory::Flat { base: None, index: None, scale: 1, displacement });
+            return self.hot.load(register, Memory::Absolute { address });
         }
         self.hot.constant(register, page);
         load_entry(&mut self.hot, self.config.shadow, register);
@@ -210,7 +213,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
-        let cold = self.count_entry([r1, r2], reads_and_writes(access.kind), self.site_offset(site)?);
+        let cold = self.count_entry(r1, reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
         self.resolve_hot(cold, self.cold.here())?;
@@ -331,22 +334,29 @@ fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
     code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
 }
 
-/// Adds to the counters of the page whose slot is in a register, where flags are dead.
-pub(crate) fn count_at_slot(code: &mut Code, config: &Config, slot: u8, counts: (u8, u8)) {
-    for (count, counter) in page_counters(config, slot, counts) {
+/// Adds to the counters of the page whose word is in a register, where flags are dead; the register is lost.
+pub(crate) fn count_in_page(code: &mut Code, config: &Config, word: u8, counts: (u8, u8)) {
+    let (shift, counters) = page_counters(config, word, counts);
+    code.shift_right(word, shift);
+    for (count, counter) in counters {
         code.add_small(counter, count);
     }
 }
 
-/// What is to be added to which counters of the page whose slot is in a register.
-fn page_counters(config: &Config, slot: u8, (reads, writes): (u8, u8)) -> impl Iterator<Item = (u8, Memory)> {
-    let updates = if reads == writes { reads } else { 0 };
-    let counters = [
-        (updates, Memory::Area { index: Some(slot), scale: 4, offset: config.updates }),
-        (reads - updates, Memory::word(slot, config.pages)),
-        (writes - updates, Memory::word(slot, config.pages + 8)),
-    ];
-    counters.into_iter().filter(|(count, _)| *count != 0)
+/// What is to be added to which counters of the page whose word is in a register, once it is shifted right by so many bits.
+fn page_counters(config: &Config, word: u8, (reads, writes): (u8, u8)) -> (u8, impl Iterator<Item = (u8, Memory)>) {
+    let at = |displacement| Memory::AtOffset { register: word, half: false, displacement };
+    let (shift, counters) = match reads == writes {
+        // The counter of updates has half the size.
+        true => (33, [(reads, at(config.updates - (config.pages / 2) as i32)), (0, at(0))]),
+        false => (32, [(reads, at(0)), (writes, at(8))]),
+    };
+    (shift, counters.into_iter().filter(|(count, _)| *count != 0))
+}
+
+/// The counter in a row of site counters for the class of the page whose word is in a register.
+pub(crate) fn in_row(word: u8, row: u32) -> Memory {
+    Memory::AtOffset { register: word, half: true, displacement: row as i32 }
 }
 
 pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {

@@ -375,7 +375,7 @@ impl<E: Env> Builder<'_, E> {
             if group.is_constant() {
                 self.constant_stub(group, &place, settled)?;
             } else {
-                self.stub(group, &place, live | 1 << least, 1 << least, r1, settled)?;
+                self.stub(group, &place, r1, settled)?;
             }
         }
         self.checked = all;

@@ -120,16 +120,10 @@ global_asm!(
         mov r9, gs:[{save} + 48]
         jmp qword ptr gs:[\to]
     .endm
-    // The counters of the page of an entry, as an offset from GS.
-    .macro NUMALENS_COUNTERS_OF entry
-        shr \entry, 32
-        shl \entry, 3
-        add \entry, gs:[{pages}]
-    .endm
     // The page of the entry in r8: one access of each member.
     .macro NUMALENS_COUNT_PAGE
         mov r9, r8
-        NUMALENS_COUNTERS_OF r9
+        shr r9, 32
         movzx edi, byte ptr [rcx + {d_reads}]
         add gs:[r9], rdi
         movzx edi, byte ptr [rcx + {d_writes}]
@@ -141,7 +135,7 @@ global_asm!(
         NUMALENS_COUNT_PAGE
         mov r8d, r8d
         mov esi, [rcx + {d_row}]
-        lea rsi, [rsi + r8*8]
+        add rsi, r8
         inc qword ptr gs:[rsi]
     .endm
     // The record, in the class of the entry in r8 from this pass on.
@@ -211,12 +205,10 @@ numalens_settle_stay:
     sub rdi, r9
     mov r9d, r8d
     mov esi, [rcx + {d_row}]
-    lea rsi, [rsi + r9*8]
+    add rsi, r9
     add gs:[rsi], rdi
     shr r8, 32
     je 1f
-    shl r8, 3
-    add r8, gs:[{pages}]
     movzx esi, byte ptr [rcx + {d_reads}]
     imul rsi, rdi
     add gs:[r8], rsi
@@ -335,9 +327,9 @@ numalens_count_group:
     jne 76f
 72:
     mov r9, r8
-    NUMALENS_COUNTERS_OF r9
+    shr r9, 32
     mov r8d, r8d
-    lea r8, [rdx + r8*8]
+    add r8, rdx
     inc qword ptr gs:[r8]
     movzx r8d, byte ptr [rdi]
     and r8d, 3
@@ -376,7 +368,6 @@ numalens_count_group:
     of_class = const Heat::Class as u32,
     of_tally = const Heat::Tally as u32,
     count = const area::COUNT,
-    pages = const area::PAGES,
     stays = const area::STAYS,
     touched = const area::TOUCHED,
     read_only = const area::READ_ONLY,
@@ -408,7 +399,7 @@ numalens_count_group:
     d_members = const descriptor::MEMBERS,
     d_constant = const descriptor::CONSTANT,
     vector = const area::COUNT_VECTOR,
-    e_pages = const elements::PAGES,
+    e_counter = const elements::COUNTER,
     e_row = const elements::ROW,
     e_what = const elements::WHAT,
     e_site = const elements::SITE,
@@ -498,7 +489,7 @@ impl<E: Env> Builder<'_, E> {
             let miss = self.hot.relative(&[0x0f, 0x83]);
             let (stub, back) = (self.cold.here(), self.hot.here());
             self.resolve_hot(miss, stub)?;
-            self.stub(group, &place, live, 0, r1, back)?;
+            self.stub(group, &place, r1, back)?;
         }
         self.checked += 1;
         self.mark_hot(State::Before);

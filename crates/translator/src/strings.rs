@@ -72,8 +72,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.move64(r1, RDI);
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
-        self.hot.registers(false, &[0x81], 7, r1); // cmp r1d, ..
-        self.hot.imm32(self.config.read_only());
+        self.hot.compare_half(r1, self.config.read_only());
         tell.push(self.hot.relative(&[0x0f, 0x86])); // jbe
         let back = self.hot.here();
         for field in tell {

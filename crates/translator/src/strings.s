@@ -18,9 +18,9 @@
 
     // What was done, in the row at eax and the column in esi, and in the counter of the page.
     .macro NUMALENS_COUNT_RUN entry, counter
-        lea rax, [rax + rsi*8]
+        add rax, rsi
         add gs:[rax], rdx
-        NUMALENS_COUNTERS_OF \entry
+        shr \entry, 32
         add gs:[\entry + \counter], rdx
     .endm
 

@@ -4,24 +4,16 @@
 use crate::block::State;
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
-use crate::instrument::{count_at_slot, load_entry};
+use crate::instrument::{count_in_page, in_row, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
-use crate::{Env, Error, Shape, area};
+use crate::{Env, Error, area};
 use numalens_isa::Kind;
 
 impl<E: Env> Builder<'_, E> {
-    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise. `avoid`: registers to leave alone.
-    pub(crate) fn stub(
-        &mut self,
-        group: &Group,
-        place: &Place,
-        live: u16,
-        avoid: u16,
-        r1: u8,
-        back: u64,
-    ) -> Result<(), Error> {
+    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
+    pub(crate) fn stub(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
         let hot = Memory::area(place.stay + Record::HOT);
         self.mark_cold(State::Counting);
         self.cold.compare_area(false, place.stay + Record::HOT, 0);
@@ -41,14 +33,13 @@ impl<E: Env> Builder<'_, E> {
         self.cold.increment_register(r1);
         self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
         let other = self.cold.relative(&[0x0f, 0x85]);
-        self.cold.shift_right(r1, 32);
         self.count_page_cold(r1, group);
         let field = self.cold.relative(&[0xe9]);
         self.resolve_cold(field, back)?;
 
         let here = self.cold.here();
         self.resolve_cold(other, here)?;
-        self.other_class(group, place, (live, avoid), r1, [Some(cool), across], back)
+        self.other_class(group, place, r1, [Some(cool), across], back)
     }
 
     /// What follows where a hot group has met another class than that of its stay, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
@@ -57,16 +48,10 @@ impl<E: Env> Builder<'_, E> {
         &mut self,
         group: &Group,
         place: &Place,
-        (live, avoid): (u16, u16),
         r1: u8,
         settle: [Option<Field>; 2],
         back: u64,
     ) -> Result<(), Error> {
-        let spilled = self.scratch.spilled;
-        let avoid = avoid | group.address.registers(Shape::Plain) | 1 << r1 | 1 << crate::emit::RSP;
-        let free = (spilled | !live) & !avoid;
-        let r2 = if free != 0 { free.trailing_zeros() as u8 } else { (!avoid).trailing_zeros() as u8 };
-        let save = Memory::area(area::spill(r2));
         self.mark_cold(State::Counting);
         let unknown = match group.writes {
             0 => {
@@ -75,29 +60,16 @@ impl<E: Env> Builder<'_, E> {
                 self.cold.relative(&[0x0f, 0x84]) // jz
             }
             _ => {
-                self.cold.registers(false, &[0x81], 7, r1); // cmp r1d, ..
-                self.cold.imm32(self.config.read_only() + 1);
+                self.cold.compare_half(r1, self.config.read_only() + 1);
                 self.cold.relative(&[0x0f, 0x86]) // jbe
             }
         };
         self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
-        if free == 0 {
-            self.cold.store(r2, save);
-            self.scratch.spilled |= 1 << r2;
-            self.mark_cold(State::Counting);
-        }
-        self.cold.move32(r2, r1);
-        self.cold.shift_right(r1, 32);
+        self.cold.increment(in_row(r1, place.row - 1));
         self.count_page_cold(r1, group);
-        self.cold.increment(Memory::word(r2, place.row - 8));
-        if free == 0 {
-            self.cold.load(r2, save);
-        }
         let field = self.cold.relative(&[0xe9]);
         self.resolve_cold(field, back)?;
-        self.scratch.spilled = spilled;
-        self.mark_cold(State::Counting);
         let here = self.cold.here();
         for field in settle.into_iter().flatten().chain([unknown, by_class]) {
             self.resolve_cold(field, here)?;
@@ -126,8 +98,8 @@ impl<E: Env> Builder<'_, E> {
         field
     }
 
-    fn count_page_cold(&mut self, slot: u8, group: &Group) {
-        count_at_slot(&mut self.cold, self.config, slot, (group.reads, group.writes));
+    fn count_page_cold(&mut self, word: u8, group: &Group) {
+        count_in_page(&mut self.cold, self.config, word, (group.reads, group.writes));
     }
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {

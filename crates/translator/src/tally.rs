@@ -218,11 +218,11 @@ impl Counters<'_> {
     fn add(&self, number: u32, passes: u32) {
         let passes = u64::from(passes);
         let word: u64 = self.load(self.get(Tally::WORDS) as i64 + 8 * i64::from(number));
-        let page = u64::from(self.config.pages) + (word >> 32) * 8;
+        let page = word >> 32;
         self.area.add(page, passes * u64::from(self.half(Tally::READS)));
         self.area.add(page + 8, passes * u64::from(self.half(Tally::WRITES)));
         let row = u64::from(self.config.sites) + 8 * u64::from(self.half(Tally::ROW));
-        self.area.add(row + 8 * u64::from(word as u32), passes);
+        self.area.add(row + u64::from(word as u32), passes);
         self.set(Tally::COUNTED, self.get(Tally::COUNTED) + passes);
     }
 

@@ -102,7 +102,8 @@ fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::
             let before = word.load(Acquire);
             let passes = u64::from(tally::count_of(counter.load(Acquire)));
             if passes != 0 && word.load(Acquire) == before {
-                found.push(Count { page: before >> 33, column: before & 0xffff_ffff, passes });
+                let (column, page) = exact::column_and_page(before);
+                found.push(Count { page, column, passes });
             }
         }
     }

@@ -176,10 +176,11 @@ impl<L: Lookup> Reader<'_, L> {
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, stay.row);
                 // That of a hot group was counted.
-                if entry >> 33 != 0 {
-                    self.add_page(entry >> 33, kinds(known, members.clone()).map(|kind| pending.wrapping_mul(kind)));
+                let (column, page) = exact::column_and_page(entry);
+                if page != 0 {
+                    self.add_page(page, kinds(known, members.clone()).map(|kind| pending.wrapping_mul(kind)));
                 }
-                let (_, class) = exact::site_and_class(entry & 0xffff_ffff, classes_log2);
+                let (_, class) = exact::site_and_class(column, classes_log2);
                 self.add_row(members, class, pending);
             }
         }

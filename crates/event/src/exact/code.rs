@@ -37,9 +37,12 @@ pub mod site {
     pub const STACK: u32 = 4;
 }
 
-/// How many sites have counters, for so many classes: their columns may take 1 GiB, as what follows must stay within reach of a displacement.
+/// Counters of all sites and classes: 1 GiB, as what follows must stay within reach of a displacement.
+pub const MOST_SITE_COUNTERS: u64 = 1 << 27;
+
+/// How many sites have counters, for so many classes.
 pub fn sites(classes_log2: u32) -> u32 {
-    let most = (1u64 << 30) / (8 << classes_log2);
+    let most = MOST_SITE_COUNTERS >> classes_log2;
     most.min(MOST_SITES.into()) as u32
 }
 

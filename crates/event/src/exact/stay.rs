@@ -1,5 +1,7 @@
 //! Groups of sites that keep to their pages.
 
+use super::page::PageCounts;
+use super::thread::PAGES_FROM_GS;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -11,13 +13,19 @@ pub struct StayRecord {
     pub page: AtomicU64,
     /// The number of passes before the stay.
     pub since: AtomicU64,
-    /// What it is counted for: below, where the column of the class begins among the site counters; above, the index of the page's counter of
-    /// reads; 0: there is no stay.
+    /// What it is counted for, see [`column_and_page`]; 0: there is no stay.
     pub entry: AtomicU64,
     /// How often the page changed.
     pub misses: AtomicU32,
     /// Not 0: it changed so often that the flat tables are used; or [`IS_LIMIT`].
     pub hot: AtomicU32,
+}
+
+/// What stands for a page where it is counted: the place of the counter of site 0 in the column of its class, see [`super::site_and_class`], and the page's
+/// number; 0: none.
+pub fn column_and_page(word: u64) -> (u64, u64) {
+    let page = (word >> 32).saturating_sub(PAGES_FROM_GS) / size_of::<PageCounts>() as u64;
+    ((word & 0xffff_ffff) / 8, page)
 }
 
 /// What [`StayRecord::hot`] is in a record that is no stay's: in place of the page it has the limit of the groups after it, up to the next such

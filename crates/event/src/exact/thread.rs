@@ -1,6 +1,6 @@
 //! A thread's extent: the offsets of its tables, and where it may run.
 
-use super::code::MOST_SITES;
+use super::code::{MOST_SITE_COUNTERS, MOST_SITES};
 use super::file::MOST_EXTENTS;
 use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
 use super::page::{MOST_PAGES, PageCounts};
@@ -21,6 +21,10 @@ pub const SITES_BYTES: u64 = 1 << 32;
 pub const PAGES: u64 = SITES + SITES_BYTES;
 /// Bytes reserved for them.
 pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
+/// Where site counters are in the thread's own memory, from the address in GS on.
+pub const SITES_FROM_GS: u64 = 0x50_0000;
+/// And page counters: behind whatever may stand between them there.
+pub const PAGES_FROM_GS: u64 = SITES_FROM_GS + MOST_SITE_COUNTERS * 8 + STAYS_BYTES + PASSES_BYTES;
 /// Reads and writes of pages, one of each: 64 bits a page.
 pub const UPDATES: u64 = PASSES + PASSES_BYTES;
 /// Bytes reserved for them.

@@ -42,7 +42,7 @@ impl Machine {
             let pending = passes.wrapping_sub(self.area.get(record + Record::SINCE as usize));
             self.area.set(record + Record::SINCE as usize, passes);
             let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
-            let page = PAGES as usize + (entry >> 32) as usize * 8;
+            let page = (entry >> 32) as usize;
             let members = if entry >> 32 == 0 { 0 } else { group.members };
             for member in group.first.0..group.first.0 + members {
                 let kind = self.world.sites[member as usize].kind;
@@ -126,7 +126,7 @@ impl Machine {
                 self.tallies.set_half(at, counter & Tally::BEGUN);
                 let word = self.tallies.get((Tally::words(tally, TALLY_PAGES) + u64::from(number) * 8) as usize);
                 let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
-                let page = PAGES as usize + (word >> 32) as usize * 8;
+                let page = (word >> 32) as usize;
                 if count != 0 {
                     add(page, count * u64::from(reads));
                     add(page + 8, count * u64::from(writes));
