@@ -396,6 +396,14 @@ impl Area {
         }
     }
 
+    /// Notes the base of FS of the calling thread, whose area this is, for the generated code.
+    pub fn note_fs_base(self) {
+        let base: u64;
+        // SAFETY: reads a register; the collector makes sure that there is the instruction.
+        unsafe { core::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+        self.set(fixed::FS_BASE, base);
+    }
+
     /// Makes GS point here, for the calling thread.
     ///
     /// # Errors

@@ -101,6 +101,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;
+    area.note_fs_base();
     let place = if is_virtual { placement::inherited(&session, Extent(start.caller)) } else { Place::nowhere() };
     let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);

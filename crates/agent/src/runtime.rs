@@ -299,10 +299,15 @@ pub unsafe extern "C" fn on_count(area: Area) {
     let toucher = &mut Toucher::new(thread, false);
     // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
     let hotter = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
-    if let Some(hotter) = hotter {
+    let header = runtime().process().header();
+    // A loop of code that is all known comes here alone, now and then: for a page that is looked into.
+    if hotter.is_some() || header.has_warmed() {
         let mut code = runtime().code.lock();
         let Code { cache, world, .. } = &mut *code;
-        cache.heat(world, hotter);
+        header.each_warmed(|site| cache.warmed(world, SiteId(site)));
+        if let Some(hotter) = hotter {
+            cache.heat(world, hotter);
+        }
     }
 }
 

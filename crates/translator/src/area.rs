@@ -41,6 +41,8 @@ pub const COUNT_VECTOR: u32 = 0x240;
 pub const STRING_BEFORE: u32 = 0x280;
 /// Code pointer: must hold the address of [`crate::settle_stay`].
 pub const SETTLE: u32 = 0x2a0;
+/// The base of FS of the thread. The owner sets it at the start and whenever a system call changes it; generated code does where an instruction does.
+pub const FS_BASE: u32 = 0x2a8;
 /// Constant for generated code: must hold [`crate::Config::stays`].
 pub const STAYS: u32 = 0x2b0;
 /// Constant for generated code: must hold [`crate::Config::touched`].

@@ -1,6 +1,8 @@
 //! Programs that hand flags over at returns.
 //!
-//! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a function need not keep the flags. But
+//! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a function need not keep the flags. The same goes for
+//! jumps through a pointer in memory ([`is_tail_call`]): the stubs of linkers, tail calls, and what interpreters and Haskell go from one
+//! piece to the next by. (Jumps to computed addresses are another matter: GMP's assembly begins its unrolled loops by them, with flags set before.) But
 //! functions of SBCL say by the carry flag whether they return one value or several, and shared pieces of Erlang's compiled code are
 //! called for the zero flag. Both can be told when the code is translated, before it is executed for the first time:
 //!
@@ -17,11 +19,18 @@
 use crate::Env;
 use crate::decode::Decoded;
 use crate::liveness::Liveness;
-use iced_x86::{FlowControl, Mnemonic};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{STATUS_FLAGS, leaves_the_program};
 
 /// Instructions that are looked at, on the straight way on from a block.
 const BEYOND: usize = 8;
+
+/// Whether an instruction jumps through a pointer at a fixed place, or at a fixed distance from a register: to the beginning of a function.
+pub(crate) fn is_tail_call(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::IndirectBranch
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.memory_index() == Register::None
+}
 
 /// What a way on through the program does first.
 #[derive(PartialEq, Eq)]
@@ -43,6 +52,7 @@ impl Liveness {
         let hands_over = match last.instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => self.first(env, end) == First::Looks,
             FlowControl::Return => sets_on_purpose(block),
+            FlowControl::IndirectBranch => is_tail_call(&last.instruction) && sets_on_purpose(block),
             FlowControl::Next | FlowControl::ConditionalBranch => {
                 sets_on_purpose(block) && self.first(env, end) == First::Returns
             }

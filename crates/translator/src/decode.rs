@@ -1,5 +1,6 @@
 //! The first passes over a block: its instructions up to its end, and what is live before each.
 
+use crate::convention::is_tail_call;
 use crate::forms::Encoded;
 use crate::liveness::{Live, Liveness};
 use crate::{BlockId, Config, Env, Error, Question};
@@ -177,6 +178,7 @@ pub(crate) fn find_live(
         _ if last_is_unsupported => Live::ALL,
         FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
         FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
+        FlowControl::IndirectBranch if is_tail_call(&last) => liveness.at_call(),
         FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
         _ => Live::ALL,
     };

@@ -172,6 +172,7 @@ impl Code {
     pub fn lea(&mut self, register: u8, memory: Memory) {
         match memory {
             // Processors need not execute it.
+            Memory::Flat { base: Some(base), index: None, displacement: 0, .. } if base == register => {}
             Memory::Flat { base: Some(base), index: None, displacement: 0, .. } => self.move64(register, base),
             _ => self.memory(true, &[0x8d], register, memory),
         }

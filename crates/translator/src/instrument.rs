@@ -396,7 +396,7 @@ fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
         code.memory(wide, &[0x8d], r1, memory);
     }
     if address.fs {
-        code.read_fs(r2);
+        code.load(r2, Memory::area(area::FS_BASE));
         code.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: 1, displacement: 0 });
     }
 }

@@ -96,6 +96,9 @@ impl Lap {
 
     /// Of a lap, in bytes; `None`: not the same in each.
     fn advance(&self, group: &Group) -> Option<i64> {
+        if group.address.fs {
+            return None;
+        }
         let of = |register: Option<u8>| register.map_or(Some(0), |register| self.by[usize::from(register & 15)]);
         let index = of(group.address.index)?.checked_mul(i64::from(group.address.scale.max(1)))?;
         of(group.address.base)?.checked_add(index).filter(|step| step.unsigned_abs() <= FASTEST)

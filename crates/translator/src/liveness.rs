@@ -4,6 +4,7 @@
 //! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
 //! cautious, with one convention: flags are dead at calls and returns ([`crate::convention`] finds out where it does not hold).
 
+use crate::convention::is_tail_call;
 use crate::decode::LONGEST;
 use crate::forms::{Encoded, Forms};
 use crate::{Config, Env};
@@ -252,6 +253,7 @@ impl Liveness {
                         None => Live::ALL,
                     },
                     FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => at_call,
+                    FlowControl::IndirectBranch if is_tail_call(&instruction) => at_call,
                     _ => Live::ALL,
                 };
                 return needed.or(beyond.without(overwritten)).with_stack();
@@ -301,6 +303,10 @@ impl Liveness {
                         ip = instruction.next_ip();
                     }
                     FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => {
+                        self.end(from, self.at_call());
+                        break;
+                    }
+                    FlowControl::IndirectBranch if is_tail_call(&instruction) => {
                         self.end(from, self.at_call());
                         break;
                     }

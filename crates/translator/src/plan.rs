@@ -22,7 +22,7 @@ use crate::decode::Decoded;
 use crate::lap::{Advance, Lead};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
-use iced_x86::FlowControl;
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Address, Kind, Shape};
 
 /// Bytes between the first and the last operand of a group at most: pages end less often within it.
@@ -112,12 +112,13 @@ impl Plan {
         self.clear();
         self.at_once = at_once;
         let mut stretch = (0u16, 0usize);
+        let keeps_fs = !list.iter().any(|one| sets_fs_base(&one.instruction));
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
         for (number, one) in list.iter().enumerate() {
             let mut grouped = 0;
             for (index, access) in one.accesses_in(accesses).iter().enumerate().take(8) {
-                if can_be_grouped(access) && self.add(list, number, access, stretch, &since) {
+                if can_be_grouped(access, keeps_fs) && self.add(list, number, access, stretch, &since) {
                     grouped |= 1 << index;
                 }
             }
@@ -231,7 +232,8 @@ impl Group {
     /// Takes an access in, if it belongs.
     fn take(&mut self, access: &Access) -> bool {
         let (mine, other) = (&self.address, &access.address);
-        if self.members >= MEMBERS || (mine.base, mine.index, mine.scale) != (other.base, other.index, other.scale) {
+        let registers = |address: &Address| (address.base, address.index, address.scale, address.fs);
+        if self.members >= MEMBERS || registers(mine) != registers(other) {
             return false;
         }
         if mine.is_constant() {
@@ -251,8 +253,19 @@ impl Group {
     }
 }
 
-fn can_be_grouped(access: &Access) -> bool {
+/// `keeps_fs`: the base of FS stays what it is.
+fn can_be_grouped(access: &Access, keeps_fs: bool) -> bool {
     let Address { base, fs, gs, narrow, byte_index, .. } = access.address;
     let plain = access.shape == Shape::Plain && !access.implied && !access.stack;
-    plain && base != Some(crate::emit::RSP) && !(fs || gs || narrow || byte_index)
+    plain && base != Some(crate::emit::RSP) && (keeps_fs || !fs) && !(gs || narrow || byte_index)
+}
+
+/// Whether an instruction changes the base of FS.
+pub(crate) fn sets_fs_base(instruction: &Instruction) -> bool {
+    let loads = || instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register;
+    match instruction.mnemonic() {
+        Mnemonic::Wrfsbase | Mnemonic::Lfs => true,
+        Mnemonic::Mov | Mnemonic::Pop => loads() && instruction.op0_register() == Register::FS,
+        _ => false,
+    }
 }

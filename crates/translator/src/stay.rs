@@ -549,14 +549,17 @@ impl<E: Env> Builder<'_, E> {
     }
 }
 
-/// The lowest operand of a group.
+/// The lowest operand of a group, where flags are dead.
 pub(crate) fn operand(code: &mut Code, to: u8, group: &Group) {
     let address = &group.address;
-    let memory = Memory::Flat {
-        base: address.base,
-        index: address.index,
-        scale: address.scale.max(1),
-        displacement: (address.displacement + group.shift) as i32,
-    };
+    let displacement = (address.displacement + group.shift) as i32;
+    if address.fs && address.base.is_none() && address.index.is_none() {
+        code.load(to, Memory::area(area::FS_BASE));
+        return code.lea(to, Memory::base(to, displacement));
+    }
+    let memory = Memory::Flat { base: address.base, index: address.index, scale: address.scale.max(1), displacement };
     code.lea(to, memory);
+    if address.fs {
+        code.memory(true, &[0x03], to, Memory::area(area::FS_BASE)); // add
+    }
 }

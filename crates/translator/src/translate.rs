@@ -14,7 +14,7 @@ use crate::lap::Lap;
 use crate::links::Chain;
 use crate::liveness::Liveness;
 use crate::marks::Mark;
-use crate::plan::Plan;
+use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
 use crate::strings::string_operation;
 use crate::warm::free_register;
@@ -134,7 +134,9 @@ pub(crate) fn translate(
     if config.count && config.scheme != Scheme::Flat && !config.each {
         let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none() || long.contains(&ip);
         plan.make(list, accesses, !stays, [hot, any_class]);
-        plan.tally(config, numbers, no_tally);
+        if in_loop {
+            plan.tally(config, numbers, no_tally);
+        }
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
         let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
@@ -408,7 +410,20 @@ impl<E: Env> Builder<'_, E> {
         self.mark_hot(if self.counted == 0 { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
+        if sets_fs_base(instruction) {
+            self.note_fs_base();
+        }
         Ok(closed)
+    }
+
+    /// Behind an instruction that has changed the base of FS: a thread that stops here goes on to the next one first.
+    fn note_fs_base(&mut self) {
+        self.counted = self.counted.max(1);
+        self.mark_hot(State::Counted);
+        let register = self.scratch.pick(&mut self.hot, u16::MAX, 0);
+        self.mark_hot(State::Counted);
+        self.hot.read_fs(register);
+        self.hot.store(register, Memory::area(area::FS_BASE));
     }
 
     fn string(&mut self, one: &Decoded, code: &[u8], list: &[Access]) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use support::assemble::assemble;
 use support::expected::{Expected, by_page, reads, updates, writes};
 use support::vectors::{Vectors, has_avx512};
-use support::{Machine, Options, Registers};
+use support::{Machine, Options, Registers, fs_base};
 
 /// A generator of numbers that needs a seed only.
 mod rand_free {
@@ -97,13 +97,6 @@ fn masked(kind: Kind, address: u64, size: u64, mask: u64, lanes: u32) -> Vec<Exp
 
 fn at(base: u64, offset: i64) -> u64 {
     base.wrapping_add_signed(offset)
-}
-
-fn fs_base() -> u64 {
-    let base: u64;
-    // SAFETY: reads a register; the translator needs the instruction anyway.
-    unsafe { std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack)) };
-    base
 }
 
 /// rbx, rbp, rsi, rdi, r8 (aligned) point to data, r9 is a small index, r10 a small signed number, rcx small; forms must leave

@@ -47,6 +47,7 @@ pub fn errno(number: u32) -> u64 {
     i64::from(number).wrapping_neg() as u64
 }
 const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_GS: u64 = 0x1004;
 
 /// Looks at the system call at `ip` before it is executed.
@@ -73,6 +74,12 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         // GS is the agent's.
         raw::__NR_arch_prctl if matches!(a, ARCH_SET_GS | ARCH_GET_GS) || SHADOW_STACKS.contains(&a) => {
             Verdict::Done(EINVAL)
+        }
+        raw::__NR_arch_prctl if a == ARCH_SET_FS => {
+            // SAFETY: the program's own call.
+            let result = unsafe { sys::for_program(number, arguments) };
+            thread.area.note_fs_base();
+            Verdict::Done(result)
         }
         raw::__NR_prctl => process_control(thread, arguments),
         raw::__NR_seccomp if matches!(a, 0 | 1) => Verdict::Done(match a {

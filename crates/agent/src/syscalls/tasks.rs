@@ -113,6 +113,7 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     runtime().session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
+    area.note_fs_base();
     let next = area.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
@@ -161,6 +162,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
 fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]) -> Result<(), Errno> {
     let runtime = runtime();
     signals::forget(thread);
+    thread.area.note_fs_base();
     thread.tid = sys::thread_id();
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
     let process = runtime.session.new_extent(kind::PROCESS, parent, sys::process_id(), 0, -1).ok_or(full)?;

@@ -73,6 +73,12 @@ impl ProcessHeader {
         self.warmed.store(number.wrapping_add(1), Release);
     }
 
+    /// Whether sites have been named that have not been seen.
+    #[inline]
+    pub fn has_warmed(&self) -> bool {
+        self.warmed.load(Relaxed) != self.warmed_seen.load(Relaxed)
+    }
+
     /// Calls `found` for each site that has been named and not seen. For one caller at a time.
     #[inline]
     pub fn each_warmed(&self, mut found: impl FnMut(u32)) {

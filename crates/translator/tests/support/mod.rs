@@ -267,6 +267,7 @@ impl Machine {
     fn run_at(&mut self, address: u64, registers: &Registers) -> Registers {
         self.put(registers);
         self.area.set(switch::NEXT as usize, address);
+        self.area.set(area::FS_BASE as usize, fs_base());
         // SAFETY: the area is set up by `new`; `address` is the program's code or its translation, which end in FINISH; the code works on the
         // machine's own mappings.
         unsafe { switch::enter(self.area.pointer()) };
@@ -556,4 +557,12 @@ extern "C" fn on_count(area: *mut u8) {
         machine.cache.heat(&mut machine.world, hotter);
         machine.heats += 1;
     }
+}
+
+/// The base of FS of this thread.
+pub fn fs_base() -> u64 {
+    let base: u64;
+    // SAFETY: reads a register; the translator needs the instruction anyway.
+    unsafe { std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack)) };
+    base
 }
