@@ -130,11 +130,12 @@ impl Shadow {
         runtime().config.page_of(self.word(page).load(Relaxed))
     }
 
-    /// The number of the page that holds an address, if it has one.
-    pub fn number_at(&self, address: u64) -> Option<u32> {
-        let page = address >> PAGE_BITS;
-        let number = if page < END { self.load(page).slot / 2 } else { 0 };
-        (number != 0).then_some(number)
+    /// Calls `found` with the address and the number of each page of a range that has one.
+    pub fn numbered(&self, range: Range<u64>, mut found: impl FnMut(u64, u32)) {
+        self.each(range, |_, page, entry| {
+            found(page << PAGE_BITS, entry.slot / 2);
+            false
+        });
     }
 
     /// Sets the entry of a page; with the table locked.
@@ -228,6 +229,9 @@ impl Shadow {
         chunk.used += u32::from(known.slot == 0);
         let (entry, record) = self.place(memory, toucher.thread, run, &terrain, copies, chunk)?;
         drop(used);
+        if known.slot != 0 {
+            words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
+        }
         if record.how.load(Relaxed) == touch::NONE {
             let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread.area, run.site) };
             record.stack.store(stack.unwrap_or(0), Relaxed);

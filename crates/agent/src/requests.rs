@@ -45,6 +45,11 @@ pub fn answer(thread: &mut Thread, next: u64) {
             area.set_register(2, sys::now_ns());
             return;
         }
+        Request::Leaves => {
+            let (start, bytes) = (area.register(6), area.register(2));
+            words::leaves(runtime(), start..start.saturating_add(bytes));
+            area.set_register(2, sys::now_ns());
+        }
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
             Some(allocator) => allocator.told(thread, request, next),
             None => return,

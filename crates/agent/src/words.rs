@@ -13,10 +13,11 @@
 //! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
 //! that are gone.
 
-use crate::area::{PAGES, own};
+use crate::area::{Area, PAGES, own};
 use crate::lock::Lock;
 use crate::runtime::Runtime;
 use crate::thread::Thread;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -114,42 +115,61 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
     }
 }
 
+/// Memory is about to be unmapped or moved.
+pub fn leaves(runtime: &Runtime, range: Range<u64>) {
+    if runtime.layout.words {
+        settle(runtime, range);
+    }
+}
+
+/// A page is counted under another number from now on: the old one's words still are whose the page's are.
+pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
+    if runtime.layout.words {
+        settle_page(runtime, &runtime.threads.lock(), page..page.saturating_add(PAGE), number);
+    }
+}
+
 /// Tells what all threads have counted in a range, for whoever has it until now.
 fn settle(runtime: &Runtime, range: Range<u64>) {
+    // Ranges may be anything: a program says what a block is.
+    let mut pages = Vec::new();
+    runtime.shadow.numbered(range.clone(), |page, number| pages.push((page, number)));
     // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
     let threads = runtime.threads.lock();
-    let mut start = range.start;
-    while start < range.end {
-        let end = range.end.min((start & !(PAGE - 1)).saturating_add(PAGE));
-        if let Some(number) = runtime.shadow.number_at(start).filter(|&number| number < exact::MOST_LINE_PAGES) {
-            let words = ((start % PAGE) >> WORD_BITS)..(((end - 1) % PAGE) >> WORD_BITS) + 1;
-            for (_, area) in threads.iter() {
-                // What it has not counted has no memory, and must not get any.
-                let counts = area.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
-                // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
-                let counts = unsafe { &*(counts as *const PageCounts) };
-                if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
-                    continue;
-                }
-                let base = table(runtime, area.0, number);
-                let (mut reads, mut writes) = (0, 0);
-                for at in words.clone() {
-                    let counter = word(base, at);
-                    if counter.load(Relaxed) != 0 {
-                        let count = counter.swap(0, Relaxed);
-                        reads += count & u64::from(u32::MAX);
-                        writes += count >> WORD_WRITES;
-                    }
-                }
-                if (reads, writes) != (0, 0) {
-                    // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
-                    let extent =
-                        unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
-                    log_share(runtime, extent, start, reads, writes, number);
-                }
+    for (page, number) in pages {
+        settle_page(runtime, &threads, range.start.max(page)..range.end.min(page.saturating_add(PAGE)), number);
+    }
+}
+
+/// The same of a range within the page of this number.
+fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, number: u32) {
+    if number >= exact::MOST_LINE_PAGES || range.is_empty() {
+        return;
+    }
+    let words = ((range.start % PAGE) >> WORD_BITS)..(((range.end - 1) % PAGE) >> WORD_BITS) + 1;
+    for (_, area) in threads {
+        // What it has not counted has no memory, and must not get any.
+        let counts = area.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
+        // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
+        let counts = unsafe { &*(counts as *const PageCounts) };
+        if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
+            continue;
+        }
+        let base = table(runtime, area.0, number);
+        let (mut reads, mut writes) = (0, 0);
+        for at in words.clone() {
+            let counter = word(base, at);
+            if counter.load(Relaxed) != 0 {
+                let count = counter.swap(0, Relaxed);
+                reads += count & u64::from(u32::MAX);
+                writes += count >> WORD_WRITES;
             }
         }
-        start = end;
+        if (reads, writes) != (0, 0) {
+            // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
+            let extent = unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
+            log_share(runtime, extent, range.start, reads, writes, number);
+        }
     }
 }
 

@@ -323,6 +323,26 @@ fn what_is_sampled_lies_within_its_interval() {
 }
 
 #[test]
+fn what_was_accessed_in_memory_that_is_gone_is_its_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    for flags in [["-O1", "-g"].as_slice(), &["-O1", "-g", "-static"]] {
+        let (profile, _) = record_with(directory.path(), "gone.cc", flags, &["--objects", "exact"], &[]);
+        let found = objects(&profile, "gone.cc");
+        let n = 1 << 16;
+        for (tag, reads, writes) in [
+            ("unmapped", 0, n),
+            ("in halves", n / 2, n),
+            ("moved", n, n),
+            ("given up", 2 * n, n),
+            ("freed", 3 * n, 3 * n),
+        ] {
+            let row = &found[tag];
+            assert_eq!([&row["reads"], &row["writes"]].map(number), [reads, writes], "{tag}: {row}");
+        }
+    }
+}
+
+#[test]
 fn exact_objects_are_refused_where_they_cannot_be() {
     for (options, why) in [
         (["--engine", "sample"].as_slice(), "need the exact engine"),

@@ -28,6 +28,8 @@ crate::numbered! {
         Born = 10,
         /// The same: a block is about to end (address). Answered with its bytes, or 0 where none is known; and with the time.
         Dies = 11,
+        /// The same: memory is about to be unmapped or moved (address, bytes). Answered with the time.
+        Leaves = 12,
     }
 }
 

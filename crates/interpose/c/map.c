@@ -36,9 +36,14 @@ EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd, 
     return mapped;
 }
 
+/* The time at which memory is about to go: before it has, as afterwards its addresses may be somebody else's. 0: nobody wants to know. */
+static uint64_t time_of_leaving(const void *address, size_t n) {
+    if (!numalens_connect()) return 0;
+    return numalens_every ? numalens_leaves(address, n) : numalens_now();
+}
+
 EXPORT int munmap(void *address, size_t n) {
-    /* The time is taken before: afterwards the addresses may be somebody else's. */
-    uint64_t time = numalens_connect() ? numalens_now() : 0;
+    uint64_t time = time_of_leaving(address, n);
     int failed = NEXT(munmap) ? NEXT(munmap)(address, n) : result_of(sys3(SYS_MUNMAP, address, n, 0)) == FAILED ? -1 : 0;
     if (!failed && time) numalens_tell(NUMALENS_MUNMAP, time, (uint64_t)address, n, 0, 0);
     return failed;
@@ -49,7 +54,7 @@ EXPORT void *mremap(void *address, size_t old_size, size_t new_size, int flags, 
     __builtin_va_start(more, flags);
     void *wanted = flags & 2 /* MREMAP_FIXED */ ? __builtin_va_arg(more, void *) : NULL;
     __builtin_va_end(more);
-    uint64_t time = numalens_connect() ? numalens_now() : 0;
+    uint64_t time = time_of_leaving(address, old_size);
     void *moved = NEXT(mremap) ? NEXT(mremap)(address, old_size, new_size, flags, wanted)
                                : result_of(sys6(SYS_MREMAP, (long)address, (long)old_size, (long)new_size, flags, (long)wanted, 0));
     if (moved != FAILED && time) numalens_tell(NUMALENS_MREMAP, time, (uint64_t)address, old_size, (uint64_t)moved, new_size);

@@ -21,6 +21,12 @@ HIDDEN uint64_t numalens_born(const void *key, size_t n) {
 }
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time) { return ask(NUMALENS_REQUEST_DIES, key, 0, time); }
 
+HIDDEN uint64_t numalens_leaves(const void *address, size_t n) {
+    uint64_t time;
+    ask(NUMALENS_REQUEST_LEAVES, address, n, &time);
+    return time;
+}
+
 static void tell(enum numalens_kind kind, uint64_t first, const char *name, int must) {
     if (!numalens_connect()) return;
     uint64_t text[(NUMALENS_MOST_NAME_BYTES + 7) / 8] = {0};

@@ -194,7 +194,13 @@ impl Allocator {
         let resizes = matches!(function, Function::Resizes(_));
         let old = if resizes { self.forget(arguments[0]) } else { None };
         // What is given may have been touched since before; what is taken back has been there until now.
-        let begun_ns = if matches!(function, Function::Unmaps | Function::Remaps) { now() } else { sys::now_ns() };
+        let begun_ns = match function {
+            Function::Unmaps | Function::Remaps => {
+                words::leaves(runtime(), arguments[0]..arguments[0].saturating_add(arguments[1]));
+                now()
+            }
+            _ => sys::now_ns(),
+        };
         thread.allocations.underway = Some(Underway { sp, back, function, arguments, begun_ns, old });
         thread.allocations.await_return(back);
     }

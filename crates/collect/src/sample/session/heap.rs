@@ -424,7 +424,7 @@ impl Session {
         let whole = live.blocks.outer(range.start);
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
-        self.objects.release_range(&mut live.blocks, range.clone(), time_ns);
+        self.objects.unmap(&mut live.blocks, range.clone(), time_ns);
         self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
     }
 

@@ -122,7 +122,8 @@ impl Session {
             Request::End => self.marks.end(process, thread, name, time_ns),
             Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
             // Of the engines.
-            Request::Moved | Request::Alloc | Request::Free | Request::Name | Request::Born | Request::Dies => {}
+            Request::Moved | Request::Alloc | Request::Free | Request::Name => {}
+            Request::Born | Request::Dies | Request::Leaves => {}
         }
     }
 

@@ -251,7 +251,24 @@ impl Objects {
         row.kind == ObjectKind::Heap && row.site.is_none() && row.stack.is_none()
     }
 
-    /// Memory was unmapped: the blocks in it are gone.
+    /// Memory was unmapped: what lies in it is gone, of blocks that reach beyond it that part.
+    pub fn unmap(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
+        let first = holder(&blocks.by_start, range.start).filter(|(_, block)| block.end > range.start);
+        let last =
+            holder(&blocks.by_start, range.end).filter(|(start, block)| *start < range.end && block.end > range.end);
+        let before = first
+            .filter(|(start, _)| *start < range.start)
+            .map(|(start, block)| (start, Block { end: range.start, ..block }));
+        let behind = last.map(|(_, block)| (range.end, block));
+        self.release_range(blocks, range, time_ns);
+        // An object ends with the last that is left of it.
+        for (start, block) in before.into_iter().chain(behind) {
+            self.rows[block.object.0 as usize].death_ns = None;
+            blocks.by_start.insert(start, block);
+        }
+    }
+
+    /// Memory is somebody else's: the blocks in it are gone.
     pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
         self.release_level(&mut blocks.within, range.clone(), time_ns);
         self.release_level(&mut blocks.by_start, range, time_ns);
