@@ -141,6 +141,20 @@ fn hwloc_lscpu_and_python_see_the_machine() {
     assert_eq!(said.lines().filter(|&line| line == "16").count(), 1, "cpuinfo: {said}");
 }
 
+/// hwloc made a group of the CPUs that the host's devices are near to, which are others here.
+#[test]
+fn processes_are_on_their_cpus_and_devices_near_all() {
+    let text = "taskset -c 6 ps -o psr= -p $$; taskset -c 6 sh -c 'cut -d \" \" -f 39 /proc/$$/stat; cut -d \" \" -f 39 /proc/thread-self/stat'\n\
+        hwloc-bind pu:5 -- hwloc-bind --get-last-cpu-location\n\
+        for near in /sys/bus/pci/devices/*/local_cpulist; do [ ! -e $near ] || cat $near | grep -v 0-7; done; lstopo-no-graphics --of console";
+    let said = script(&["--machine", "4x2"], text);
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    // The shell is on the first node.
+    assert_eq!(lines[..4], ["0", "6", "6", "0x00000020"], "{said}");
+    assert!(lines[4].starts_with("Machine"), "a device that is near some only: {said}");
+    assert!(!said.contains("Group"), "{said}");
+}
+
 #[test]
 fn whoever_descends_comes_into_the_machine() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,10 +1,11 @@
-//! Files of /proc that are made when a program opens them: the kernel's text, with other lines for CPUs and nodes.
+//! Files that are made when a program opens them: the kernel's text, with other lines for CPUs and nodes.
 //!
 //! The kernel opens the real file first, so that numbers of descriptors and errors are its own; a file in memory then takes the descriptor's
 //! place. It does not change any more: who keeps it open and reads it again reads the same.
 
+use super::calls::cpu_of;
 use super::cpus::{CpuSet, bits, write_list, write_mask};
-use super::place::all_cpus;
+use super::place::{Place, all_cpus};
 use super::policies::MOST_NUMBERS;
 use super::{memory, memory_nodes, numa_maps, placement};
 use crate::call;
@@ -24,18 +25,35 @@ pub enum Made {
     Status(Option<u32>),
     /// `numa_maps` of the process of a thread; none: of the calling one.
     NumaMaps(Option<u32>),
+    /// `stat` of a thread, or of a process's first; none: of the calling one.
+    ThreadStat(Option<u32>),
     /// `stat` of the machine.
     Stat,
     /// `meminfo` of the machine.
     Memory,
+    /// What a PCI device says of the CPUs that are near: it is as near to all of this machine.
+    NearMask,
+    NearList,
+    NearNode,
 }
 
 impl Made {
     /// The last names of their paths.
-    pub const NAMES: [&[u8]; 4] = [b"status", b"stat", b"meminfo", b"numa_maps"];
+    pub const NAMES: [&[u8]; 7] =
+        [b"status", b"stat", b"meminfo", b"numa_maps", b"local_cpus", b"local_cpulist", b"numa_node"];
+    /// Where the kernel keeps PCI devices, by either path.
+    const DEVICES: [&[u8]; 2] = [b"/sys/bus/pci/devices/", b"/sys/devices/pci"];
 
     /// The file at a path without empty names in it.
     pub fn of(path: &[u8]) -> Option<Made> {
+        if Self::DEVICES.into_iter().any(|place| path.starts_with(place)) {
+            return match path.rsplit(|&byte| byte == b'/').next()? {
+                b"local_cpus" => Some(Made::NearMask),
+                b"local_cpulist" => Some(Made::NearList),
+                b"numa_node" => Some(Made::NearNode),
+                _ => None,
+            };
+        }
         let mut names = path.strip_prefix(b"/proc/")?.split(|&byte| byte == b'/');
         let mut tid = match names.next()? {
             b"stat" => return names.next().is_none().then_some(Made::Stat),
@@ -48,6 +66,7 @@ impl Made {
             match names.next()? {
                 b"task" => tid = Some(number(names.next()?)?),
                 b"status" => return names.next().is_none().then_some(Made::Status(tid)),
+                b"stat" => return names.next().is_none().then_some(Made::ThreadStat(tid)),
                 b"numa_maps" => return names.next().is_none().then_some(Made::NumaMaps(tid)),
                 _ => return None,
             }
@@ -68,7 +87,19 @@ pub fn open(thread: &Thread, made: &Made, number: u32, arguments: [u64; 6]) -> u
     let mut changed = String::with_capacity(text.len() + PAGE as usize);
     let written = match *made {
         Made::Status(tid) => status(&mut changed, &text, &cpus_of(thread, tid)),
+        Made::ThreadStat(tid) => match cpu_number(thread, tid) {
+            Some(cpu) => thread_stat(&mut changed, &text, cpu),
+            None => return result,
+        },
         Made::Stat => stat(&mut changed, &text, &all_cpus(placement())),
+        Made::NearMask => {
+            let numbers = placement().cpu_numbers.load(Relaxed) as usize;
+            write_mask(&mut changed, &all_cpus(placement()).0, numbers).and_then(|()| changed.write_char('\n'))
+        }
+        Made::NearList => {
+            write_list(&mut changed, all_cpus(placement()).iter()).and_then(|()| changed.write_char('\n'))
+        }
+        Made::NearNode => changed.write_str("-1\n"),
         Made::Memory => memory::write(&mut changed, &text),
         Made::NumaMaps(tid) => match numa_maps::write(&mut changed, &text, thread, tid) {
             Some(written) => written,
@@ -91,6 +122,33 @@ fn cpus_of(thread: &Thread, tid: Option<u32>) -> CpuSet {
             session.thread_of(tid).map_or_else(|| all_cpus(placement()), |extent| places::wanted(session, extent).0)
         }
     }
+}
+
+/// The CPU that a thread is on; none: it does not see this machine.
+fn cpu_number(thread: &Thread, tid: Option<u32>) -> Option<u32> {
+    if tid.is_none_or(|tid| tid == thread.tid) {
+        return Some(cpu_of(&thread.place, placement()).0);
+    }
+    let session = &runtime().session;
+    let extent = session.thread_of(tid?)?;
+    let (cpus, policy) = places::wanted(session, extent);
+    let place = Place::among(cpus, policy).seated(placement(), session.entry(extent).index.load(Relaxed));
+    Some(cpu_of(&place, placement()).0)
+}
+
+/// Writes what a thread has done, with the number of its CPU.
+fn thread_stat(to: &mut String, text: &str, cpu: u32) -> fmt::Result {
+    /// Behind the name, which may hold anything, up to its last parenthesis.
+    const PROCESSOR: usize = 36;
+    let Some((name, fields)) = text.rsplit_once(") ") else { return to.write_str(text) };
+    write!(to, "{name})")?;
+    for (number, field) in fields.split(' ').enumerate() {
+        match number {
+            PROCESSOR => write!(to, " {cpu}")?,
+            _ => write!(to, " {field}")?,
+        }
+    }
+    Ok(())
 }
 
 /// All of a file; none where it cannot be read.
@@ -191,9 +249,14 @@ mod tests {
         assert_eq!(Made::of(b"/proc/12/task/13/status"), Some(Made::Status(Some(13))));
         assert_eq!(Made::of(b"/proc/self/numa_maps"), Some(Made::NumaMaps(own)));
         assert_eq!(Made::of(b"/proc/stat"), Some(Made::Stat));
+        assert_eq!(Made::of(b"/proc/self/stat"), Some(Made::ThreadStat(own)));
+        assert_eq!(Made::of(b"/proc/12/task/13/stat"), Some(Made::ThreadStat(Some(13))));
+        assert_eq!(Made::of(b"/sys/bus/pci/devices/0000:00:01.0/local_cpus"), Some(Made::NearMask));
+        assert_eq!(Made::of(b"/sys/devices/pci0000:00/0000:00:01.0/numa_node"), Some(Made::NearNode));
+        assert_eq!(Made::of(b"/sys/devices/pci0000:00/0000:00:01.0/class"), None);
         assert_eq!(Made::of(b"/proc/meminfo"), Some(Made::Memory));
         for path in
-            ["/proc/self/stat", "/proc/sys/kernel", "/proc/self/status/x", "/proc/x/status", "/proc", "/sys/stat"]
+            ["/proc/self/stat/x", "/proc/sys/kernel", "/proc/self/status/x", "/proc/x/status", "/proc", "/sys/stat"]
         {
             assert_eq!(Made::of(path.as_bytes()), None, "{path}");
         }
@@ -210,6 +273,14 @@ mod tests {
             "Name:\tx\nCpus_allowed:\t0230\nCpus_allowed_list:\t4-5,9\nMems_allowed:\t{zeros}00000005\nMems_allowed_list:\t0,2\nend:\t1\n"
         );
         assert_eq!(to, wanted);
+    }
+
+    #[test]
+    fn a_thread_is_on_its_cpu() {
+        let numbers = |from: u32, to: u32| (from..=to).map(|n| alloc::format!(" {n}")).collect::<String>();
+        let mut to = String::new();
+        thread_stat(&mut to, &alloc::format!("7 (a) b) S{}\n", numbers(4, 52)), 123).unwrap();
+        assert_eq!(to, alloc::format!("7 (a) b) S{} 123{}\n", numbers(4, 38), numbers(40, 52)));
     }
 
     #[test]
