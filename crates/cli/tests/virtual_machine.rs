@@ -340,6 +340,15 @@ fn pages_are_where_policies_put_them() {
 }
 
 #[test]
+fn rules_are_the_kernels() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = program(directory.path(), "rules.c", &["-O1", "-lnuma"]);
+    let recorded = record(directory.path(), &["--machine", "4x2"], &[&rules]);
+    let wanted = "in their places: 22\nwithout a policy: 0 0 2\nwith one: -1 EFAULT\nnobody: -1 ESRCH -1 ESRCH\n";
+    assert_eq!(recorded.said(), wanted);
+}
+
+#[test]
 fn numactl_places_threads_and_pages() {
     let directory = tempfile::tempdir().unwrap();
     let writes = program(directory.path(), "writes.c", &["-O1"]);

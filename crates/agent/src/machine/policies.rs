@@ -2,6 +2,7 @@
 
 use super::policy::{self, Policy, mode};
 use super::{all_nodes, index_of, memory_nodes, number_of, others, placement};
+use crate::call;
 use crate::placement as places;
 use crate::runtime::Runtime;
 use crate::sys::{self, Errno, PAGE, raw};
@@ -12,7 +13,7 @@ use alloc::vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
-use linux_raw_sys::errno::{E2BIG, EFAULT, EINVAL, EIO, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+use linux_raw_sys::errno::{E2BIG, EFAULT, EINVAL, EIO, ENODEV, ENOENT, EOPNOTSUPP, EPERM, ESRCH};
 use rustc_hash::FxBuildHasher;
 
 const F_NODE: u64 = 1;
@@ -163,13 +164,14 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     let mut code = runtime.code.lock();
     let maps = &mut code.world.maps;
     let mut next = range.start;
+    let mut has_hole = false;
     for mapping in maps.overlapping(range.clone()) {
-        if mapping.start > next {
-            return Err(EFAULT);
-        }
+        has_hole |= mapping.start > next;
         next = mapping.end;
     }
-    if next < range.end {
+    // To have no policy is all right wherever there is memory.
+    let is_all_hole = next == range.start;
+    if is_all_hole || (has_hole || next < range.end) && policy.mode != mode::DEFAULT {
         return Err(EFAULT);
     }
     let is_in_place = |home: u8| number_of(placement(), home).is_some_and(|node| named >> node & 1 != 0);
@@ -231,6 +233,15 @@ fn is_own(pid: u64) -> bool {
     pid as u32 == 0 || pid as u32 == sys::process_id()
 }
 
+/// Why nothing can be done for a process that is not this one.
+fn stranger(pid: u64) -> u32 {
+    // SAFETY: signal 0 asks whether the process exists.
+    match unsafe { call!(__NR_kill, pid as u32, 0) } {
+        Err(Errno(error)) if error as u32 == ESRCH => ESRCH,
+        _ => EPERM,
+    }
+}
+
 /// The homes of the pages of another process that is recorded, by their numbers.
 fn homes_of_another(runtime: &Runtime, pid: u64) -> Option<HashMap<u64, u8, FxBuildHasher>> {
     let mut homes = HashMap::with_hasher(FxBuildHasher);
@@ -255,7 +266,7 @@ fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, statu
     }
     let others = match is_own(pid) {
         true => None,
-        false => Some(homes_of_another(runtime, pid).filter(|_| nodes == 0).ok_or(EPERM)?),
+        false => Some(homes_of_another(runtime, pid).filter(|_| nodes == 0).ok_or_else(|| stranger(pid))?),
     };
     if count > u64::MAX >> 4 {
         return Err(E2BIG);
@@ -307,7 +318,7 @@ pub fn migrate_pages(runtime: &Runtime, [pid, bits, from, to, ..]: [u64; 6]) -> 
     let moved = || {
         let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
         if !is_own(pid) {
-            return Err(EPERM);
+            return Err(stranger(pid));
         }
         let memory = memory_nodes(placement());
         if to & !memory != 0 && !sys::is_root() {
@@ -328,8 +339,9 @@ pub fn migrate_pages(runtime: &Runtime, [pid, bits, from, to, ..]: [u64; 6]) -> 
 }
 
 /// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said
-/// anything, so that it goes where `--policy` has it.
-pub fn wanted_home(thread: &Thread, within: &Policy, number: u64) -> Option<u8> {
+/// anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the address says whose turn it is, as in all memory of the process
+/// alone; in memory that processes share, it is the node's after the one that took the thread's last page.
+pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u8> {
     let own = &thread.place.policy;
     if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {
         return None;
@@ -338,6 +350,7 @@ pub fn wanted_home(thread: &Thread, within: &Policy, number: u64) -> Option<u8> 
     let used = placement.nodes.load(Relaxed);
     let toucher = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
     match within.mode {
+        mode::DEFAULT if by_address => own.home_within(placement, toucher, number),
         mode::DEFAULT => own.home(placement, toucher, &thread.place.last),
         _ => within.home_within(placement, toucher, number),
     }

@@ -20,7 +20,8 @@ pub fn is_virtual() -> bool {
 pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
     if is_virtual() {
         let huge = if may_be_huge(terrain, page) { CHUNK } else { 1 };
-        if let Some(home) = machine::wanted_home(thread, &terrain.policy, page / huge) {
+        let by_address = terrain.backing != Backing::Shared;
+        if let Some(home) = machine::wanted_home(thread, &terrain.policy, page / huge, by_address) {
             return Some(home);
         }
     }
