@@ -340,6 +340,15 @@ fn pages_are_where_policies_put_them() {
 }
 
 #[test]
+fn nobody_writes_the_machines_files() {
+    let text = "(echo 0 > /sys/devices/system/cpu/online) 2>&1; (: > /sys/devices/system/node/online) 2>&1\n\
+        cat /sys/devices/system/cpu/online /sys/devices/system/node/online";
+    let said = script(&["--machine", "4x2"], text);
+    assert_eq!(said.matches("Permission denied").count(), 2, "{said}");
+    assert!(said.ends_with("0-7\n0-3\n"), "{said}");
+}
+
+#[test]
 fn rules_are_the_kernels() {
     let directory = tempfile::tempdir().unwrap();
     let rules = program(directory.path(), "rules.c", &["-O1", "-lnuma"]);

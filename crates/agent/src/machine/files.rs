@@ -16,7 +16,7 @@ use crate::sys::{self, raw};
 use crate::syscalls::errno;
 use crate::thread::Thread;
 use crate::user;
-use linux_raw_sys::errno::{EFAULT, ENOENT, ERANGE};
+use linux_raw_sys::errno::{EACCES, EFAULT, ENOENT, ERANGE};
 
 /// What the collector has written: files, and folders with all that is in them.
 const PLACES: [&[u8]; 6] = [
@@ -111,6 +111,10 @@ fn lead(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
     if !is_changed && made.is_none() && !is_place(absolute.text()) {
         return None;
     }
+    if opens && writes(number, arguments) && is_place(absolute.text()) {
+        // As the kernel's: what can be written there is not this machine's.
+        return Some(errno(EACCES));
+    }
     let led = paths::led(absolute.text())?;
     let mut changed = arguments;
     changed[at] = led.address();
@@ -127,6 +131,16 @@ fn lead(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
         return (!is_gone).then_some(result);
     }
     Some(result)
+}
+
+/// Whether a call that opens a file would write it.
+fn writes(number: u32, arguments: [u64; 6]) -> bool {
+    let flags = match number {
+        raw::__NR_open => arguments[1],
+        raw::__NR_openat => arguments[2],
+        _ => user::read::<u64>(arguments[2]).unwrap_or(0),
+    };
+    flags as u32 & (raw::O_WRONLY | raw::O_RDWR | raw::O_TRUNC) != 0
 }
 
 /// Whether a call wants to stay below the folder that it names: it would take no other path.
