@@ -35,6 +35,7 @@ packages=(
     python3-venv                    # tests of the Python package
     libomp5                         # an OpenMP runtime that tells of its regions
     musl-tools                      # programs of another C library
+    libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 # allocators that tests record
 )
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)

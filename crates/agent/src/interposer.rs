@@ -38,6 +38,7 @@ pub fn makes(number: u32) -> bool {
             | raw::__NR_mmap
             | raw::__NR_munmap
             | raw::__NR_madvise
+            | raw::__NR_mprotect
             | raw::__NR_getpid
             | raw::__NR_kill
             | raw::__NR_getrlimit

@@ -203,6 +203,97 @@ fn allocations_say_who(linked: &str) {
     assert_eq!(of("mmap"), [(Call::Mmap, main, 1 << 20), (Call::Munmap, main, 1 << 20)]);
 }
 
+/// How often each call was made for the objects of this row, which all have one call stack.
+fn calls(profile: &Path, row: &Value) -> BTreeMap<String, u64> {
+    let profile = Profile::open(profile).unwrap();
+    let all = profile.rows::<Object>().unwrap();
+    let stack = all.iter().find(|object| u64::from(object.object.0) == number(&row["object"])).unwrap().stack;
+    let of_row: Vec<ObjectId> = all.iter().filter(|object| object.stack == stack).map(|object| object.object).collect();
+    let mut calls = BTreeMap::new();
+    for row in profile.rows::<Allocation>().unwrap() {
+        if row.object.is_some_and(|object| of_row.contains(&object)) {
+            *calls.entry(format!("{:?}", row.call)).or_default() += 1;
+        }
+    }
+    calls
+}
+
+/// Blocks of `operators.cc`: the tag of the line, how long all of them are together, and how many.
+const OF_OPERATORS: [(&str, u64, u64); 6] = [
+    ("before main", 320_000, 1),
+    ("many", 800_000, 1),
+    ("node", 48_000, 3000),
+    ("nothrow", 240_000, 1),
+    ("aligned", 10_240, 1),
+    ("late", 50_000, 1),
+];
+
+/// Allocators with C++ operators that do not come to their own malloc, as they are linked: a small one, the same where they do, and those of the world.
+#[test]
+fn operators_of_allocators_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let of_tests = |name: &str, flags: &[&str]| {
+        let library = directory.join(name);
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++17", "-O1", "-g", "-shared", "-fPIC", "-fno-builtin"]).args(flags);
+        let status = compiler.arg(source("allocator.cc")).arg("-o").arg(&library).status().unwrap();
+        assert!(status.success());
+        library.to_str().unwrap().to_owned()
+    };
+    let libraries = [
+        of_tests("libown.so", &["-DALIGNED"]),
+        // By the name of one that is known: its functions are not where the program allocates.
+        of_tests("libjemalloc-by_name.so", &["-DBY_NAME"]),
+        "-l:libjemalloc.so.2".to_owned(),
+        "-l:libtcmalloc_minimal.so.4".to_owned(),
+        "-l:libmimalloc.so.2".to_owned(),
+    ];
+    for library in &libraries {
+        let flags = ["-std=c++17", "-O1", "-g", "-Wl,--no-as-needed", library];
+        // Debian's mimalloc aborts the program where an operator is to throw.
+        let throws = if library.contains("mimalloc") { "0" } else { "10" };
+        for options in [&[][..], &["--objects", "exact"]] {
+            let (path, said) = record_with(directory, "operators.cc", &flags, options, &[throws]);
+            assert_eq!(said, format!("4498500 {throws}\n"), "{library}");
+            let rows = objects(&path, "operators.cc");
+            for (tag, bytes, count) in OF_OPERATORS {
+                if tag == "node" && options.is_empty() {
+                    continue;
+                }
+                let row = rows.get(tag).unwrap_or_else(|| panic!("{library}: no object {tag}: {:?}", rows.keys()));
+                assert_eq!((number(&row["size"]), number(&row["count"])), (bytes, count), "{library}: {tag}");
+                // Of an allocator without one for aligned blocks the C++ library's is called, which comes to aligned_alloc.
+                let is_without = tag == "aligned" && library.contains("jemalloc");
+                let call = if is_without { Call::Aligned } else { Call::New };
+                let made_and_freed = BTreeMap::from([(format!("{call:?}"), count), ("Free".to_owned(), count)]);
+                assert_eq!(calls(&path, row), made_and_freed, "{library}: {tag}");
+            }
+        }
+    }
+}
+
+#[test]
+fn operators_of_allocators_are_told_with_samples() {
+    let directory = tempfile::tempdir().unwrap();
+    let [program, profile] = ["operators", "p.numalens"].map(|name| directory.path().join(name));
+    let mut compiler = Command::new("c++");
+    let status =
+        compiler.args(["-std=c++17", "-O1", "-g"]).arg(source("operators.cc")).arg("-o").arg(&program).status();
+    assert!(status.unwrap().success());
+    let mut recorder = numalens();
+    recorder.args(["record", "--engine", "sample", "-q", "-f", "-o"]).arg(&profile).arg("--").arg(&program).arg("10");
+    let output = recorder.env("LD_PRELOAD", "libjemalloc.so.2").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = objects(&profile, "operators.cc");
+    // Those that are told one by one, and so are their ends.
+    for (tag, bytes, count) in OF_OPERATORS.into_iter().filter(|(_, bytes, count)| bytes / count >= 1 << 15) {
+        let row = rows.get(tag).unwrap_or_else(|| panic!("no object {tag}: {:?}", rows.keys()));
+        assert_eq!((number(&row["size"]), number(&row["count"])), (bytes, count), "{tag}");
+        assert_eq!(calls(&profile, row), BTreeMap::from(["New", "Free"].map(|call| (call.to_owned(), count))), "{tag}");
+    }
+}
+
 #[test]
 fn blocks_of_forked_children_are_told_apart() {
     for linked in ["-pie", "-static"] {

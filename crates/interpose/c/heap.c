@@ -12,7 +12,7 @@
  * Where every block is to be told, `numalens_large` is 1 and all of them are, with no table of those that live: the agent, which counts by
  * address, is told of each as it begins and before it ends, so that it knows how long it was.
  *
- * realloc is a release and an allocation. A C++ new arrives here as its malloc. */
+ * realloc is a release and an allocation. A C++ new arrives here as its malloc, or by operators.c. */
 #include "track.h"
 
 extern void *malloc(size_t);
@@ -55,11 +55,6 @@ static COLD void *first_realloc(void *p, size_t n) {
 static COLD void first_free(void *p) {
     void (*found)(void *) = (void (*)(void *))numalens_next("free");
     if (found) (real_free = found)(p);
-}
-
-/* Charges the thread with n bytes; true when the slow path has to look. */
-static inline int charge(size_t n) {
-    return unlikely(n >= __atomic_load_n(&numalens_large, __ATOMIC_RELAXED)) || unlikely((numalens_self.countdown -= (int64_t)n) < 0);
 }
 
 /* -ln(u) * mean for a random u in (0, 1]: the distance to the next recorded byte. log2 in 16 bits of fixed point, one
@@ -173,12 +168,21 @@ static void note(enum numalens_call call, void *address, size_t n, uint64_t befo
     else forget(address, &time);
 }
 
+HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
+    note(call, address, n, before, frame);
+}
+
+HIDDEN void numalens_takes(void *p) {
+    uint64_t time;
+    if (forget(p, &time)) numalens_tell(NUMALENS_FREE, time, (uint64_t)p, 0, 0, 0);
+}
+
 /* A block of an allocator of the program's own. It may begin where the memory does that it is carved out of, so it is tracked under another address. */
 static const void *key_of_told(const void *block) { return (const void *)((uint64_t)block | UINT64_C(1) << 63); }
 
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
     uint64_t mean, time;
-    if (!block || !charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n))) return;
+    if (!block || !numalens_charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n))) return;
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = time,
         .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
@@ -202,15 +206,22 @@ HIDDEN void numalens_told_free(const void *block) {
     numalens_self.nested--; \
     result_; })
 
+/* An operator new that is under way may return it (operators.c). */
+static inline void *made(void *p, size_t n) {
+    numalens_self.made = (uint64_t)p;
+    numalens_self.made_bytes = p ? n : 0;
+    return p;
+}
+
 SLOW void *slow_malloc(size_t n) {
     if (numalens_self.nested) return real_malloc(n);
     uint64_t before = numalens_before();
-    void *p = real_malloc(n);
+    void *p = made(real_malloc(n), n);
     note(NUMALENS_CALL_MALLOC, p, n, before, FRAME);
     return p;
 }
 EXPORT void *malloc(size_t n) {
-    return charge(n) ? slow_malloc(n) : real_malloc(n);
+    return numalens_charge(n) ? slow_malloc(n) : real_malloc(n);
 }
 
 SLOW void *slow_calloc(size_t n, size_t m) {
@@ -222,12 +233,11 @@ SLOW void *slow_calloc(size_t n, size_t m) {
 EXPORT void *calloc(size_t n, size_t m) {
     size_t bytes;
     if (unlikely(__builtin_mul_overflow(n, m, &bytes))) return real_calloc(n, m);
-    return charge(bytes) ? slow_calloc(n, m) : real_calloc(n, m);
+    return numalens_charge(bytes) ? slow_calloc(n, m) : real_calloc(n, m);
 }
 
 SLOW void slow_free(void *p) {
-    uint64_t time;
-    if (forget(p, &time)) numalens_tell(NUMALENS_FREE, time, (uint64_t)p, 0, 0, 0);
+    if ((uint64_t)p != numalens_self.ending) numalens_takes(p);
     real_free(p);
 }
 EXPORT void free(void *p) {
@@ -254,21 +264,21 @@ static void *move(void *p, size_t n, void *const *frame) {
 }
 SLOW void *slow_realloc(void *p, size_t n) { return move(p, n, FRAME); }
 EXPORT void *realloc(void *p, size_t n) {
-    int charged = charge(n);
+    int charged = numalens_charge(n);
     return charged || unlikely(numalens_maybe_tracked(p)) ? slow_realloc(p, n) : real_realloc(p, n);
 }
 /* Not forwarded: the real one would call realloc, which is the one here. */
 EXPORT __attribute__((noinline)) void *reallocarray(void *p, size_t n, size_t m) {
     size_t bytes;
     if (__builtin_mul_overflow(n, m, &bytes)) return no_memory();
-    charge(bytes);
+    numalens_charge(bytes);
     return move(p, bytes, FRAME);
 }
 
 #define ALIGNED(call, address, n) \
     uint64_t before = numalens_before(); \
     __typeof__(call) result = OUTERMOST(call); \
-    if (!numalens_self.nested && charge(n)) note(NUMALENS_CALL_ALIGNED, address, n, before, FRAME); \
+    if (!numalens_self.nested && numalens_charge(n)) note(NUMALENS_CALL_ALIGNED, made(address, n), n, before, FRAME); \
     return result
 
 EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {

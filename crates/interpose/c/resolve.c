@@ -11,6 +11,7 @@
 
 extern __typeof__(dl_iterate_phdr) dl_iterate_phdr __attribute__((weak));
 extern HIDDEN const ElfW(Ehdr) __ehdr_start;
+extern HIDDEN ElfW(Dyn) _DYNAMIC[];
 
 struct search {
     const char *name;
@@ -68,34 +69,50 @@ static const char *own_name(const ElfW(Dyn) *dynamic, const char *strings) {
     return NULL;
 }
 
-static int visit(struct dl_phdr_info *object, size_t size, void *data) {
-    (void)size;
-    struct search *search = data;
-    if (search->first && search->objects++ >= search->first) return 1;
-    const ElfW(Dyn) *dynamic = NULL, *entry;
-    int is_this = 0;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = object->dlpi_phdr + i;
-        ElfW(Addr) start = object->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)start;
-        if (segment->p_type == PT_LOAD && (ElfW(Addr))&__ehdr_start - start < segment->p_memsz) is_this = 1;
-    }
-    if (is_this) {
-        search->after_this = 1;
-        return 0;
-    }
-    if (!search->after_this || !dynamic) return 0;
+static struct tables tables_of(const ElfW(Dyn) *entry, ElfW(Addr) base) {
     struct tables t = {0};
-    for (entry = dynamic; entry->d_tag != DT_NULL; entry++) {
+    for (; entry->d_tag != DT_NULL; entry++) {
         /* glibc relocates these in place, musl and the vdso's do not. */
         ElfW(Addr) at = entry->d_un.d_ptr;
-        const void *address = (const void *)(at < object->dlpi_addr ? at + object->dlpi_addr : at);
+        const void *address = (const void *)(at < base ? at + base : at);
         if (entry->d_tag == DT_SYMTAB) t.symbols = address;
         if (entry->d_tag == DT_STRTAB) t.strings = address;
         if (entry->d_tag == DT_VERSYM) t.versions = address;
         if (entry->d_tag == DT_GNU_HASH) t.gnu = address;
         if (entry->d_tag == DT_HASH) t.hash = address;
     }
+    return t;
+}
+
+/* Whether an object is this library; its dynamic section. */
+static int is_this(const struct dl_phdr_info *object, const ElfW(Dyn) **dynamic) {
+    int found = 0;
+    *dynamic = NULL;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = object->dlpi_phdr + i;
+        ElfW(Addr) start = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_DYNAMIC) *dynamic = (const ElfW(Dyn) *)start;
+        if (segment->p_type == PT_LOAD && (ElfW(Addr))&__ehdr_start - start < segment->p_memsz) found = 1;
+    }
+    return found;
+}
+
+static void *address_of(const ElfW(Sym) *symbol, ElfW(Addr) base) {
+    void *address = (void *)(base + symbol->st_value);
+    return (symbol->st_info & 15) == STT_GNU_IFUNC ? ((void *(*)(void))address)() : address;
+}
+
+static int visit(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)size;
+    struct search *search = data;
+    if (search->first && search->objects++ >= search->first) return 1;
+    const ElfW(Dyn) *dynamic;
+    if (is_this(object, &dynamic)) {
+        search->after_this = 1;
+        return 0;
+    }
+    if (!search->after_this || !dynamic) return 0;
+    struct tables t = tables_of(dynamic, object->dlpi_addr);
     if (!t.symbols || !t.strings) return 0;
     if (search->needed) {
         const char *name = own_name(dynamic, t.strings);
@@ -103,9 +120,8 @@ static int visit(struct dl_phdr_info *object, size_t size, void *data) {
     }
     const ElfW(Sym) *symbol = look_up(&t, search->name);
     if (!symbol) return 0;
-    search->found = (void *)(object->dlpi_addr + symbol->st_value);
+    search->found = address_of(symbol, object->dlpi_addr);
     search->size = symbol->st_size;
-    if ((symbol->st_info & 15) == STT_GNU_IFUNC) search->found = ((void *(*)(void))search->found)();
     return 1;
 }
 
@@ -113,6 +129,102 @@ HIDDEN void *numalens_next(const char *name) {
     struct search search = {.name = name};
     if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
     return search.found;
+}
+
+struct several { struct numalens_definition *all; int count, after_this; };
+
+static int visit_several(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)size;
+    struct several *several = data;
+    const ElfW(Dyn) *dynamic;
+    if (is_this(object, &dynamic)) {
+        several->after_this = 1;
+        return 0;
+    }
+    if (!several->after_this || !dynamic) return 0;
+    struct tables t = tables_of(dynamic, object->dlpi_addr);
+    if (!t.symbols || !t.strings) return 0;
+    int left = 0;
+    for (int i = 0; i < several->count; i++) {
+        struct numalens_definition *one = &several->all[i];
+        if (one->found) continue;
+        const ElfW(Sym) *symbol = look_up(&t, one->name);
+        if (symbol) {
+            one->found = address_of(symbol, object->dlpi_addr);
+            one->beside_malloc = look_up(&t, "malloc") != NULL;
+        } else {
+            left++;
+        }
+    }
+    return !left;
+}
+
+/* In one pass: the loader's lock and its list are there once. */
+HIDDEN void numalens_next_several(struct numalens_definition *all, int count) {
+    struct several several = {.all = all, .count = count};
+    if (dl_iterate_phdr) dl_iterate_phdr(visit_several, &several);
+}
+
+/* Whether an object refers to any of them. By its relocations: what it does not define need not be in its hash table. */
+static int visit_references(struct dl_phdr_info *object, size_t size, void *data) {
+    (void)size;
+    struct several *several = data;
+    const ElfW(Dyn) *dynamic;
+    if (is_this(object, &dynamic) || !dynamic) return 0;
+    struct tables t = tables_of(dynamic, object->dlpi_addr);
+    const ElfW(Rela) *tables[2] = {NULL, NULL};
+    size_t bytes[2] = {0, 0}, relative = 0;
+    for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
+        ElfW(Addr) at = entry->d_un.d_ptr;
+        const void *address = (const void *)(at < object->dlpi_addr ? at + object->dlpi_addr : at);
+        if (entry->d_tag == DT_RELA) tables[0] = address;
+        if (entry->d_tag == DT_RELASZ) bytes[0] = entry->d_un.d_val;
+        if (entry->d_tag == DT_RELACOUNT) relative = entry->d_un.d_val;
+        if (entry->d_tag == DT_JMPREL) tables[1] = address;
+        if (entry->d_tag == DT_PLTRELSZ) bytes[1] = entry->d_un.d_val;
+    }
+    for (int table = 0; t.symbols && t.strings && table < 2; table++) {
+        for (size_t i = table ? 0 : relative; tables[table] && i < bytes[table] / sizeof(ElfW(Rela)); i++) {
+            const ElfW(Sym) *symbol = t.symbols + ELF64_R_SYM(tables[table][i].r_info);
+            const char *name = t.strings + symbol->st_name;
+            if (name[0] != '_' || name[1] != 'Z' || (name[2] != 'n' && name[2] != 'd')) continue;
+            for (int which = 0; which < several->count; which++)
+                if (same(name, several->all[which].name)) several->all[which].referenced = 1;
+        }
+    }
+    return 0;
+}
+
+HIDDEN void numalens_find_references(struct numalens_definition *all, int count) {
+    struct several several = {.all = all, .count = count};
+    if (dl_iterate_phdr) dl_iterate_phdr(visit_references, &several);
+}
+
+/* No loader binds anybody to a local symbol, and one byte makes it one: whoever looks it up meanwhile finds it as it was or not at all. */
+HIDDEN COLD void numalens_withdraw(const char *const *names, int count) {
+    enum { SYS_MPROTECT = 10, PROT_R = 1, PROT_RW = 3, PAGE = 4096 };
+    struct tables t = tables_of(_DYNAMIC, (ElfW(Addr))&__ehdr_start);
+    const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
+    ElfW(Addr) end = 0;
+    for (int i = 0; i < __ehdr_start.e_phnum; i++, segment++) {
+        ElfW(Addr) start = (ElfW(Addr))&__ehdr_start + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && (ElfW(Addr))t.symbols - start < segment->p_memsz && segment->p_flags == PF_R) end = start + segment->p_memsz;
+    }
+    ElfW(Addr) from = end, to = 0;
+    for (int i = 0; i < count; i++) {
+        ElfW(Addr) at = (ElfW(Addr))look_up(&t, names[i]);
+        if (at && at < from) from = at;
+        if (at > to) to = at;
+    }
+    if (!to || from >= end) return;
+    from &= -(ElfW(Addr))PAGE;
+    size_t bytes = to + sizeof(ElfW(Sym)) - from;
+    if (sys3(SYS_MPROTECT, from, bytes, PROT_RW)) return;
+    for (int i = 0; i < count; i++) {
+        const ElfW(Sym) *symbol = look_up(&t, names[i]);
+        if (symbol) __atomic_store_n((unsigned char *)&symbol->st_info, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), __ATOMIC_RELAXED);
+    }
+    sys3(SYS_MPROTECT, from, bytes, PROT_R);
 }
 
 /* Tries what the caller's object needs, one library after the other. */
@@ -164,13 +276,14 @@ HIDDEN void *numalens_next_of(const char *name, const void *caller) {
     return search.found ? search.found : numalens_next(name);
 }
 
-/* Where operator new stands, to tell `new` from `malloc` by the caller's address. Not interposed: an operator new
- * exported here would shadow the one of a C++ library that is loaded later, and would bind C++ where there is none. */
-static struct { uint64_t start, end; } operators[4];
+/* Where operator new stands, to tell `new` from `malloc` by the caller's address: those that call malloc are not told themselves (operators.c). */
+enum { OPERATORS = 8 };
+static struct { uint64_t start, end; } operators[OPERATORS];
 
 HIDDEN COLD void numalens_find_operators(void) {
-    static const char *const names[] = {"_Znwm", "_ZnwmSt11align_val_t", "_ZnwmRKSt9nothrow_t", "_Znam"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const names[OPERATORS] = {"_Znwm", "_ZnwmSt11align_val_t", "_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",
+        "_Znam", "_ZnamSt11align_val_t", "_ZnamRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
+    for (int i = 0; i < OPERATORS; i++) {
         struct search search = {.name = names[i]};
         if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
         operators[i].start = (uint64_t)search.found;
@@ -179,7 +292,7 @@ HIDDEN COLD void numalens_find_operators(void) {
 }
 
 HIDDEN int numalens_is_operator_new(uint64_t address) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < OPERATORS; i++)
         if (address > operators[i].start && address <= operators[i].end) return 1;
     return 0;
 }

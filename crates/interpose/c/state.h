@@ -19,6 +19,8 @@ struct thread_state {
     uint64_t mean;           /* that the countdown was drawn with */
     uint64_t random;         /* xorshift state; 0: thread not begun */
     uint32_t nested;         /* within a real function that may call another of its family by name */
+    uint64_t made, made_bytes; /* the last block that malloc gave of those that may be told */
+    uint64_t ending;         /* the block of an operator delete that is under way, which has been told */
     uint32_t tid, pid;       /* tid holds while pid is the process's */
     uint64_t stack_high;     /* readable from any deeper stack pointer up to here; 0: not known */
     uint64_t stack_window;   /* for stack pointers at most so far below stack_high */
@@ -72,6 +74,10 @@ HIDDEN char *const *numalens_environment(char *const *from, char **room, struct 
 /* resolve.c: the definition that the program would use if this library were not there. */
 HIDDEN void *numalens_next(const char *name);
 HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
+struct numalens_definition { const char *name; void *found; int beside_malloc; /* its object defines malloc as well */ int referenced; };
+HIDDEN void numalens_next_several(struct numalens_definition *all, int count);
+HIDDEN void numalens_find_references(struct numalens_definition *all, int count); /* who of those that are loaded has one in a relocation */
+HIDDEN void numalens_withdraw(const char *const *names, int count); /* from what this library defines */
 #define NEXT(name) ({ static __typeof__(&name) next_; \
     __typeof__(&name) found_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
     if (unlikely(!found_)) { found_ = (__typeof__(&name))numalens_next(#name); __atomic_store_n(&next_, found_, __ATOMIC_RELAXED); } \
@@ -97,7 +103,9 @@ HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */
 HIDDEN uint64_t numalens_leaves(const void *address, size_t n);   /* memory is about to be unmapped: the time to tell of that with */
 
-/* heap.c: blocks that the program itself tells of */
+/* heap.c: blocks that operators have given, or are about to take; those that the program itself tells of */
+HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame);
+HIDDEN void numalens_takes(void *address);
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);
 HIDDEN void numalens_told_free(const void *block);
 

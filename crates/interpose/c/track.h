@@ -25,6 +25,11 @@ static inline int numalens_maybe_tracked(const void *address) {
     return __atomic_load_n(&numalens_filter[slot / 32], __ATOMIC_RELAXED) >> (slot % 32) & 1;
 }
 
+/* Charges the thread with n bytes; true when the slow path has to look whether this allocation is told. */
+static inline int numalens_charge(size_t n) {
+    return unlikely(n >= __atomic_load_n(&numalens_large, __ATOMIC_RELAXED)) || unlikely((numalens_self.countdown -= (int64_t)n) < 0);
+}
+
 HIDDEN void numalens_track_all(void);             /* from here on every block is taken for one that the collector knows */
 HIDDEN int numalens_track(const void *address);   /* 0: no room */
 HIDDEN int numalens_untrack(const void *address); /* was it tracked? */

@@ -10,6 +10,7 @@
 //! | `channel.c`, `ring.h` | joins the channel, writes records |
 //! | `environment.c`, `exec.c` | hides itself from the program, follows its children |
 //! | `heap.c`, `track.c` | the malloc family |
+//! | `operators.c` | C++ `new` and `delete` of allocators that have their own |
 //! | `openmp.c` | parallel regions of OpenMP, by libgomp's entry points and by OMPT |
 //! | `request.c` | what the program asks for by `include/numalens.h` |
 //! | `map.c`, `policy.c`, `thread.c`, `exit.c` | mappings, memory policies, threads and their places, fork and the end |

@@ -118,7 +118,11 @@ fn the_library_loads_into_any_libc() {
         GOMP_parallel GOMP_parallel_sections GOMP_parallel_reductions GOMP_parallel_loop_static GOMP_parallel_loop_dynamic \
         GOMP_parallel_loop_guided GOMP_parallel_loop_runtime GOMP_parallel_loop_nonmonotonic_dynamic \
         GOMP_parallel_loop_nonmonotonic_guided GOMP_parallel_loop_nonmonotonic_runtime \
-        GOMP_parallel_loop_maybe_nonmonotonic_runtime ompt_start_tool";
+        GOMP_parallel_loop_maybe_nonmonotonic_runtime ompt_start_tool \
+        _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t \
+        _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t \
+        _ZdaPvRKSt9nothrow_t _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t \
+        _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
     let mut expected: Vec<&str> = interposed.split_whitespace().collect();
     let mut exported: Vec<&str> = file
         .dynamic_symbols()
