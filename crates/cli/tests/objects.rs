@@ -203,6 +203,25 @@ fn allocations_say_who(linked: &str) {
     assert_eq!(of("mmap"), [(Call::Mmap, main, 1 << 20), (Call::Munmap, main, 1 << 20)]);
 }
 
+/// The collector learns that a thread has ended before it reads the last that the thread has told.
+#[test]
+fn threads_that_end_soon_have_freed_what_they_freed() {
+    for linked in ["-pie", "-static"] {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = ["-O1", "-g", "-pthread", linked];
+        let (path, _) = record_with(directory.path(), "short_threads.cc", &flags, &["--objects", "exact"], &[]);
+        assert_eq!(number(&objects(&path, "short_threads.cc")["block"]["count"]), 20 * 500, "{linked}");
+        let mut calls: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
+        for row in Profile::open(&path).unwrap().rows::<Allocation>().unwrap() {
+            let (made, freed) = calls.entry(row.thread).or_default();
+            *made += u64::from(row.bytes == 40 && row.call == Call::New);
+            *freed += u64::from(row.bytes == 40 && row.call == Call::Free);
+        }
+        let main = calls.remove(&ThreadId(0));
+        assert!(calls.len() == 20 && calls.values().all(|&calls| calls == (500, 500)), "{linked}: {main:?} {calls:?}");
+    }
+}
+
 /// How often each call was made for the objects of this row, which all have one call stack.
 fn calls(profile: &Path, row: &Value) -> BTreeMap<String, u64> {
     let profile = Profile::open(profile).unwrap();

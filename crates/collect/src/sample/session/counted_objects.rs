@@ -145,7 +145,8 @@ impl Session {
 
     /// Whether a thread is known that an event speaks of.
     pub fn knows_thread(&self, note: &HeapNote) -> bool {
-        self.live.contains_key(&note.pid) && self.threads.get(note.tid).is_some()
+        let process = self.live.get(&note.pid).map(|live| live.id);
+        process.is_some_and(|process| self.threads.at(process, note.tid, self.since_start(note.time)).is_some())
     }
 
     /// Whose a page is now.

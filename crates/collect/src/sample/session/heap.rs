@@ -359,8 +359,8 @@ impl Session {
             return None;
         }
         let bytes = notes.stack(stack);
-        let thread = self.threads.get(note.tid).map(|thread| thread.id)?;
         let live = self.live.get_mut(&note.pid)?;
+        let thread = self.threads.at(live.id, note.tid, time_ns)?;
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
@@ -395,7 +395,7 @@ impl Session {
     /// The program asks for something.
     fn asked(&mut self, note: &HeapNote, time_ns: u64, request: Request, name: &str) {
         let Some(process) = self.live.get(&note.pid).map(|live| live.id) else { return };
-        let thread = self.threads.get(note.tid).filter(|thread| thread.process == process).map(|thread| thread.id);
+        let thread = self.threads.at(process, note.tid, time_ns);
         self.requested(process, thread, time_ns, request, name);
         if request == Request::Moved {
             let mut seen = HeapNotes::default();
@@ -436,11 +436,8 @@ impl Session {
         address: u64,
         released: Option<(ObjectId, u64)>,
     ) {
-        let (Some((object, size)), Some(thread), Some(live)) =
-            (released, self.threads.get(note.tid).map(|thread| thread.id), self.live.get(&note.pid))
-        else {
-            return;
-        };
+        let (Some((object, size)), Some(live)) = (released, self.live.get(&note.pid)) else { return };
+        let Some(thread) = self.threads.at(live.id, note.tid, time_ns) else { return };
         self.output.add_allocation(tables::Allocation {
             process: live.id,
             time_ns,

@@ -132,8 +132,8 @@ impl Session {
     pub(super) fn parallel(&mut self, pid: i32, tid: u32, call: u64, begun: u64, ended: u64) {
         let Some(live) = self.live.get(&pid) else { return };
         let process = live.id;
-        let thread = self.threads.get(tid).filter(|thread| thread.process == process).map(|thread| thread.id);
         let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.now_ns));
+        let thread = self.threads.at(process, tid, end_ns);
         if start_ns <= end_ns && live.vmas.find(call).is_some() {
             let site = self.images.code.site(live.place(call.saturating_sub(1)));
             self.marks.region((process, thread, site), start_ns, end_ns, self.facts.bin_width_ns());

@@ -25,10 +25,15 @@ pub struct LiveThread {
     pub sp: u64,
 }
 
+/// A thread is taken for one that has ended up to so much later: clocks of several sources are compared.
+const AFTER_ITS_END_NS: u64 = 1_000_000;
+
 /// All threads.
 #[derive(Default)]
 pub struct Threads {
     live: FxHashMap<u32, LiveThread>,
+    /// The last thread of a tid that has ended.
+    ended: FxHashMap<u32, ThreadId>,
     rows: Vec<tables::Thread>,
     placements: Vec<tables::Placement>,
 }
@@ -70,6 +75,23 @@ impl Threads {
         self.live.get(&tid)
     }
 
+    /// The thread of `process` that something was told by at a time. What it has told last may be read when it has ended, and when another one
+    /// has its tid.
+    pub fn at(&self, process: ProcessId, tid: u32, time_ns: u64) -> Option<ThreadId> {
+        let live = self.live.get(&tid).filter(|thread| thread.process == process).map(|thread| thread.id);
+        let row = |id: ThreadId| &self.rows[id.0 as usize];
+        let was_there = |&id: &ThreadId| {
+            let last = row(id).end_ns.map_or(u64::MAX, |end| end.saturating_add(AFTER_ITS_END_NS));
+            row(id).process == process && row(id).start_ns <= time_ns && time_ns <= last
+        };
+        let ended = || self.ended.get(&tid).copied().filter(was_there);
+        match live {
+            Some(live) if row(live).start_ns <= time_ns => Some(live),
+            Some(live) => Some(ended().unwrap_or(live)),
+            None => ended(),
+        }
+    }
+
     pub fn get_mut(&mut self, tid: u32) -> Option<&mut LiveThread> {
         self.live.get_mut(&tid)
     }
@@ -87,6 +109,7 @@ impl Threads {
     pub fn end(&mut self, tid: u32, time_ns: u64) {
         if let Some(thread) = self.live.remove(&tid) {
             self.rows[thread.id.0 as usize].end_ns = Some(time_ns);
+            self.ended.insert(tid, thread.id);
         }
     }
 
@@ -145,5 +168,29 @@ impl Threads {
 
     pub fn placement_rows(&self) -> &[tables::Placement] {
         &self.placements
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_has_told_is_its_own_when_it_has_ended() {
+        let mut threads = Threads::default();
+        let bound = || Bound { cpus: CpuSet::default(), node: None, policy: String::new() };
+        let (one, other) = (ProcessId(0), ProcessId(1));
+        let first = threads.begin(one, 7, "", 1000, bound(), "start");
+        assert_eq!(threads.at(one, 7, 5000), Some(first));
+        assert_eq!(threads.at(other, 7, 5000), None, "another process");
+        threads.end(7, 6000);
+        assert_eq!(threads.at(one, 7, 5000), Some(first));
+        assert_eq!(threads.at(one, 7, 6100), Some(first), "by a clock that is ahead");
+        assert_eq!(threads.at(one, 7, 6000 + 2 * AFTER_ITS_END_NS), None, "somebody who is not known yet");
+        assert_eq!(threads.at(other, 7, 5000), None);
+        let second = threads.begin(one, 7, "", 90_000_000, bound(), "start");
+        assert_eq!(threads.at(one, 7, 5000), Some(first));
+        assert_eq!(threads.at(one, 7, 90_000_000), Some(second));
+        assert_eq!(threads.at(one, 7, 80_000_000), Some(second), "by a clock that is behind");
     }
 }
