@@ -3,6 +3,7 @@
 mod commands;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use commands::usage::Usage;
 use std::process::ExitCode;
 
 /// Shows where a program's remote memory traffic comes from, why, and what to do about it.
@@ -56,8 +57,14 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
         Command::Man(args) => commands::completions::run_man(args, Cli::command()),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("numalens: {error:?}");
-        ExitCode::FAILURE
+    outcome.unwrap_or_else(|error| match error.downcast_ref::<Usage>() {
+        Some(mistake) => {
+            eprintln!("numalens: {mistake}");
+            ExitCode::from(2)
+        }
+        None => {
+            eprintln!("numalens: {error:?}");
+            ExitCode::FAILURE
+        }
     })
 }

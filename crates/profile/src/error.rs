@@ -127,6 +127,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// What should be packed, or replaced as such, is something else.
+    #[error("{} is no packed profile: {why}", path.display())]
+    NotPacked {
+        /// What was opened.
+        path: PathBuf,
+        /// What it is.
+        why: String,
+    },
     /// The table `machine` does not describe a machine.
     #[error("{}: table machine: {why}", path.display())]
     BadMachine {

@@ -87,7 +87,7 @@ pub use meta::Meta;
 pub use pack::{pack, unpack};
 pub use read::Profile;
 pub use row::{Row, Visitor};
-pub use write::{Content, Writer};
+pub use write::{Content, Writer, write_whole};
 
 /// In `meta.extra`: the private cache of each thread, an object of `bytes`, `ways` and `line` (bytes).
 pub const CACHE: &str = "cache";

@@ -17,7 +17,7 @@ use crate::meta::Meta;
 use crate::read::Profile;
 use crate::row::{Row, Visitor};
 use crate::tables::{self, *};
-use crate::write::Writer;
+use crate::write::{Writer, write_whole};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -214,7 +214,11 @@ pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, 
         };
         return Err(Error::Apart { path: other.path().to_owned(), why });
     }
-    let mut writer = Writer::create(path, force)?;
+    write_whole(path, force, |writer| fill(writer, profiles, machine))
+}
+
+/// All rows of all of them; what the profile that they become says of itself.
+fn fill(writer: &mut Writer, profiles: &[Profile], machine: Vec<MachineNode>) -> Result<Meta, Error> {
     writer.append(machine)?;
     let bin_ns = profiles.iter().map(|profile| profile.meta.bin_ns).filter(|&width| width > 0).min().unwrap_or(0);
     let mut ids = Renumbering::default();
@@ -222,8 +226,8 @@ pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, 
     for profile in profiles {
         ids.bin_ns = (profile.meta.bin_ns, bin_ns);
         (ids.modules, ids.sites, ids.functions) = Default::default();
-        code.add(profile, &mut ids, &mut writer)?;
-        tables::visit(&mut Copying { profile, ids: &ids, writer: &mut writer })?;
+        code.add(profile, &mut ids, writer)?;
+        tables::visit(&mut Copying { profile, ids: &ids, writer })?;
         if ids.dangling.get() {
             let damage = "it refers to a row that it does not have (`numalens check` says more)".to_owned();
             return Err(Error::Damaged { path: profile.path().to_owned(), damage });
@@ -233,7 +237,7 @@ pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, 
         ids.stacks = ids.stacks.saturating_add(profile.count::<Stack>()? as u32);
         ids.objects = ids.objects.saturating_add(profile.count::<Object>()? as u32);
     }
-    writer.finish(&merged_meta(profiles, bin_ns))
+    Ok(merged_meta(profiles, bin_ns))
 }
 
 /// A unit for a message: a recording that was killed early has none.

@@ -8,6 +8,7 @@
 use crate::error::Error;
 use crate::file::{Extent, contain};
 use crate::read::{self, Profile};
+use crate::write;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter};
@@ -83,10 +84,16 @@ fn plain(name: &str) -> bool {
 /// Packs a profile's directory into one file, verified while it is copied.
 ///
 /// # Errors
-/// The profile is damaged, `zip` exists, or cannot be written.
-pub fn pack(profile: &Path, zip: &Path) -> Result<(), Error> {
-    if fs::symlink_metadata(zip).is_ok() {
-        return Err(Error::Exists { path: zip.to_owned() });
+/// The profile is damaged, `zip` cannot be written, or exists: without `force`, or as something else than a packed profile.
+pub fn pack(profile: &Path, zip: &Path, force: bool) -> Result<(), Error> {
+    match fs::symlink_metadata(zip) {
+        Ok(_) if !force => return Err(Error::Exists { path: zip.to_owned() }),
+        Ok(_) if zip.is_dir() => {
+            let why = "it is a directory, so --force does not replace it by a file".to_owned();
+            return Err(Error::NotPacked { path: zip.to_owned(), why });
+        }
+        Ok(_) => write::refuse_foreign(zip)?,
+        Err(_) => {}
     }
     let profile = Profile::open(profile)?;
     let folder = profile
@@ -131,27 +138,31 @@ fn write_archive(profile: &Profile, folder: &str, aside: &Path) -> Result<(), Er
 /// Unpacks a profile into the directory `into`, by default the one that the archive names, here. Returns the directory.
 ///
 /// # Errors
-/// The archive is hostile or damaged, the output exists or cannot be written.
-pub fn unpack(zip: &Path, into: Option<&Path>) -> Result<PathBuf, Error> {
+/// The archive is hostile or damaged, the output cannot be written, or exists: without `force`, or as something else than a
+/// profile.
+pub fn unpack(zip: &Path, into: Option<&Path>, force: bool) -> Result<PathBuf, Error> {
+    if zip.is_dir() {
+        let why = "it is a directory, which every command reads as it is".to_owned();
+        return Err(Error::NotPacked { path: zip.to_owned(), why });
+    }
     let (folder, entries) = listing(zip)?;
     let named = if folder.is_empty() { "profile.numalens".to_owned() } else { folder };
     let target: PathBuf = into.map_or(PathBuf::from(named), |into| into.components().collect());
-    if fs::symlink_metadata(&target).is_ok() {
+    if !force && fs::symlink_metadata(&target).is_ok() {
         return Err(Error::Exists { path: target });
     }
     // Newer, incomplete and damaged ones are refused before anything is written.
     for file in Profile::open(zip)?.all_files().iter().flat_map(|(_, files)| files.iter()) {
         file.verify()?;
     }
-    let aside = read::partial_of(&target);
-    fs::create_dir(&aside).map_err(Error::io("create", &aside))?;
+    let (aside, _lock) = write::room(&target, force)?;
     let result = entries.iter().try_for_each(|(name, extent)| {
         let path = aside.join(name);
         let mut file = File::create(&path).map_err(Error::io("create", &path))?;
         extent.copy(&mut file, &path)?;
         file.sync_all().map_err(Error::io("sync", &path))
     });
-    let result = result.and_then(|()| fs::rename(&aside, &target).map_err(Error::io("rename", &aside)));
+    let result = result.and_then(|()| write::publish(&aside, &target, force));
     if result.is_err() {
         // The first error is the one to tell.
         let _ = fs::remove_dir_all(&aside);

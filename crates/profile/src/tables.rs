@@ -13,6 +13,12 @@ use numalens_topology::NodeId;
 /// are absolute; a runtime can name them in /tmp/perf-PID.map.
 pub const PERF_MAP: &str = "perf-map:";
 
+/// What stands in `meta.unit_note` where every access was attributed to its object, so that no heap block is missing.
+pub const BY_ADDRESS: &str = "each attributed to its object by its address";
+
+/// What the object is called that has the accesses to blocks of a process's heap that are no rows of `objects`.
+pub const UNSAMPLED_BLOCKS: &str = "heap blocks that were not sampled";
+
 table! {
     /// A process that the recording met.
     Process = "processes" {

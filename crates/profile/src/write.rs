@@ -142,24 +142,7 @@ impl Writer {
     pub fn create(path: &Path, force: bool) -> Result<Writer, Error> {
         // Without a trailing slash, which would end up before `.partial`.
         let target: PathBuf = path.components().collect();
-        let partial = read::partial_of(&target);
-        if fs::symlink_metadata(&target).is_ok() {
-            if !force {
-                return Err(Error::Exists { path: target });
-            }
-            refuse_foreign(&target)?;
-        }
-        if fs::symlink_metadata(&partial).is_ok() {
-            let lock = lock(&partial)?;
-            if !force {
-                return Err(Error::Unfinished { path: partial });
-            }
-            refuse_foreign(&partial)?;
-            fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
-            drop(lock);
-        }
-        fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
-        let lock = lock(&partial)?;
+        let (partial, lock) = room(&target, force)?;
         Ok(Writer {
             target,
             partial,
@@ -309,31 +292,8 @@ impl Writer {
         }
         self.write_meta(meta, &files, true)?;
         obsolete.iter().try_for_each(|path| remove(path))?;
-        self.publish()?;
+        publish(&self.partial, &self.target, self.force)?;
         Ok(self.target)
-    }
-
-    /// Gives the complete directory its final name.
-    fn publish(&self) -> Result<(), Error> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let (from, to) = (&self.partial, &self.target);
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            Err(rustix::io::Errno::EXIST) if self.force => {
-                refuse_foreign(to)?;
-                // Both names change at once; then the old profile is the one called partial.
-                renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
-                    .map_err(|errno| Error::io("replace", to)(errno.into()))?;
-                let removed = if from.is_dir() { fs::remove_dir_all(from) } else { fs::remove_file(from) };
-                removed.map_err(Error::io("remove", from))?;
-            }
-            Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.clone() }),
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                fs::rename(from, to).map_err(Error::io("rename", from))?
-            }
-            Err(errno) => return Err(Error::io("rename", from)(errno.into())),
-            Ok(()) => {}
-        }
-        Ok(())
     }
 
     /// Name and path-to-be of a new part; it is written with another ending.
@@ -393,6 +353,77 @@ impl Writer {
     }
 }
 
+/// Makes the directory in which a profile grows until it is called `target`; the lock lasts as long as the file returned.
+pub(crate) fn room(target: &Path, force: bool) -> Result<(PathBuf, File), Error> {
+    let partial = read::partial_of(target);
+    if fs::symlink_metadata(target).is_ok() {
+        if !force {
+            return Err(Error::Exists { path: target.to_owned() });
+        }
+        refuse_foreign(target)?;
+    }
+    if fs::symlink_metadata(&partial).is_ok() {
+        let lock = lock(&partial)?;
+        if !force {
+            return Err(Error::Unfinished { path: partial });
+        }
+        refuse_foreign(&partial)?;
+        fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+        drop(lock);
+    }
+    fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
+    let lock = lock(&partial)?;
+    Ok((partial, lock))
+}
+
+/// Gives the complete directory its final name.
+pub(crate) fn publish(from: &Path, to: &Path, force: bool) -> Result<(), Error> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::EXIST) if force => {
+            refuse_foreign(to)?;
+            // Both names change at once; then the old profile is the one called partial.
+            renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
+                .map_err(|errno| Error::io("replace", to)(errno.into()))?;
+            let removed = if from.is_dir() { fs::remove_dir_all(from) } else { fs::remove_file(from) };
+            removed.map_err(Error::io("remove", from))?;
+        }
+        Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.to_owned() }),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            fs::rename(from, to).map_err(Error::io("rename", from))?
+        }
+        Err(errno) => return Err(Error::io("rename", from)(errno.into())),
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
+/// Writes a profile that cannot grow for long, such as one made of others: when anything fails, nothing is left of it.
+/// `fill` gives its rows, and returns what it says of itself.
+///
+/// # Errors
+/// As [`Writer::create`] and [`Writer::finish`], and what `fill` says.
+pub fn write_whole<E: From<Error>>(
+    path: &Path,
+    force: bool,
+    fill: impl FnOnce(&mut Writer) -> Result<Meta, E>,
+) -> Result<PathBuf, E> {
+    let mut writer = Writer::create(path, force)?;
+    let partial = writer.partial.clone();
+    let written = match fill(&mut writer) {
+        Ok(meta) => writer.finish(&meta).map_err(E::from),
+        Err(error) => {
+            drop(writer);
+            Err(error)
+        }
+    };
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_dir_all(&partial);
+    }
+    written
+}
+
 /// Writes `meta.parquet` of a profile's directory aside and renames it.
 pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], complete: bool) -> Result<u64, Error> {
     let path = directory.join(META);
@@ -425,7 +456,7 @@ pub(crate) fn lock(directory: &Path) -> Result<File, Error> {
 }
 
 /// What `force` may replace: a profile, finished, unfinished or packed, or an empty directory.
-fn refuse_foreign(path: &Path) -> Result<(), Error> {
+pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
     let foreign = |why: &str| {
         Err(Error::NotAProfile { path: path.to_owned(), why: format!("{why}, so --force does not replace it") })
     };

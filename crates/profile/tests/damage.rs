@@ -112,11 +112,11 @@ fn a_packed_profile_is_the_same_profile() {
     let scratch = tempfile::tempdir().unwrap();
     let path = Synthetic::example().write(&scratch.path().join("app.numalens")).unwrap();
     let (zip, out) = (scratch.path().join("app.zip"), scratch.path().join("out.numalens"));
-    pack(&path, &zip).unwrap();
+    pack(&path, &zip, false).unwrap();
     assert_eq!(content(&zip).unwrap(), content(&path).unwrap());
-    assert!(matches!(pack(&path, &zip), Err(Error::Exists { .. })));
-    assert_eq!(unpack(&zip, Some(&out)).unwrap(), out);
-    assert!(matches!(unpack(&zip, Some(&out)), Err(Error::Exists { .. })));
+    assert!(matches!(pack(&path, &zip, false), Err(Error::Exists { .. })));
+    assert_eq!(unpack(&zip, Some(&out), false).unwrap(), out);
+    assert!(matches!(unpack(&zip, Some(&out), false), Err(Error::Exists { .. })));
     for (before, after) in files(&path).iter().zip(files(&out)) {
         assert_eq!(before.file_name(), after.file_name());
         assert!(std::fs::read(before).unwrap() == std::fs::read(after).unwrap());
@@ -129,12 +129,12 @@ fn a_damaged_archive_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let path = Synthetic::example().write(&scratch.path().join("app.numalens")).unwrap();
     let (zip, out) = (scratch.path().join("app.zip"), scratch.path().join("out.numalens"));
-    pack(&path, &zip).unwrap();
+    pack(&path, &zip, false).unwrap();
     let (intact, whole, mut scatter) = (content(&zip).unwrap(), std::fs::read(&zip).unwrap(), Scatter(2));
     for fiftieth in 0..50 {
         std::fs::write(&zip, &whole[..whole.len() * fiftieth / 50]).unwrap();
         content(&zip).unwrap_err();
-        unpack(&zip, Some(&out)).unwrap_err();
+        unpack(&zip, Some(&out), false).unwrap_err();
     }
     for _ in 0..500 {
         let (byte, bit) = (scatter.below(whole.len()), scatter.below(8));
@@ -184,7 +184,7 @@ fn a_hostile_archive_writes_nothing() {
         ".parquet",
     ] {
         archive(&zip, &good, "", &[(name, Stored)]);
-        let error = unpack(&zip, Some(&out)).unwrap_err();
+        let error = unpack(&zip, Some(&out), false).unwrap_err();
         assert!(matches!(error, Error::BadArchive { .. }), "{name}: {error}");
         assert!(Profile::open(&zip).is_err(), "{name}");
         assert_eq!(files(&inner), std::slice::from_ref(&zip), "{name}");
@@ -192,11 +192,11 @@ fn a_hostile_archive_writes_nothing() {
     }
     for folder in ["../", "/", "a/b/", "..\\"] {
         archive(&zip, &good, folder, &[]);
-        assert!(unpack(&zip, Some(&out)).is_err(), "{folder}");
+        assert!(unpack(&zip, Some(&out), false).is_err(), "{folder}");
     }
     // The same, harmless.
     archive(&zip, &good, "", &[]);
-    unpack(&zip, Some(&out)).unwrap();
+    unpack(&zip, Some(&out), false).unwrap();
     assert_eq!(content(&out).unwrap(), content(&good).unwrap());
 }
 

@@ -274,7 +274,7 @@ fn a_profile_that_others_write_is_left_alone() {
     assert_all(&Profile::open(&path).unwrap(), &example.sites);
 
     let zip = scratch.path().join("a.zip");
-    numalens_profile::pack(&path, &zip).unwrap();
+    numalens_profile::pack(&path, &zip, false).unwrap();
     let before = std::fs::read(&zip).unwrap();
     let packed = Profile::open(&zip).unwrap();
     packed.replace(example.frames.clone()).unwrap();

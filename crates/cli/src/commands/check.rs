@@ -1,6 +1,7 @@
 //! `numalens check`: every invariant of a profile.
 
-use anstream::{eprintln, println};
+use super::output;
+use anstream::eprintln;
 use miette::{IntoDiagnostic, Report};
 use numalens_profile::{CHECKS, Profile, check};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub fn run(args: Args) -> Result<ExitCode, Report> {
     let violations = check(&profile).into_diagnostic()?;
     let Some(first) = violations.first() else {
         let state = if profile.is_partial() { " of a recording that has not finished" } else { "" };
-        println!("ok: {CHECKS} invariants, {} rows{state}", profile.total_rows());
+        output::print(format!("ok: {CHECKS} invariants, {} rows{state}\n", profile.total_rows()).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     };
     eprintln!("numalens: {}: {first}", profile.path().display());

@@ -1,7 +1,7 @@
 //! `numalens completions` and `numalens man`
 
+use super::output;
 use miette::{IntoDiagnostic, WrapErr};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,7 +26,8 @@ pub fn run(args: Args, mut command: clap::Command) -> Result<ExitCode, miette::R
     let name = command.get_name().to_string();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    print(&script)
+    output::print(&script)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs `man`; `command` is the whole command line.
@@ -42,18 +43,8 @@ pub fn run_man(args: ManArgs, command: clap::Command) -> Result<ExitCode, miette
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page).into_diagnostic()?;
-            print(&page)
+            output::print(&page)?;
+            Ok(ExitCode::SUCCESS)
         }
-    }
-}
-
-/// To standard output; a reader that has seen enough is no error.
-pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, miette::Report> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).into_diagnostic().wrap_err("cannot write to standard output")
-        }
-        _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -1,5 +1,6 @@
 //! `numalens ctl`
 
+use super::output;
 use clap::Subcommand;
 use numalens_collect::control::{self, Command};
 use std::process::ExitCode;
@@ -44,6 +45,6 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         What::Mark { name } => Command::Mark(name),
     };
     let answer = control::send(pid, &command).map_err(|error| miette::miette!("{error}"))?;
-    println!("{answer}");
+    output::print(format!("{answer}\n").as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -68,8 +68,9 @@ fn threshold(text: &str) -> Result<Threshold, String> {
     let split = RELATIONS.iter().find_map(|relation| Some((*relation, text.split_once(relation)?)));
     let (relation, (metric, bound)) = split.ok_or("a threshold looks like local_share<80")?;
     let bound = bound.trim().trim_end_matches('%').trim();
-    let bound =
-        bound.parse().map_err(|_| format!("`{bound}` is not a number; a threshold looks like local_share<80"))?;
+    let number: Option<f64> = bound.parse().ok().filter(|number: &f64| number.is_finite());
+    // Nothing is below what is no number: a script would never fail.
+    let bound = number.ok_or_else(|| format!("`{bound}` is not a number; a threshold looks like local_share<80"))?;
     Ok(Threshold { metric: metric.trim().to_string(), relation, bound })
 }
 
@@ -136,7 +137,9 @@ mod tests {
         let of = |text| threshold(text).unwrap();
         assert_eq!(of("local_share<80"), Threshold { metric: "local_share".into(), relation: "<", bound: 80.0 });
         assert!(of("imbalance >= 50%").holds(50.0) && !of("imbalance>50").holds(50.0) && of("a<=1").holds(1.0));
-        assert!(threshold("local_share").is_err() && threshold("local_share<much").is_err());
+        for text in ["local_share", "local_share<much", "local_share<nan", "local_share>inf", "local_share<"] {
+            assert!(threshold(text).is_err(), "{text}");
+        }
         // What is not known breaks no bound.
         assert!(!of("a<1").holds(f64::NAN));
     }

@@ -1,10 +1,9 @@
 //! `numalens doctor`
 
+use super::output;
 use clap::ValueEnum;
-use miette::IntoDiagnostic;
 use numalens_collect::doctor::{self, Check, Diagnosis};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Try what a recording needs on this host; for what does not work: the error, the setting and the command that fixes it.
@@ -29,14 +28,11 @@ enum Format {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let diagnosis = doctor::examine();
-    let output = match args.format {
+    let text = match args.format {
         Format::Text => text(&diagnosis),
         Format::Json => format!("{:#}\n", json(&diagnosis)),
     };
-    match std::io::stdout().lock().write_all(output.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error).into_diagnostic(),
-        _ => {}
-    }
+    output::print(text.as_bytes())?;
     Ok(if diagnosis.can_record() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,5 +1,6 @@
 //! `numalens header`
 
+use super::output;
 use std::process::ExitCode;
 
 /// Print numalens.h, by which a C or C++ program starts and stops the counting, names phases and tells of its own allocator.
@@ -14,5 +15,6 @@ const HEADER: &str = include_str!("../../../../include/numalens.h");
 
 /// Runs the command.
 pub fn run(_: Args) -> Result<ExitCode, miette::Report> {
-    super::completions::print(HEADER.as_bytes())
+    output::print(HEADER.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }

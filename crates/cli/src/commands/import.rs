@@ -1,5 +1,6 @@
 //! `numalens import`
 
+use super::usage::mistake;
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
 use numalens_import::{Options, numaprof, perf};
@@ -58,7 +59,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let machine = match &args.machine {
-        Some(spec) => Some(Machine::parse(spec, &Machine::host().into_diagnostic()?).into_diagnostic()?),
+        Some(spec) => Some(Machine::parse(spec, &Machine::host().into_diagnostic()?).map_err(mistake)?),
         None => None,
     };
     let options = Options { machine, run_time_ns: args.run_time };

@@ -1,10 +1,12 @@
 //! What `report` and `export` share: opening a profile, giving it names, choosing processes.
 
-use miette::{IntoDiagnostic, WrapErr};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::report::Report;
 use numalens_analyze::{Filter, Options};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
+use numalens_profile::tables::{Object, Thread};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The profile and what of it.
@@ -43,6 +45,22 @@ impl Args {
         Options { pids: self.processes.clone(), filter }
     }
 
+    /// What is asked for must be there: nothing at all would look like a program that did nothing.
+    fn check(&self, profile: &Profile) -> Result<(), miette::Report> {
+        let known = if self.threads.is_empty() { Vec::new() } else { profile.rows::<Thread>().into_diagnostic()? };
+        if let Some(id) = self.threads.iter().find(|id| known.iter().all(|thread| thread.thread.0 != **id)) {
+            return Err(miette!("the profile has no thread {id}; section `threads` has their numbers"));
+        }
+        if let Some(id) = self.object
+            && !profile.rows::<Object>().into_diagnostic()?.iter().any(|object| object.object.0 == id)
+        {
+            return Err(miette!(
+                "the profile has no object {id}; `report --section objects --format json` has their numbers"
+            ));
+        }
+        Ok(())
+    }
+
     /// Where to look for names.
     pub fn names(&self) -> numalens_symbolize::Options {
         numalens_symbolize::Options { path_map: self.source_map.clone(), ..Default::default() }
@@ -60,11 +78,31 @@ pub struct Loaded {
 
 /// Opens the profile; finds names when it has none yet, or not all, or when the user says where else to look.
 pub fn load(args: &Args) -> Result<Loaded, miette::Report> {
+    let loaded = gather(args)?;
+    args.check(&loaded.profile)?;
+    Ok(loaded)
+}
+
+/// Counted twice, everything in a profile would look as if it had happened twice.
+pub fn refuse_twice<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Result<(), miette::Report> {
+    let mut seen = BTreeSet::new();
+    for profile in profiles {
+        let path = profile.path();
+        if !seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
+            return Err(miette!("{} is named twice: its accesses would be counted twice", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// The profile, or one of all of them.
+fn gather(args: &Args) -> Result<Loaded, miette::Report> {
     if let [only] = args.profiles.as_slice() {
         return open(only, &args.source_map);
     }
     let named = args.profiles.iter().map(|path| open(path, &args.source_map)).collect::<Result<Vec<_>, _>>()?;
     let (profiles, doubts): (Vec<_>, Vec<_>) = named.into_iter().map(|loaded| (loaded.profile, loaded.doubts)).unzip();
+    refuse_twice(&profiles)?;
     let folder = tempfile::tempdir().into_diagnostic().wrap_err("no room to bring the profiles together")?;
     let merged = numalens_profile::merge(&profiles, &folder.path().join("merged.numalens"), false).into_diagnostic()?;
     let profile = Profile::open(&merged).into_diagnostic()?;

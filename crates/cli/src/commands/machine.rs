@@ -1,7 +1,8 @@
 //! `numalens machine`: the machine that a recording would use, the machines that can be named, and how fast this one's memory is.
 
 use super::output;
-use anstream::{eprintln, println};
+use super::usage::mistake;
+use anstream::eprintln;
 use miette::{IntoDiagnostic, Report};
 use numalens_collect::measure::{self, Measured};
 use numalens_topology::{Machine, Node};
@@ -90,16 +91,16 @@ pub fn run(args: Args) -> Result<ExitCode, Report> {
 
 fn show(args: &ShowArgs) -> Result<(), Report> {
     let host = Machine::host().into_diagnostic()?;
-    let machine = Machine::parse(&args.machine, &host).into_diagnostic()?;
+    let machine = Machine::parse(&args.machine, &host).map_err(mistake)?;
     match args.format {
         Format::Json => print_json(&json!({ "schema": 1, "machine": machine_json(&machine) })),
         Format::Text => {
-            print!("{}", text(&machine));
+            let mut document = text(&machine);
             if !machine.is_virtual && Machine::default_for(&host).is_virtual {
-                println!("\nNothing is remote on one node, so `record` uses a virtual machine here; see it with");
-                println!("`numalens machine show --machine default`, others with `numalens machine list`.");
+                document += "\nNothing is remote on one node, so `record` uses a virtual machine here; see it with\n";
+                document += "`numalens machine show --machine default`, others with `numalens machine list`.\n";
             }
-            Ok(())
+            output::print(document.as_bytes())
         }
     }
 }
@@ -112,12 +113,9 @@ fn list(format: Format) -> Result<(), Report> {
             print_json(&json!({ "schema": 1, "presets": presets }))
         }
         Format::Text => {
-            println!("--machine takes");
             let presets = Machine::presets().iter().map(|preset| (preset.name, preset.description));
-            for (name, description) in FORMS.into_iter().chain(presets) {
-                println!("  {name:<15}{description}");
-            }
-            Ok(())
+            let lines = FORMS.into_iter().chain(presets).map(|(name, what)| format!("  {name:<15}{what}\n"));
+            output::print(format!("--machine takes\n{}", lines.collect::<String>()).as_bytes())
         }
     }
 }
@@ -128,7 +126,7 @@ fn measure(args: &MeasureArgs) -> Result<(), Report> {
     let measured = measure::measure(&host, &mut begins).into_diagnostic()?;
     match args.format {
         Format::Json => print_json(&measured_json(&measured))?,
-        Format::Text => print!("{}", measured_text(&measured)),
+        Format::Text => output::print(measured_text(&measured).as_bytes())?,
     }
     if let Some(path) = &args.output {
         output::write(Some(path), measured.machine(&host).to_hwloc().as_bytes())?;
@@ -171,8 +169,7 @@ fn measured_text(measured: &Measured) -> String {
 }
 
 fn print_json(value: &Value) -> Result<(), Report> {
-    println!("{}", serde_json::to_string_pretty(value).into_diagnostic()?);
-    Ok(())
+    output::print(output::json(value)?.as_bytes())
 }
 
 fn machine_json(machine: &Machine) -> Value {

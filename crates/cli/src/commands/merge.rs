@@ -28,6 +28,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Report> {
     let profiles =
         args.profiles.iter().map(|path| Profile::open(path)).collect::<Result<Vec<_>, _>>().into_diagnostic()?;
+    super::input::refuse_twice(&profiles)?;
     numalens_profile::merge(&profiles, &args.output, args.force).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }

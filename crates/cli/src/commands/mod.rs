@@ -19,4 +19,5 @@ pub mod record;
 pub mod report;
 pub mod simulate;
 pub mod unpack;
+pub mod usage;
 pub mod view;

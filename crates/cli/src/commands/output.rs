@@ -1,4 +1,4 @@
-//! Where documents go: a file, whole or not at all, or standard output; and how they look there.
+//! Where documents go: a file, whole or not at all, or standard output, which may be full; and how they look there.
 
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -108,7 +108,7 @@ fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), miette::Report> {
 }
 
 /// To standard output; a reader that has seen enough is no error.
-fn print(bytes: &[u8]) -> Result<(), miette::Report> {
+pub fn print(bytes: &[u8]) -> Result<(), miette::Report> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

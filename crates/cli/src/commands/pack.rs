@@ -10,9 +10,12 @@ use std::process::ExitCode;
 pub struct Args {
     /// The profile's directory
     profile: PathBuf,
-    /// The file to write; it must not exist
+    /// The file to write
     #[arg(short, long, value_name = "FILE.zip")]
     output: PathBuf,
+    /// Replace an existing packed profile
+    #[arg(short, long)]
+    force: bool,
 }
 
 /// Runs the command.
@@ -20,6 +23,6 @@ pub struct Args {
 /// # Errors
 /// The profile cannot be read, or the file cannot be written.
 pub fn run(args: Args) -> Result<ExitCode, Report> {
-    numalens_profile::pack(&args.profile, &args.output).into_diagnostic()?;
+    numalens_profile::pack(&args.profile, &args.output, args.force).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }

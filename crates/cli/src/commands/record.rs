@@ -12,6 +12,7 @@ use numalens_collect::sample::launch::LaunchError;
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
 use numalens_collect::{doctor, exact, rank};
+use numalens_profile::tables::BY_ADDRESS;
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
@@ -51,15 +52,15 @@ pub struct Args {
     #[arg(long, value_name = "MACHINE", default_value = "default", hide_default_value = true)]
     machine: String,
 
-    /// Threads on a virtual machine: spread (thread i on node i mod N), compact, none (all unpinned)
-    #[arg(long, value_name = "PLACEMENT", default_value = "spread")]
-    placement: ThreadPlacement,
+    /// Threads on a virtual machine: spread (thread i on node i mod N), compact, none (all unpinned) [default: spread]
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<ThreadPlacement>,
 
-    /// Pages on a virtual machine: first-touch, interleave, bind:NODE, random:SEED
-    #[arg(long, value_name = "POLICY", default_value = "first-touch")]
-    policy: PagePolicy,
+    /// Pages on a virtual machine: first-touch, interleave, bind:NODE, random:SEED [default: first-touch]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PagePolicy>,
 
-    /// Samples per second and CPU [default: 997]
+    /// Samples per second and CPU (sample engine) [default: 997]
     #[arg(long, value_name = "HZ", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     frequency: Option<u64>,
 
@@ -154,6 +155,14 @@ impl Args {
         }
     }
 
+    fn placement(&self) -> ThreadPlacement {
+        self.placement.unwrap_or_default()
+    }
+
+    fn policy(&self) -> PagePolicy {
+        self.policy.unwrap_or_default()
+    }
+
     fn frequency(&self) -> u64 {
         self.frequency.unwrap_or(FREQUENCY)
     }
@@ -215,6 +224,11 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     if exact && (args.pid.is_some() || args.all || args.duration.is_some()) {
         return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
     }
+    if exact && args.frequency.is_some() {
+        return Err(
+            "the exact engine counts every access and takes no samples: --frequency needs `--engine sample`".to_owned()
+        );
+    }
     let every_object = args.objects == Objects::Exact;
     if (args.lines || every_object) && args.start_paused {
         return Err(
@@ -226,7 +240,13 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     }
     let host = Machine::host().map_err(|error| error.to_string())?;
     let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
-    args.policy.check(&machine).map_err(|error| error.to_string())?;
+    if !machine.is_virtual && (args.placement.is_some() || args.policy.is_some()) {
+        return Err("--placement and --policy say where a virtual machine has threads and pages; on this host the system decides, and numactl tells it: give --machine one of `numalens machine list`".to_owned());
+    }
+    args.policy().check(&machine).map_err(|error| error.to_string())?;
+    if let Some(output) = &args.output {
+        refuse_folder(output)?;
+    }
     if exact {
         exact::engine::check_machine(&machine)?;
     }
@@ -249,8 +269,8 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         unit_note: if exact { counted_note(args.stack, args.cache, every_object) } else { String::new() },
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
-        placement: if machine.is_virtual { args.placement.to_string() } else { String::new() },
-        policy: if machine.is_virtual { args.policy.to_string() } else { String::new() },
+        placement: if machine.is_virtual { args.placement().to_string() } else { String::new() },
+        policy: if machine.is_virtual { args.policy().to_string() } else { String::new() },
         start_time: rfc3339(SystemTime::now()),
         frequency: (!exact).then_some(args.frequency() as f64),
         extra: args.cache.map(cache::describe).into_iter().collect(),
@@ -265,8 +285,8 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
     };
     let session = SessionOptions {
         machine,
-        placement: args.placement,
-        policy: args.policy,
+        placement: args.placement(),
+        policy: args.policy(),
         time_bins: args.time_bins,
         stack: args.stack,
         code: args.code == Switch::On,
@@ -291,7 +311,7 @@ fn counted_note(stack: bool, cache: Option<Geometry>, every_object: bool) -> Str
     };
     // Recordings with different caches are not alike.
     let cache = cache.map(|cache| format!("; apart, those that miss a private cache of {}", cache::in_words(cache)));
-    let objects = if every_object { "; each attributed to its object by its address" } else { "" };
+    let objects = if every_object { format!("; {BY_ADDRESS}") } else { String::new() };
     format!("every access of an instruction to memory, {stack}{}{objects}", cache.unwrap_or_default())
 }
 
@@ -307,8 +327,8 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
             machine.name,
             machine.nodes.len(),
             if args.engine() == Engine::Exact { "sees it" } else { "does not see it" },
-            args.placement,
-            args.policy
+            args.placement(),
+            args.policy()
         )
     } else {
         format!("on this machine's {} nodes", machine.nodes.len())
@@ -318,6 +338,26 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
         Engine::Sample => format!("sampling at {} Hz, {what}", args.frequency()),
         Engine::Exact => format!("counting every access, {what}"),
     }
+}
+
+/// A folder for profiles is no name of one: `.` would become `./.-2`, which nobody finds.
+fn refuse_folder(output: &Path) -> Result<(), String> {
+    let is_profile = |folder: std::fs::ReadDir| {
+        folder.filter_map(Result::ok).any(|entry| entry.path().extension().is_some_and(|ending| ending == "parquet"))
+    };
+    let refused = match std::fs::read_dir(output) {
+        Ok(folder) => output.file_name().is_none() || !is_profile(folder),
+        Err(_) => output.file_name().is_none(),
+    };
+    if refused {
+        let inside = output.join("app.numalens");
+        return Err(format!(
+            "{} is a directory that is no profile: name one in it, such as {}",
+            output.display(),
+            inside.display()
+        ));
+    }
+    Ok(())
 }
 
 /// The profile's path: what the user asked for with its placeholders filled, or COMMAND-PID.numalens; numbered when it

@@ -1,5 +1,6 @@
 //! `numalens simulate`
 
+use super::usage::mistake;
 use super::{input, output};
 use miette::{IntoDiagnostic, miette};
 use numalens_analyze::whatif::{self, Plan};
@@ -57,7 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let machine = match &args.machine {
         Some(spec) => {
             let host = Machine::host().into_diagnostic()?;
-            Some(Machine::parse(spec, &host).into_diagnostic()?)
+            Some(Machine::parse(spec, &host).map_err(mistake)?)
         }
         None => None,
     };
@@ -68,7 +69,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     };
     let policies = if args.policies.is_empty() { Policy::COMMON.to_vec() } else { args.policies.concat() };
     for policy in policies.iter().chain(args.choices.iter().map(|(_, policy)| policy)) {
-        policy.check(&on).map_err(|reason| miette!("--policy {policy}: {reason}"))?;
+        policy.check(&on).map_err(|reason| mistake(format_args!("--policy {policy}: {reason}")))?;
     }
     let placements = match (args.placements.is_empty(), &machine) {
         (false, _) => args.placements,

@@ -1,6 +1,6 @@
 //! `numalens unpack`: the directory of a packed profile.
 
-use anstream::println;
+use super::output;
 use miette::{IntoDiagnostic, Report};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,14 +14,17 @@ pub struct Args {
     /// The directory to create [default: the name that the profile had, here]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Replace an existing profile
+    #[arg(short, long)]
+    force: bool,
 }
 
 /// Runs the command; prints the directory.
 ///
 /// # Errors
-/// The file is no packed profile or damaged, or the directory exists.
+/// The file is no packed profile or damaged, or the directory exists and not `--force`.
 pub fn run(args: Args) -> Result<ExitCode, Report> {
-    let directory = numalens_profile::unpack(&args.file, args.output.as_deref()).into_diagnostic()?;
-    println!("{}", directory.display());
+    let directory = numalens_profile::unpack(&args.file, args.output.as_deref(), args.force).into_diagnostic()?;
+    output::print(format!("{}\n", directory.display()).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

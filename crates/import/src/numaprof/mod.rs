@@ -17,7 +17,7 @@ use format::{Document, Stats};
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{ClassSum, MachineNode, Object, Process};
 use numalens_profile::words::ObjectKind;
-use numalens_profile::{Meta, Writer};
+use numalens_profile::{Meta, write_whole};
 use std::path::{Path, PathBuf};
 
 /// The one process of a file.
@@ -97,20 +97,21 @@ pub fn import_bytes(
         notes,
         ..Meta::default()
     };
-    let mut writer = Writer::create(output, force)?;
-    writer.replace(MachineNode::of(&machine))?;
-    writer.replace([process])?;
-    writer.replace(threads.rows)?;
-    writer.replace(threads.placements)?;
-    writer.replace(threads.accesses)?;
-    writer.replace(class_sums)?;
-    writer.replace(objects)?;
-    writer.replace(code.modules)?;
-    writer.replace(code.mappings)?;
-    writer.replace(code.sites)?;
-    writer.replace(code.frames)?;
-    writer.replace(code.functions)?;
-    Ok(writer.finish(&meta)?)
+    write_whole(output, force, |writer| {
+        writer.replace(MachineNode::of(&machine))?;
+        writer.replace([process])?;
+        writer.replace(threads.rows)?;
+        writer.replace(threads.placements)?;
+        writer.replace(threads.accesses)?;
+        writer.replace(class_sums)?;
+        writer.replace(objects)?;
+        writer.replace(code.modules)?;
+        writer.replace(code.mappings)?;
+        writer.replace(code.sites)?;
+        writer.replace(code.frames)?;
+        writer.replace(code.functions)?;
+        Ok(meta)
+    })
 }
 
 /// The pid that NUMAPROF puts into the file's name, `numaprof-PROGRAM-PID.json`; 0 where it is not.

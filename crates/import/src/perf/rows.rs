@@ -6,7 +6,7 @@ use crate::{ImportError, Options};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::words::*;
-use numalens_profile::{Meta, Writer};
+use numalens_profile::{Meta, write_whole};
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -367,33 +367,34 @@ impl Tables {
         page_accesses.sort_unstable();
         let mut site_accesses: Vec<_> = self.site_accesses.into_iter().collect();
         site_accesses.sort_unstable();
-        let mut writer = Writer::create(output, force)?;
-        writer.replace(MachineNode::of(machine))?;
-        writer.replace(self.processes)?;
-        writer.replace(self.threads)?;
-        writer.replace(self.placements)?;
-        writer.replace(self.modules)?;
-        writer.replace(self.mappings)?;
-        writer.replace(self.sites)?;
-        writer.replace(self.stacks)?;
-        writer.replace(self.samples)?;
-        writer.replace(self.pages)?;
-        writer.replace(page_accesses.into_iter().map(
-            |((process, bin, thread, page, period), (reads, writes, samples))| PageAccess {
-                process,
-                bin,
-                thread,
-                page,
-                reads,
-                writes,
-                samples,
-                period,
-            },
-        ))?;
-        writer.replace(site_accesses.into_iter().map(|(key, (reads, writes, samples))| {
-            let (process, bin, thread, node, site, home, class, period) = key;
-            SiteAccess { process, bin, thread, node, site, home, class, reads, writes, samples, period }
-        }))?;
-        Ok(writer.finish(meta)?)
+        write_whole(output, force, |writer| {
+            writer.replace(MachineNode::of(machine))?;
+            writer.replace(self.processes)?;
+            writer.replace(self.threads)?;
+            writer.replace(self.placements)?;
+            writer.replace(self.modules)?;
+            writer.replace(self.mappings)?;
+            writer.replace(self.sites)?;
+            writer.replace(self.stacks)?;
+            writer.replace(self.samples)?;
+            writer.replace(self.pages)?;
+            writer.replace(page_accesses.into_iter().map(
+                |((process, bin, thread, page, period), (reads, writes, samples))| PageAccess {
+                    process,
+                    bin,
+                    thread,
+                    page,
+                    reads,
+                    writes,
+                    samples,
+                    period,
+                },
+            ))?;
+            writer.replace(site_accesses.into_iter().map(|(key, (reads, writes, samples))| {
+                let (process, bin, thread, node, site, home, class, period) = key;
+                SiteAccess { process, bin, thread, node, site, home, class, reads, writes, samples, period }
+            }))?;
+            Ok(meta.clone())
+        })
     }
 }
