@@ -99,6 +99,7 @@ fn write(path: &Path, rows: u64) -> Result<std::path::PathBuf, Box<dyn std::erro
         placed: Placed::Pinned,
         fault: Fault::Anonymous,
         thread: Some(ThreadId((run % u64::from(THREADS)) as u32)),
+        node: None,
         site: Some(SiteId((run % 7) as u32)),
         stack: None,
         object: Some(ObjectId((run * RUN / OBJECT) as u32)),

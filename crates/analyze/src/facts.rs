@@ -232,7 +232,7 @@ impl ObjectFacts {
 pub struct PageKey {
     pub page: Page,
     pub process: ProcessId,
-    /// The node that the thread was bound to, by its pinning log at the end of the time bin.
+    /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the time bin.
     pub node: Option<NodeId>,
 }
 
@@ -265,7 +265,7 @@ impl PageFacts {
 impl AddingPages {
     /// Columns that [`AddingPages::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "page", "reads", "writes", "samples", "period"];
+        &["process", "bin", "thread", "node", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, sieve: &Sieve<'_>) {

@@ -7,9 +7,9 @@
 
 use crate::code::Code;
 use crate::objects::{self, Group};
-use crate::pinning::PinningLog;
 use crate::sorted::Times;
 use crate::subjects::{Cursor, RunId, Subjects};
+use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
@@ -88,10 +88,12 @@ pub struct Sieve<'a> {
     objects: Option<FxHashSet<ObjectId>>,
     /// Where pages are and whose they are, when that is asked.
     pages: Option<&'a Subjects>,
+    /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the time bin ends.
+    tells_nodes: bool,
 }
 
 impl<'a> Sieve<'a> {
-    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`].
+    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`]. `tells_nodes`: whether its page accesses have their node.
     pub fn new(
         filter: &'a Filter,
         pinning: &'a PinningLog,
@@ -99,6 +101,7 @@ impl<'a> Sieve<'a> {
         bin_ns: u64,
         objects: &FxHashMap<ObjectId, Object>,
         pages: &'a Subjects,
+        tells_nodes: bool,
     ) -> Self {
         let bin_ns = bin_ns.max(1);
         let bin = |ns: u64| u32::try_from(ns / bin_ns).unwrap_or(u32::MAX);
@@ -117,7 +120,7 @@ impl<'a> Sieve<'a> {
             (function, place) => function.or(place),
         };
         let pages = Sieve::asks_for_pages(filter).then_some(pages);
-        Sieve { filter, pinning, code, bin_ns, bins, sites, objects, pages }
+        Sieve { filter, pinning, code, bin_ns, bins, sites, objects, pages, tells_nodes }
     }
 
     /// Whether a filter asks about pages what only their rows tell.
@@ -184,8 +187,9 @@ impl<'a> Sieve<'a> {
         cursor: &mut Cursor,
         mut each: impl FnMut(Option<NodeId>, Option<RunId>, Times<'t>),
     ) {
+        let always = if self.tells_nodes { Some(row.node) } else { self.pinning.always(row.thread) };
         let Some(subjects) = subjects.or(self.pages) else {
-            match self.pinning.always(row.thread) {
+            match always {
                 Some(node) if self.holds(node, None) => each(node, None, times),
                 Some(_) => {}
                 None => {
@@ -197,16 +201,14 @@ impl<'a> Sieve<'a> {
             }
             return;
         };
-        if let (Some(node), Some(run)) =
-            (self.pinning.always(row.thread), cursor.always(subjects, row.process, row.page))
-        {
+        if let (Some(node), Some(run)) = (always, cursor.always(subjects, row.process, row.page)) {
             if self.holds(node, Some(run)) {
                 each(node, Some(run), times);
             }
             return;
         }
         for (bin, one) in times.single() {
-            let node = self.pinning.at_end_of(row.thread, bin);
+            let node = always.unwrap_or_else(|| self.pinning.at_end_of(row.thread, bin));
             let run = cursor.run_of(subjects, row.process, row.page, bin);
             if self.holds(node, run) {
                 each(node, run, one);
@@ -228,7 +230,8 @@ impl<'a> Sieve<'a> {
 
     /// Whether pages are of the part: by who touched them first, and when.
     pub fn placed(&self, row: &PlacedPages) -> bool {
-        let by = row.thread.map(|thread| (thread, self.pinning.at_end_of(thread, row.bin_from)));
+        let then = |thread| row.node.or_else(|| self.pinning.at_end_of(thread, row.bin_from));
+        let by = row.thread.map(|thread| (thread, then(thread)));
         let Filter { threads, nodes, .. } = self.filter;
         let who = by.map_or(threads.is_empty() && nodes.is_empty(), |(thread, node)| self.who(thread, node));
         let what = self.bin(row.bin_from) && self.home(row.home) && self.on(row.object);

@@ -45,7 +45,6 @@ mod page_sums;
 mod pages;
 pub mod paths;
 pub mod phases;
-mod pinning;
 mod placed;
 mod placements;
 mod remote_frees;

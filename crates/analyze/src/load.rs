@@ -13,11 +13,11 @@ use crate::margins::Margins;
 use crate::misses::Misses;
 use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
-use crate::pinning::PinningLog;
 use crate::placed;
 use crate::sorted::{Keep, Kept, Times};
 use crate::study::Study;
 use crate::subjects::Subjects;
+use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, PageAccess,
@@ -158,7 +158,8 @@ impl Study {
             (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, &pinning)),
             (false, _) => Arc::default(),
         };
-        let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects);
+        let tells_nodes = profile.has_column::<PageAccess>("node");
+        let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects, tells_nodes);
         // Columns that only a filter reads need not be decoded without one.
         let columns =
             |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };

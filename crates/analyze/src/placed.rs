@@ -114,6 +114,7 @@ mod tests {
             placed,
             fault,
             thread: None,
+            node: None,
             site: None,
             stack: None,
             object: None,

@@ -13,10 +13,10 @@ use crate::margins;
 use crate::misses::Misses;
 use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
-use crate::pinning::PinningLog;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
 use crate::usage::Totals;
+use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, LineCommunication, Object, Phase, PlacedPages, Placement, Process, Thread,

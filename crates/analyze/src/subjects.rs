@@ -4,8 +4,8 @@
 //! known belong to the instruction that touched them first.
 
 use crate::objects::{self, Group};
-use crate::pinning::PinningLog;
 use crate::placed;
+use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Object, PlacedPages};
 use numalens_profile::words::{ObjectKind, Placed};
@@ -28,6 +28,9 @@ enum Key {
     Touched(Option<StackId>, Option<SiteId>),
 }
 
+/// Who touches pages first, and the node that it is on.
+pub type Toucher = (ThreadId, Option<NodeId>);
+
 /// One subject, and what placed it.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
@@ -37,13 +40,13 @@ pub struct Subject {
     /// Of all its objects.
     pub size: u64,
     pub count: u64,
-    /// Bytes placed by first toucher, by home, by place and by how.
-    pub touchers: BTreeMap<Option<ThreadId>, u64>,
+    /// Bytes placed by first toucher and its node then, by home, by place and by how.
+    pub touchers: BTreeMap<Option<Toucher>, u64>,
     pub homes: BTreeMap<Option<NodeId>, u64>,
     pub places: BTreeMap<(Option<StackId>, Option<SiteId>), u64>,
     pub placed: BTreeMap<Placed, u64>,
     pub bytes: u64,
-    /// Where the thread that placed most of it was in the end; none: nobody is known to have placed any.
+    /// The node of whoever placed most of it; none: nobody is known to have placed any.
     pub maker: Option<Option<NodeId>>,
 }
 
@@ -62,6 +65,7 @@ struct Run {
     home: Option<NodeId>,
     small_pages: u32,
     thread: Option<ThreadId>,
+    node: Option<NodeId>,
     object: Option<ObjectId>,
     placed: Placed,
     subject: SubjectId,
@@ -122,6 +126,7 @@ impl Subjects {
                 home: row.home,
                 small_pages: u32::try_from(row.page_size / 4096).unwrap_or(u32::MAX).max(1),
                 thread: row.thread,
+                node: row.thread.and_then(|thread| row.node.or_else(|| pinning.at_end_of(thread, row.bin_from))),
                 object: row.object,
                 placed: row.placed,
                 subject,
@@ -132,7 +137,9 @@ impl Subjects {
         for row in placed {
             let id = subjects.subject(&mut ids, row);
             let (subject, bytes) = (&mut subjects.all[id.0 as usize], placed::bytes(row));
-            *subject.touchers.entry(row.thread).or_default() += bytes;
+            // Who binds itself only when its memory is there works on that where it is bound to.
+            let toucher = row.thread.map(|thread| (thread, row.node.or_else(|| pinning.last(thread))));
+            *subject.touchers.entry(toucher).or_default() += bytes;
             *subject.homes.entry(row.home).or_default() += bytes;
             *subject.places.entry((row.stack, row.site)).or_default() += bytes;
             *subject.placed.entry(row.placed).or_default() += bytes;
@@ -140,7 +147,7 @@ impl Subjects {
         }
         for subject in &mut subjects.all {
             let most = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes);
-            subject.maker = most.map(|(thread, _)| thread.and_then(|thread| pinning.last(thread)));
+            subject.maker = most.map(|(toucher, _)| toucher.and_then(|(_, node)| node));
         }
         // In the order of ids, so that equal profiles give equal answers.
         let mut sorted: Vec<&Object> = objects.values().collect();
@@ -226,6 +233,11 @@ impl Subjects {
     /// Who touched the pages of a row first, and when.
     pub fn toucher_of(&self, run: RunId) -> (Option<ThreadId>, Bin) {
         (self.run(run).thread, self.run(run).bins.0)
+    }
+
+    /// The node that the first toucher of the pages of a row was on then.
+    pub fn toucher_node_of(&self, run: RunId) -> Option<NodeId> {
+        self.run(run).node
     }
 
     /// Whether the pages of a row were placed by a pinned thread.

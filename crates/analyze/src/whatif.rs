@@ -109,7 +109,7 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
             space: key.process.0,
             choice: key.run.and_then(choice_of),
             toucher: toucher.map(place_of),
-            toucher_node: toucher.and_then(|thread| study.pinning.at_end_of(thread, bin)),
+            toucher_node: key.run.and_then(|run| study.subjects.toucher_node_of(run)),
             home: key.run.and_then(|run| study.subjects.home_of(run)),
             users: Vec::new(),
         });

@@ -2,6 +2,7 @@
 //! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
 
 use numalens_analyze::report::{Finding, Report, Shape, Value};
+use numalens_analyze::whatif::{self, Plan, RECORDED_PAGE};
 use numalens_analyze::{Options, advice, sections};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
@@ -118,6 +119,7 @@ fn placed(page: u64, count: u64, toucher: u32, object: u32) -> PlacedPages {
         placed: Placed::Pinned,
         fault: Fault::Anonymous,
         thread: Some(ThreadId(toucher)),
+        node: Some(NodeId(toucher as u16)),
         site: None,
         stack: None,
         object: Some(ObjectId(object)),
@@ -130,6 +132,7 @@ fn access(bin: u32, thread: u32, page: u64, reads: u64, writes: u64) -> PageAcce
         process: ProcessId(0),
         bin: Bin(bin),
         thread: ThreadId(thread),
+        node: Some(NodeId(thread as u16)),
         page: Page(page),
         reads,
         writes,
@@ -262,6 +265,8 @@ fn one_page_that_all_write() {
 fn threads_bound_to_no_node() {
     let mut content = array(|thread, page| if page / (PAGES / 4) == u64::from(thread) { (5120, 0) } else { (0, 0) });
     content.placements = (0..4).map(|id| placement(id, 0, None)).collect();
+    content.page_accesses.iter_mut().for_each(|row| row.node = None);
+    content.pages[0].node = None;
     content.pages[0].placed = Placed::Unpinned;
     content.site_accesses = vec![SiteAccess {
         process: ProcessId(0),
@@ -379,4 +384,42 @@ fn samples_that_are_few_for_a_page_are_enough_for_an_array() {
     content.page_accesses.sort_by_key(|row| (row.bin, row.thread, row.page));
     content.page_accesses.dedup_by_key(|row| (row.bin, row.thread, row.page));
     first(&content, "shared-read-write", "interleave");
+}
+
+/// Its accesses tell on which node it made them; those of older versions leave it to the pinning log, which knows the end of a bin.
+#[test]
+fn a_thread_that_goes_to_its_other_memory_within_a_bin() {
+    let mut content = program();
+    let pages = [BASE, BASE + PAGES];
+    content.objects = vec![heap(0, pages[0], PAGES), heap(1, pages[1], PAGES)];
+    content.placements.push(Placement { time_ns: 8500, ..placement(0, 0, Some(NodeId(1))) });
+    for (number, first) in pages.into_iter().enumerate() {
+        let node = Some(NodeId(number as u16));
+        content.pages.push(PlacedPages { node, home: node, ..placed(first, PAGES, 0, number as u32) });
+        let accesses = (0..PAGES).map(|page| PageAccess { node, ..access(8, 0, first + page, 5120, 512) });
+        content.page_accesses.extend(accesses);
+    }
+    let local_share = |content: &Synthetic| {
+        let directory = tempfile::tempdir().unwrap();
+        let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+        let plan = Plan {
+            machine: None,
+            placements: Vec::new(),
+            policies: Vec::new(),
+            choices: Vec::new(),
+            page_size: RECORDED_PAGE,
+        };
+        let reports = whatif::run(&profile, &Options::default(), &plan).unwrap();
+        let simulation = reports.iter().find(|report| report.key == "simulation").unwrap();
+        match simulation.cell(0, "local_share") {
+            Some(Value::Percent(share, _)) => *share,
+            other => panic!("{other:?}"),
+        }
+    };
+    let found = advise(&content).0;
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(local_share(&content), 100.0);
+    content.older = true;
+    assert!(!advise(&content).0.is_empty());
+    assert_eq!(local_share(&content), 50.0);
 }

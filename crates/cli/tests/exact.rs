@@ -8,6 +8,8 @@ mod endless;
 mod laps;
 #[path = "exact/lines.rs"]
 mod lines;
+#[path = "exact/moving.rs"]
+mod moving;
 #[path = "exact/segments.rs"]
 mod segments;
 #[path = "exact/tallies.rs"]

@@ -199,6 +199,11 @@ impl TableFile {
         Ok(Chunks { len: self.extent.len, parts })
     }
 
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        let columns = self.metadata.parquet_schema().columns();
+        columns.iter().any(|column| column.path().parts().first().is_some_and(|part| part == name))
+    }
+
     /// Decodes the `wanted` columns of a row group; `each` gets its rows, the other columns blank.
     pub(crate) fn decode<T: Row>(&self, group: usize, wanted: &[&str], mut each: impl FnMut(T)) -> Result<(), Error> {
         self.batches(group, wanted, &mut |batch| {
@@ -395,6 +400,7 @@ mod tests {
             process: ProcessId(0),
             bin: Bin(0),
             thread: ThreadId(0),
+            node: None,
             page: Page(0),
             reads: 0,
             writes: 0,

@@ -71,6 +71,7 @@ mod machine;
 mod merge;
 mod meta;
 mod pack;
+mod pinning;
 mod read;
 mod row;
 mod seal;
@@ -85,6 +86,7 @@ pub use error::Error;
 pub use merge::merge;
 pub use meta::Meta;
 pub use pack::{pack, unpack};
+pub use pinning::PinningLog;
 pub use read::Profile;
 pub use row::{Row, Visitor};
 pub use write::{Content, Writer, write_whole};
@@ -93,6 +95,9 @@ pub use write::{Content, Writer, write_whole};
 pub const CACHE: &str = "cache";
 /// In `meta.losses`: processes of which not all cache lines were counted.
 pub const LINES_LEFT_OUT: &str = "processes with more memory than cache lines are counted of";
+
+/// In `meta.extra`: that the node of some page accesses is the one at the end of the time bin, as the recording did not tell it.
+pub const NODES_INFERRED: &str = "page_nodes_inferred";
 
 /// The schema version that this crate writes, and the newest that it reads.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -11,9 +11,11 @@
 //!
 //! Time bins of different widths become the narrowest; what a wide bin counted stands at its beginning then.
 
+use crate::NODES_INFERRED;
 use crate::error::Error;
 use crate::ids::*;
 use crate::meta::Meta;
+use crate::pinning::PinningLog;
 use crate::read::Profile;
 use crate::row::{Row, Visitor};
 use crate::tables::{self, *};
@@ -161,18 +163,39 @@ struct Copying<'a> {
 }
 
 /// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, and `meta`.
-const APART: [&str; 6] =
-    [Module::TABLE, Site::TABLE, Function::TABLE, Frame::TABLE, MachineNode::TABLE, MetaEntry::TABLE];
+const APART: [&str; 7] = [
+    Module::TABLE,
+    Site::TABLE,
+    Function::TABLE,
+    Frame::TABLE,
+    MachineNode::TABLE,
+    MetaEntry::TABLE,
+    PageAccess::TABLE,
+];
 
 impl Visitor for Copying<'_> {
     fn table<T: Row>(&mut self) -> Result<(), Error> {
-        if APART.contains(&T::TABLE) {
-            return Ok(());
+        if APART.contains(&T::TABLE) { Ok(()) } else { self.copy(|_: &mut T| ()) }
+    }
+}
+
+impl Copying<'_> {
+    /// Page accesses. The merged table has their nodes, so they must not be empty where a profile of an older version does not tell them.
+    fn page_accesses(&mut self) -> Result<(), Error> {
+        if tells_nodes(self.profile) {
+            return self.copy(|_: &mut PageAccess| ());
         }
+        let pinning = PinningLog::new(&self.profile.rows::<Placement>()?, self.profile.meta.bin_ns);
+        self.copy(|row: &mut PageAccess| row.node = pinning.at_end_of(row.thread, row.bin))
+    }
+
+    /// Copies the rows of a table, after `each` has had a look at them as they are.
+    fn copy<T: Row>(&mut self, each: impl Fn(&mut T)) -> Result<(), Error> {
         for file in self.profile.files(T::TABLE).iter() {
             for group in 0..file.row_groups() {
                 let mut rows: Vec<T> = Vec::new();
                 file.decode(group, T::COLUMNS, |mut row: T| {
+                    each(&mut row);
                     row.renumber(self.ids);
                     rows.push(row);
                 })?;
@@ -227,7 +250,9 @@ fn fill(writer: &mut Writer, profiles: &[Profile], machine: Vec<MachineNode>) ->
         ids.bin_ns = (profile.meta.bin_ns, bin_ns);
         (ids.modules, ids.sites, ids.functions) = Default::default();
         code.add(profile, &mut ids, writer)?;
-        tables::visit(&mut Copying { profile, ids: &ids, writer })?;
+        let mut copying = Copying { profile, ids: &ids, writer };
+        tables::visit(&mut copying)?;
+        copying.page_accesses()?;
         if ids.dangling.get() {
             let damage = "it refers to a row that it does not have (`numalens check` says more)".to_owned();
             return Err(Error::Damaged { path: profile.path().to_owned(), damage });
@@ -238,6 +263,11 @@ fn fill(writer: &mut Writer, profiles: &[Profile], machine: Vec<MachineNode>) ->
         ids.objects = ids.objects.saturating_add(profile.count::<Object>()? as u32);
     }
     Ok(merged_meta(profiles, bin_ns))
+}
+
+/// Whether page accesses have the node that the thread was bound to.
+fn tells_nodes(profile: &Profile) -> bool {
+    profile.has_column::<PageAccess>("node")
 }
 
 /// A unit for a message: a recording that was killed early has none.
@@ -281,6 +311,12 @@ fn merged_meta(profiles: &[Profile], bin_ns: u64) -> Meta {
     meta.coarsened = gathered(|meta| &meta.coarsened);
     meta.unobserved = gathered(|meta| &meta.unobserved);
     meta.notes = gathered(|meta| &meta.notes);
+    if !profiles.iter().all(tells_nodes) {
+        meta.extra.insert(NODES_INFERRED.to_owned(), true.into());
+        meta.notes.push(
+            "some recordings do not tell the node of page accesses: it is the one that the thread had when the time bin ended".to_owned(),
+        );
+    }
     let starts: BTreeSet<&str> = all().map(|meta| meta.start_time.as_str()).collect();
     meta.notes.push(format!(
         "this is {} recordings in one, whose times all begin at 0{}",

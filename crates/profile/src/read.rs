@@ -135,6 +135,11 @@ impl Profile {
         tables.iter().map(|(table, files)| (table.clone(), files.clone())).collect()
     }
 
+    /// Whether all that there is of a table has a column; profiles of older versions may lack those that can be empty.
+    pub fn has_column<T: Row>(&self, column: &str) -> bool {
+        self.files(T::TABLE).iter().all(|file| file.has_column(column))
+    }
+
     /// All rows of a table in the order in which they were written; none when the profile has no such table.
     ///
     /// # Errors

@@ -120,10 +120,13 @@ table! {
     }
 
     /// Fact: accesses of one thread to one page in one time bin.
+    /// A row never spans a change of the thread's placement.
     PageAccess = "page_accesses" {
         process: ProcessId,
         bin: Bin,
         thread: ThreadId,
+        /// The node that the thread was bound to; none: unpinned. Older profiles lack the column: there the pinning log tells ([`crate::PinningLog`]).
+        node: Option<NodeId>,
         page: Page,
         reads: u64,
         writes: u64,
@@ -217,6 +220,7 @@ table! {
         process: ProcessId,
         bin: Bin,
         thread: ThreadId,
+        node: Option<NodeId>,
         page: Page,
         reads: u64,
         writes: u64,
@@ -304,6 +308,8 @@ table! {
         placed: Placed,
         fault: Fault,
         thread: Option<ThreadId>,
+        /// The node that the thread was bound to when it touched them; none: unpinned, or an older profile, which lacks the column.
+        node: Option<NodeId>,
         site: Option<SiteId>,
         stack: Option<StackId>,
         object: Option<ObjectId>,

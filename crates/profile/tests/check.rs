@@ -289,6 +289,20 @@ fn totals() {
             example.object_accesses.retain(|fact| fact.thread != ThreadId(3));
         },
     );
+    // As many of each thread, but of another place.
+    let moved = |example: &mut Synthetic| {
+        let facts = example.page_accesses.iter_mut().filter(|fact| fact.thread == ThreadId(1));
+        facts.for_each(|fact| fact.node = Some(NodeId(0)));
+    };
+    breaks(
+        "facts count the same accesses: table page_accesses: thread 1 of process 0 has 28 reads while bound to node 0, 28 more than the 0 of site_accesses (and 1 more rows)",
+        moved,
+    );
+    let older = violations(|example| {
+        moved(example);
+        example.older = true;
+    });
+    assert_eq!(older, [""; 0], "older versions did not tell the place");
     // Absent facts claim nothing; a sampled subset beside exact counts is an estimate.
     assert_eq!(violations(|example| example.page_accesses.clear()), [""; 0]);
     let estimate = violations(|example| {

@@ -4,6 +4,7 @@ use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
 use numalens_profile::{Profile, check, merge};
+use numalens_topology::NodeId;
 use std::path::Path;
 
 fn written(profile: &Synthetic, folder: &Path, name: &str) -> Profile {
@@ -100,6 +101,32 @@ fn the_narrowest_bins_are_kept() {
     assert_eq!(both.meta.bin_ns, width);
     assert_eq!(both.rows::<PageAccess>().unwrap().iter().map(|row| row.bin.0).max(), Some(4 * latest));
     assert!(both.meta.notes.iter().any(|note| note.contains("different widths")));
+}
+
+/// What older versions did not tell is filled in, as far as the pinning log tells it.
+#[test]
+fn page_accesses_of_older_versions_get_their_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut older = Synthetic::example();
+    older.older = true;
+    // The last thread goes to another place, within a bin.
+    let last = older.placements.last().unwrap().clone();
+    older.placements.push(Placement { time_ns: last.time_ns + 1, node: Some(NodeId(0)), ..last });
+    let one = written(&older, folder.path(), "one.numalens");
+    assert_eq!(check(&one).unwrap(), []);
+    assert!(!one.has_column::<PageAccess>("node") && one.has_column::<SiteAccess>("node"));
+    let two = written(&Synthetic::example(), folder.path(), "two.numalens");
+    let both = merged(&[one, two], folder.path());
+    assert!(both.has_column::<PageAccess>("node"));
+    let nodes = |rows: &[PageAccess]| rows.iter().map(|row| row.node).collect::<Vec<_>>();
+    let told = nodes(&Synthetic::example().page_accesses);
+    let rows = both.rows::<PageAccess>().unwrap();
+    let (filled, kept) = rows.split_at(told.len());
+    assert_eq!(nodes(kept), told);
+    for (row, told) in filled.iter().zip(told) {
+        assert_eq!(row.node, if row.thread == last.thread { Some(NodeId(0)) } else { told }, "{row:?}");
+    }
+    assert!(both.meta.notes.iter().any(|note| note.contains("do not tell the node")), "{:?}", both.meta.notes);
 }
 
 #[test]

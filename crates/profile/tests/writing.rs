@@ -11,6 +11,7 @@ fn accesses(range: std::ops::Range<u64>) -> impl Iterator<Item = PageAccess> {
         process: ProcessId(0),
         bin: Bin((index / 1000) as u32),
         thread: ThreadId((index % 4) as u32),
+        node: None,
         page: Page(0x7_f000_0000 + index % 777),
         reads: index,
         writes: index % 3,

@@ -77,8 +77,10 @@ pub fn replay(
         let toucher = page.toucher?;
         // Of one without another access, or that a filter leaves out, nothing is known but its touch. Without that it is on the page's
         // recorded home: that is what first touch means.
-        let seen = page.users.iter().find(|user| user.thread == toucher);
-        placed(toucher, seen.map_or(page.toucher_node.or(page.home), |user| user.node))
+        let mut seen = page.users.iter().filter(|user| user.thread == toucher);
+        let first = seen.clone().next();
+        let then = seen.find(|user| user.node == page.toucher_node).or(first);
+        placed(toucher, then.map_or(page.toucher_node.or(page.home), |user| user.node))
     };
     let mut homes = policy::homes(policy, machine, recording, &node_of, &toucher_of);
     for (choice, own) in choices.iter().enumerate() {

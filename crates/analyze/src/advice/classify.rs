@@ -12,7 +12,6 @@ use crate::report::{Field, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
 use crate::usage::{Usage, Usages, basis};
-use numalens_profile::ids::ThreadId;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
@@ -183,9 +182,8 @@ impl Case<'_> {
     /// The largest part of its bytes that threads of one node touched first.
     fn serial_share(&self) -> f64 {
         let mut nodes: BTreeMap<Option<NodeId>, u64> = BTreeMap::new();
-        for (thread, bytes) in &self.subject.touchers {
-            let node = thread.and_then(|thread: ThreadId| self.usages.study.pinning.last(thread));
-            *nodes.entry(node).or_default() += bytes;
+        for (toucher, bytes) in &self.subject.touchers {
+            *nodes.entry(toucher.and_then(|(_, node)| node)).or_default() += bytes;
         }
         let most = nodes.iter().filter(|(node, _)| node.is_some()).map(|(_, bytes)| *bytes).max().unwrap_or(0);
         most as f64 / (self.subject.bytes as f64).max(1.0)
@@ -311,9 +309,9 @@ impl Case<'_> {
             Field::new("users", "used by nodes", Value::users(users)),
             Field::new("homes", "lies on nodes", Value::homes(&metrics::BYTES, homes)),
         ];
-        if let Some((Some(thread), bytes)) = self.subject.touchers.iter().max_by_key(|(_, bytes)| **bytes) {
+        if let Some((Some((thread, node)), bytes)) = self.subject.touchers.iter().max_by_key(|(_, bytes)| **bytes) {
             let name = study.threads.get(thread).map_or("", |thread| thread.name.as_str());
-            let node = study.pinning.last(*thread).map_or("no node".to_string(), |node| format!("node {node}"));
+            let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
             let share = *bytes as f64 * 100.0 / (self.subject.bytes as f64).max(1.0);
             let touched = vec![
                 Field::new("thread", "thread", Value::Count(u64::from(thread.0))),

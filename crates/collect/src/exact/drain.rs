@@ -25,7 +25,7 @@ use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
 use super::watch::{Mix, Watch};
-use crate::sample::session::{BegunThread, Owner, Session, command_line, name_of};
+use crate::sample::session::{BegunThread, Owner, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
 use known::Known;
@@ -550,7 +550,8 @@ impl Drain {
             if (reads, writes) == (0, 0) {
                 continue;
             }
-            session.count_page(process.id, thread.id, bin, page, reads, writes);
+            let (id, node) = (thread.id, thread.node);
+            session.count_page(&UsedPage { process: process.id, thread: id, bin, node, page, reads, writes });
             let is_shared = !matches!(owner, Owner::One(_));
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             let time_ns = session.now_ns();

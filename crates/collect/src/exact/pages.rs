@@ -308,12 +308,12 @@ fn take_in(
                 fault::FILE => Fault::File,
                 _ => Fault::Anonymous,
             };
-            let thread = drain.thread(Extent(record.thread.load(Relaxed))).map(|thread| thread.id);
+            let thread = drain.thread(Extent(record.thread.load(Relaxed))).map(|thread| (thread.id, thread.node()));
             let site = drain.site(process, record.site.load(Relaxed)).map(|(site, _)| site);
-            if let (Some(thread), Some(site), 0) = (thread, site, bits & fault::ANOTHERS) {
+            if let (Some((thread, node)), Some(site), 0) = (thread, site, bits & fault::ANOTHERS) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
                 let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
-                by = PlacedBy::Access { thread, site, stack, fault: kind, may_be_huge };
+                by = PlacedBy::Access { thread, node, site, stack, fault: kind, may_be_huge };
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),

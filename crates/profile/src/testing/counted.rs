@@ -74,8 +74,8 @@ impl Synthetic {
             let left = left.entry(row.thread).or_default();
             let reads = row.reads.min(*left);
             *left -= reads;
-            let (process, bin, thread, page) = (row.process, row.bin, row.thread, row.page);
-            self.page_misses.push(PageMiss { process, bin, thread, page, reads, writes: 0 });
+            let (process, bin, thread, node, page) = (row.process, row.bin, row.thread, row.node, row.page);
+            self.page_misses.push(PageMiss { process, bin, thread, node, page, reads, writes: 0 });
         }
         self
     }

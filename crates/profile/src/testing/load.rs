@@ -38,6 +38,7 @@ pub fn page_accesses(rows: u64) -> impl Iterator<Item = PageAccess> {
             process: ProcessId(0),
             bin: Bin((bin % BINS) as u32),
             thread: ThreadId(thread as u32),
+            node: Some(NodeId((thread % 4) as u16)),
             page: Page(page),
             reads,
             writes,

@@ -7,6 +7,8 @@
 mod counted;
 pub mod large;
 pub mod load;
+#[allow(dead_code, reason = "the macro makes more than is used here")]
+mod older;
 
 use crate::ids::*;
 use crate::tables::*;
@@ -43,6 +45,8 @@ pub struct Synthetic {
     pub objects: Vec<Object>,
     pub allocations: Vec<Allocation>,
     pub phases: Vec<Phase>,
+    /// Page accesses are written as by versions that did not tell the thread's node.
+    pub older: bool,
 }
 
 /// Amount of time that one sample of the example stands for: 997 Hz.
@@ -358,6 +362,7 @@ impl Synthetic {
                     Fault::Anonymous
                 },
                 thread: page.toucher.map(ThreadId),
+                node: page.toucher.and_then(|toucher| NODES[toucher as usize]),
                 site: page.toucher.map(SiteId),
                 stack: page.toucher.map(|toucher| StackId(toucher + 1)),
                 object: Some(ObjectId(page.object)),
@@ -384,6 +389,7 @@ impl Synthetic {
                 process,
                 bin,
                 thread,
+                node,
                 page: Page(touch.page),
                 reads,
                 writes,
@@ -495,7 +501,10 @@ impl Synthetic {
         writer.replace(self.frames.iter().cloned())?;
         writer.replace(self.functions.iter().cloned())?;
         writer.replace(self.stacks.iter().cloned())?;
-        writer.replace(self.page_accesses.iter().cloned())?;
+        match self.older {
+            true => writer.replace(self.page_accesses.iter().cloned().map(older::PageAccess::from))?,
+            false => writer.replace(self.page_accesses.iter().cloned())?,
+        }
         writer.replace(self.site_accesses.iter().cloned())?;
         writer.replace(self.object_accesses.iter().cloned())?;
         writer.replace(self.samples.iter().cloned())?;

@@ -10,7 +10,7 @@ use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
-use crate::sample::session::{CountedSite, Session};
+use crate::sample::session::{CountedSite, Session, UsedPage};
 use rustc_hash::FxHashMap;
 
 /// What is known of a thread's misses.
@@ -70,7 +70,8 @@ impl Drain {
                 told
             });
             if (reads, writes) != (0, 0) {
-                session.count_page_misses(counting.lookup.process.id, thread.id, counting.bin, page, reads, writes);
+                let (process, node, bin) = (counting.lookup.process.id, counting.node, counting.bin);
+                session.count_page_misses(&UsedPage { process, thread: thread.id, bin, node, page, reads, writes });
             }
         }
     }

@@ -30,6 +30,19 @@ pub struct CountedSite {
     pub writes: u64,
 }
 
+/// Counts of one thread on one page.
+#[derive(Clone, Copy, Debug)]
+pub struct UsedPage {
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    pub bin: Bin,
+    /// Index of the node that the thread was bound to.
+    pub node: Option<u8>,
+    pub page: Page,
+    pub reads: u64,
+    pub writes: u64,
+}
+
 /// A page that has come into being.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedPage {
@@ -50,8 +63,8 @@ pub struct PlacedPage {
 /// How a page came into being.
 #[derive(Clone, Copy, Debug)]
 pub enum PlacedBy {
-    /// An access, from a call stack; it may have placed a whole huge page.
-    Access { thread: ThreadId, site: SiteId, stack: Option<StackId>, fault: Fault, may_be_huge: bool },
+    /// An access of a thread, bound to a node (index), from a call stack; it may have placed a whole huge page.
+    Access { thread: ThreadId, node: Option<u8>, site: SiteId, stack: Option<StackId>, fault: Fault, may_be_huge: bool },
     /// Nobody was seen to.
     Unseen,
     /// It was moved here from another address.
@@ -87,7 +100,8 @@ pub struct BegunThread {
     pub name: String,
 }
 
-/// A method of [`FactTables`].
+/// Methods of [`FactTables`].
+type AddPage = fn(&mut FactTables, ProcessId, ThreadId, Bin, Option<NodeId>, Page, Counts);
 type AddSite = fn(&mut FactTables, ProcessId, ThreadId, Bin, Option<NodeId>, SiteId, Option<NodeId>, Class, Counts);
 
 impl Session {
@@ -106,6 +120,10 @@ impl Session {
     /// The index of a node of the machine.
     pub fn node_index(&self, node: NodeId) -> Option<u8> {
         self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok())
+    }
+
+    fn node_id(&self, index: Option<u8>) -> Option<NodeId> {
+        index.and_then(|index| self.options.machine.nodes.get(usize::from(index))).map(|node| node.id)
     }
 
     /// The bin of a time since the start.
@@ -224,8 +242,14 @@ impl Session {
     }
 
     /// Adds a thread's accesses to a page.
-    pub fn count_page(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, reads: u64, writes: u64) {
-        self.facts.add_page_counts(process, thread, bin, page, Counts { reads, writes, samples: 0 });
+    pub fn count_page(&mut self, counted: &UsedPage) {
+        self.add_page(counted, FactTables::add_page_counts);
+    }
+
+    fn add_page(&mut self, counted: &UsedPage, add: AddPage) {
+        let UsedPage { process, thread, bin, node, page, reads, writes } = *counted;
+        let node = self.node_id(node);
+        add(&mut self.facts, process, thread, bin, node, page, Counts { reads, writes, samples: 0 });
     }
 
     /// Whether every access is attributed to its object.
@@ -254,16 +278,8 @@ impl Session {
     }
 
     /// Adds those of a thread's accesses to a page that missed its private cache.
-    pub fn count_page_misses(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        page: Page,
-        reads: u64,
-        writes: u64,
-    ) {
-        self.facts.add_page_misses(process, thread, bin, page, Counts { reads, writes, samples: 0 });
+    pub fn count_page_misses(&mut self, counted: &UsedPage) {
+        self.add_page(counted, FactTables::add_page_misses);
     }
 
     /// Adds those of a thread's accesses from a site that missed its private cache.
@@ -310,8 +326,8 @@ impl Session {
         let first = if is_huge { Page(page.0 / CHUNK * CHUNK) } else { page };
         self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }), bin);
         let touch = match placed.by {
-            PlacedBy::Access { thread, site, stack, fault, .. } => {
-                Touch::first(id, thread, site, stack, bin, placed.pinned, fault, placed.object)
+            PlacedBy::Access { thread, node, site, stack, fault, .. } => {
+                Touch::first(id, thread, self.node_id(node), site, stack, bin, placed.pinned, fault, placed.object)
             }
             PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, ..self.touches.get(touch) },
             PlacedBy::Part(touch) | PlacedBy::Piece(touch) => self.touches.get(touch),

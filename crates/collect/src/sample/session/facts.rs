@@ -21,6 +21,7 @@ struct PageKey {
     process: ProcessId,
     bin: Bin,
     thread: ThreadId,
+    node: Option<NodeId>,
     page: Page,
 }
 
@@ -78,7 +79,7 @@ macro_rules! ordered_by_words {
 }
 
 ordered_by_words! {
-    PageKey: |key: &PageKey| [both(key.process.0, key.bin.0), key.thread.0.into(), key.page.0];
+    PageKey: |key: &PageKey| [both(key.process.0, key.bin.0), both(key.thread.0, known(key.node)), key.page.0];
     SiteKey: |key: &SiteKey| [
         both(key.process.0, key.bin.0),
         both(key.thread.0, known(key.node)),
@@ -197,14 +198,22 @@ impl FactTables {
             samples: 1,
         };
         let key = SiteKey { process, bin, thread, node, site, home, class };
-        self.pages.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
+        self.pages.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
         self.sites.add(key, counts);
         self.objects.add(ObjectKey { process, bin, thread, node, site: Some(site), object, home, class }, counts);
     }
 
     /// Adds exact counts of one thread's accesses to one page.
-    pub fn add_page_counts(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, counts: Counts) {
-        self.pages.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
+    pub fn add_page_counts(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<NodeId>,
+        page: Page,
+        counts: Counts,
+    ) {
+        self.pages.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
     }
 
     /// The page that stands for a page's facts: the first of its region where they are told by region.
@@ -213,8 +222,16 @@ impl FactTables {
     }
 
     /// Adds those of one thread's accesses to one page that missed its private cache.
-    pub fn add_page_misses(&mut self, process: ProcessId, thread: ThreadId, bin: Bin, page: Page, counts: Counts) {
-        self.page_misses.add(PageKey { process, bin, thread, page: self.told_as(page) }, counts);
+    pub fn add_page_misses(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        bin: Bin,
+        node: Option<NodeId>,
+        page: Page,
+        counts: Counts,
+    ) {
+        self.page_misses.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
     }
 
     /// Adds those of the accesses from one site that missed the thread's private cache.
@@ -351,6 +368,7 @@ impl<'a> SettledFacts<'a> {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
+            node: key.node,
             page: key.page,
             reads: counts.reads,
             writes: counts.writes,
@@ -380,6 +398,7 @@ impl<'a> SettledFacts<'a> {
             process: key.process,
             bin: key.bin,
             thread: key.thread,
+            node: key.node,
             page: key.page,
             reads: counts.reads,
             writes: counts.writes,

@@ -32,7 +32,7 @@ mod vmas;
 use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 use crate::rank;
-pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId};
+pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId, UsedPage};
 pub use counted_objects::{Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
 pub use heap::{HeapNote, HeapNotes};

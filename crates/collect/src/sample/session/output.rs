@@ -180,6 +180,7 @@ impl Session {
             placed: touch.placed,
             fault: if touch.moved { Fault::None } else { touch.fault },
             thread: touch.thread,
+            node: touch.node,
             site: touch.site,
             stack: touch.stack,
             object: touch.object,

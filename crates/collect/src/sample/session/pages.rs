@@ -11,6 +11,7 @@
 
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::words::{Fault, Placed};
+use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,6 +27,8 @@ pub struct Touch {
     /// The process whose fault it was: a forked child's copy still names its parent.
     pub process: ProcessId,
     pub thread: Option<ThreadId>,
+    /// That the thread was bound to.
+    pub node: Option<NodeId>,
     pub site: Option<SiteId>,
     pub stack: Option<StackId>,
     pub object: Option<ObjectId>,
@@ -47,6 +50,7 @@ impl Touch {
     pub fn first(
         process: ProcessId,
         thread: ThreadId,
+        node: Option<NodeId>,
         site: SiteId,
         stack: Option<StackId>,
         bin: Bin,
@@ -58,6 +62,7 @@ impl Touch {
         Touch {
             process,
             thread: Some(thread),
+            node,
             site: Some(site),
             stack,
             object,
@@ -83,6 +88,7 @@ impl Touch {
         Touch {
             process,
             thread: None,
+            node: None,
             site: None,
             stack: None,
             object: None,
@@ -333,7 +339,7 @@ mod tests {
 
     fn touch(touches: &mut Touches, thread: u32) -> TouchId {
         let fault = Fault::Anonymous;
-        touches.intern(Touch::first(ProcessId(0), ThreadId(thread), SiteId(0), None, Bin(5), true, fault, None))
+        touches.intern(Touch::first(ProcessId(0), ThreadId(thread), None, SiteId(0), None, Bin(5), true, fault, None))
     }
 
     #[test]

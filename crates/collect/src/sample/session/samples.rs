@@ -229,7 +229,7 @@ impl Session {
             _ => Fault::Anonymous,
         };
         let pinned = by.node.is_some();
-        let touch = pages::Touch::first(process, by.thread, by.site, by.stack, Bin(0), pinned, fault, object);
+        let touch = pages::Touch::first(process, by.thread, by.node, by.site, by.stack, Bin(0), pinned, fault, object);
         let block = address & !(pages::CHUNK * 4096 - 1);
         let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
         let around = if read_only && vma.is_file() {

@@ -1,7 +1,7 @@
 //! The pinning log: which node a thread was bound to, when.
 
-use numalens_profile::ids::{Bin, ThreadId};
-use numalens_profile::tables::Placement;
+use crate::ids::{Bin, ThreadId};
+use crate::tables::Placement;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 
@@ -63,7 +63,7 @@ impl PinningLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::ids::ProcessId;
+    use crate::ids::ProcessId;
 
     fn placement(time_ns: u64, node: Option<u16>) -> Placement {
         Placement {
