@@ -12,7 +12,7 @@ use crate::signals::Actions;
 use crate::static_program::StaticProgram;
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
-use crate::{entry, placement, say};
+use crate::{entry, placement, rank, say};
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -72,7 +72,8 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let parent = Extent(start.parent);
     let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1, -1);
     let process = process.ok_or(("the session file is full", none))?;
-    let memory = ProcessMemory::map(&session, process).map_err(because("its tables cannot be mapped"))?;
+    let rank = rank::of_program(start.stack);
+    let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
     let (maps, vdso) = read_maps(start, &memory);
     if maps.iter().next().is_none() {

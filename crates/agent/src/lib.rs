@@ -41,6 +41,7 @@ pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;
+pub mod rank;
 pub mod reclaim;
 pub mod requests;
 pub mod runtime;

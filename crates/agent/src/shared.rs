@@ -157,11 +157,11 @@ const PIECES: [(u64, u64); 6] = [
 ];
 
 impl ProcessMemory {
-    /// Maps a process's extent.
+    /// Maps the extent of a process whose program begins, with its rank.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn map(session: &Session, extent: Extent) -> Result<Self, Errno> {
+    pub fn map(session: &Session, extent: Extent, rank: Option<u32>) -> Result<Self, Errno> {
         let mut at = [0; PIECES.len()];
         let wanted = PIECES.len() - usize::from(session.header().lines.load(Relaxed) == 0);
         for (at, (offset, bytes)) in at.iter_mut().zip(PIECES).take(wanted) {
@@ -169,6 +169,7 @@ impl ProcessMemory {
         }
         let [header, log, sites, stretches, pages, lines] = at;
         let memory = ProcessMemory { extent, header, log, sites, stretches, pages, lines };
+        memory.header().rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Relaxed);
         // 0 is no page. The collector waits for it.
         memory.header().pages.store(1, Release);
         Ok(memory)

@@ -15,6 +15,7 @@
 //!   test of that crate compares the two field by field.
 //! - [`ring`]: how many writers, any of which may die at any instruction, hand slots to one reader.
 //! - [`record`]: what the words of a slot mean.
+//! - [`rank`]: what a launcher of MPI programs tells each of them.
 //! - [`request`]: what a program may ask for by `include/numalens.h`.
 //!
 //! The crate has no unsafe code and no I/O: whoever maps the memory presents it as words.
@@ -23,6 +24,7 @@
 
 pub mod exact;
 pub mod layout;
+pub mod rank;
 pub mod record;
 pub mod request;
 pub mod ring;

@@ -114,6 +114,16 @@ fn the_launcher_is_recorded_with_its_ranks() {
     assert_eq!(launcher.rank, None);
 }
 
+/// Programs tell their rank themselves: when they are looked at, these have ended.
+#[test]
+fn ranks_of_programs_that_are_gone_at_once() {
+    need_recording!();
+    let lab = Lab::new();
+    let starts = "for rank in 0 1 2 3 4 5 6 7; do PMI_RANK=$rank /bin/true; done";
+    let (_, profile) = lab.record(&["--engine", "exact"], &["sh", "-c", starts]);
+    assert_eq!(ranks(&profile), (0..8).collect());
+}
+
 #[test]
 fn profiles_that_do_not_go_together_are_refused() {
     need_recording!();

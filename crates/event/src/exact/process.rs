@@ -41,6 +41,8 @@ pub struct ProcessHeader {
     pub lines_left_out: AtomicU32,
     /// Not 0: pages were touched of which words are not counted.
     pub words_left_out: AtomicU32,
+    /// The program's rank in its MPI program, as its environment says, plus one; 0: it has none, or is a fork's child.
+    pub rank: AtomicU32,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
     /// The same of stretches.

@@ -102,6 +102,9 @@ impl Drain {
             }
         };
         let words = &header.words::<ProcessHeader>(0, 1)[0];
+        if let Some(rank) = words.rank.load(Relaxed).checked_sub(1) {
+            session.process_ranked(id, rank);
+        }
         let [inherited_sites, inherited_pages, inherited_stretches] =
             [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
         self.processes.insert(

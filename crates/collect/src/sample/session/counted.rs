@@ -146,7 +146,14 @@ impl Session {
         row.heap_observed = false;
         if let Some(command) = command {
             row.command = command;
-            row.rank = rank::of_process(pid).or(row.rank);
+        }
+        row.rank = rank::of_process(pid).or(row.rank);
+    }
+
+    /// A process has told its rank.
+    pub fn process_ranked(&mut self, id: ProcessId, rank: u32) {
+        if let Some(row) = self.processes.get_mut(id.0 as usize) {
+            row.rank = Some(rank);
         }
     }
 

@@ -1,0 +1,27 @@
+//! The rank of the program in its MPI program, by the variables on its first stack. The collector could look at the process instead, but many are gone by
+//! the time it does.
+
+use crate::user;
+use numalens_event::rank::{LONGEST, Told};
+
+/// Variables that are looked at, at most.
+const MOST: u64 = 1 << 16;
+
+/// That of a program that has not begun, whose first stack pointer is `stack`.
+pub fn of_program(stack: u64) -> Option<u32> {
+    let mut told = Told::default();
+    let arguments: u64 = user::read(stack).ok()?;
+    // Behind the number of arguments come these and a 0, then the variables.
+    let first = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
+    for number in 0..MOST {
+        let variable: u64 = user::read(first.checked_add(8 * number)?).ok()?;
+        if variable == 0 {
+            break;
+        }
+        let mut room = [0u8; LONGEST];
+        if let Some(text) = user::read_text(variable, &mut room) {
+            told.look_at(text);
+        }
+    }
+    told.rank()
+}
