@@ -159,6 +159,7 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
 
 /// Tells the collector about a mapping.
 pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
-    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), u64::from(mapping.shared)];
+    let shared = mapping.file.key & !1 | u64::from(mapping.shared);
+    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared];
     memory.log(log::MAPPED, &words, name);
 }

@@ -324,7 +324,7 @@ impl Shadow {
         let placed = common::placed(thread, terrain, page, there.is_some(), pinned);
         let before = placed.is_some_and(|placed| placed.before);
         let (how, fault) = match there {
-            _ if before && is_virtual() => (touch::UNSEEN, fault::NONE),
+            _ if before && is_virtual() => (touch::UNSEEN, fault::ANOTHERS),
             Some(_) if whole && leader != 0 => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
             Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {

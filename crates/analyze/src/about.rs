@@ -159,7 +159,7 @@ impl About {
             Field::new(
                 "only_pids",
                 "processes",
-                Value::List(self.only_pids.iter().map(|pid| Value::Count(u64::from(*pid))).collect()),
+                Value::List(self.only_pids.iter().map(|pid| Value::Id(u64::from(*pid))).collect()),
             )
             .only(Shown::Data),
         ];

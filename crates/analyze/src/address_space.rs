@@ -62,7 +62,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         let most = run.users.iter().rev().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
         let object = run.place.object.and_then(|id| study.objects.get(&id));
         vec![
-            Value::maybe(study.pid(run.process), |pid| Value::Count(u64::from(pid))),
+            Value::maybe(study.pid(run.process), |pid| Value::Id(u64::from(pid))),
             Value::Address(Page(run.pages.start).address()),
             Value::Bytes((run.pages.end - run.pages.start).saturating_mul(4096)),
             Value::Count(all),
@@ -73,7 +73,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             Value::Bytes(run.place.page_size),
             Value::maybe(object, |object| Value::Text(object.kind.word().to_string())),
             Value::maybe(object.filter(|object| !object.name.is_empty()), |object| Value::Text(object.name.clone())),
-            Value::maybe(run.place.object, |object| Value::Count(u64::from(object.0))),
+            Value::maybe(run.place.object, |object| Value::Id(u64::from(object.0))),
         ]
     };
     let table = Table { columns, rows: runs.iter().map(row).collect(), omitted };

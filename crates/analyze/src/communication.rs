@@ -117,7 +117,7 @@ fn matrix(study: &Study, rule: &Rule, pairs: &[((ThreadId, ThreadId), u64)]) -> 
 fn table(study: &Study, rule: &Rule, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -> Report {
     pairs.sort_by_key(|(pair, n)| (Reverse(*n), *pair));
     let name = |id: ThreadId| study.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
-    let of_thread = |id: ThreadId| Value::Count(u64::from(id.0));
+    let of_thread = |id: ThreadId| Value::Id(u64::from(id.0));
     let rows = pairs.into_iter().map(|((a, b), n)| {
         vec![
             Value::Count(n),

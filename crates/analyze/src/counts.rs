@@ -1,6 +1,6 @@
 //! Accesses split by class, read and write: the sum that every level of attribution carries.
 
-use crate::intervals;
+use crate::intervals::{self, Interval};
 use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Shown, Value};
 use numalens_profile::words::Class;
@@ -240,6 +240,26 @@ pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
     values.extend(Class::ALL.iter().map(|class| Value::Count(part.class(*class))));
     values.push(Value::Count(part.samples));
     values
+}
+
+/// Makes [`values`] those of a part that may have so many accesses more, of which nobody knows whose they are.
+pub fn at_least(values: &mut [Value], beyond: u64, total: &Counts) {
+    let all = total.accesses().max(1) as f64;
+    if let (Value::Count(known) | Value::Estimate(known, _), (low, high)) = (&values[0], bounds(&values[0])) {
+        values[0] = Value::Within(*known, (low, high + beyond as f64));
+    }
+    if let (Value::Percent(share, _), (low, high)) = (&values[1], bounds(&values[1])) {
+        values[1] = Value::Percent(*share, Some((low, (high + beyond as f64 * 100.0 / all).min(100.0))));
+    }
+}
+
+/// The least and the most that a figure may be.
+fn bounds(value: &Value) -> Interval {
+    value.interval().unwrap_or(match value {
+        Value::Count(n) => (*n as f64, *n as f64),
+        Value::Percent(share, _) => (*share, *share),
+        _ => (0.0, 0.0),
+    })
 }
 
 /// Every class as a field of a record.

@@ -155,13 +155,13 @@ fn report(study: &Study, events: &Events, section: &'static str, key: &'static s
         let stack = |stack| Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect());
         vec![
             Value::Time(event.time_ns),
-            Value::Count(u64::from(event.thread.0)),
+            Value::Id(u64::from(event.thread.0)),
             node(event.node),
             Value::maybe(event.home, Value::Node),
             Value::Text(event.access.word().to_string()),
             Value::Count(event.count),
             Value::Text(event.class.word().to_string()),
-            Value::maybe(event.object, |object| Value::Count(u64::from(object.0))),
+            Value::maybe(event.object, |object| Value::Id(u64::from(object.0))),
             Value::maybe(object, |object| {
                 Value::Text(format!("{} {}", object.kind.word(), object.name).trim_end().to_string())
             }),

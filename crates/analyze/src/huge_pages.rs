@@ -70,7 +70,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let rows = misfits.iter().map(|((process, page), huge)| {
         let place = huge.row.and_then(|row| study.code.own_on_stack(row.stack, row.site));
         vec![
-            Value::maybe(study.pid(*process), |pid| Value::Count(u64::from(pid))),
+            Value::maybe(study.pid(*process), |pid| Value::Id(u64::from(pid))),
             Value::Address(page.address()),
             Value::maybe(huge.row, |row| Value::Bytes(row.page_size)),
             Value::Count(huge.all),

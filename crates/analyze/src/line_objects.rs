@@ -218,7 +218,7 @@ fn of_objects(
             Value::maybe(site, |place| Value::Location(place.location)),
             stack(example.and_then(|o| o.stack)),
             stack(hottest),
-            Value::maybe(example, |o| Value::Count(u64::from(o.object.0))),
+            Value::maybe(example, |o| Value::Id(u64::from(o.object.0))),
             Value::Location(lines.all[line].clone()),
         ]
     });

@@ -104,10 +104,10 @@ fn table(study: &Study, lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)
         let threads = |has: fn(&CacheLine) -> u64| {
             let mut threads: Vec<ThreadId> = rows.iter().filter(|row| has(row) > 0).map(|row| row.thread).collect();
             threads.dedup();
-            Value::List(threads.into_iter().map(|thread| Value::Count(u64::from(thread.0))).collect())
+            Value::List(threads.into_iter().map(|thread| Value::Id(u64::from(thread.0))).collect())
         };
         vec![
-            Value::maybe(study.pid(process), |pid| Value::Count(u64::from(pid))),
+            Value::maybe(study.pid(process), |pid| Value::Id(u64::from(pid))),
             Value::Address(address),
             Value::Count(sum.accesses()),
             percent(sum.accesses(), all.accesses(), 0),
@@ -166,7 +166,7 @@ fn user(study: &Study, row: &CacheLine) -> Vec<Field> {
         Value::List(set.map(|word| Value::Count(word * WORD)).collect())
     };
     vec![
-        Field::new("thread", "thread", Value::Count(u64::from(row.thread.0))),
+        Field::new("thread", "thread", Value::Id(u64::from(row.thread.0))),
         Field::new("node", "node", node(study.pinning.last(row.thread))),
         Field::metric(&metrics::READS, Value::Count(row.reads)),
         Field::metric(&metrics::WRITES, Value::Count(row.writes)),

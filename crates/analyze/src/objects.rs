@@ -13,13 +13,13 @@ use crate::placed::{self, FirstTouches};
 use crate::report::{Column, Report, Shape, Shown, Table, Value, Word};
 use crate::study::Study;
 use crate::usage::{self, Usages};
-use numalens_profile::ids::{ObjectId, SiteId, StackId};
-use numalens_profile::tables::Object;
-use numalens_profile::words::ObjectKind;
+use numalens_profile::ids::{ObjectId, ProcessId, SiteId, StackId};
+use numalens_profile::tables::{BY_ADDRESS, Object};
+use numalens_profile::words::{Fault, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What makes objects one row.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -47,6 +47,7 @@ struct Row {
     users: BTreeMap<Option<NodeId>, u64>,
     size: u64,
     count: u64,
+    processes: BTreeSet<ProcessId>,
     /// The largest: it lends the row its site, stack, address and thread.
     example: Option<Object>,
 }
@@ -84,6 +85,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         let row = rows.of_group(*id, group(object));
         row.size += object.size;
         row.count += object.count;
+        row.processes.insert(object.process);
         // By id among equals, so that equal profiles give equal reports.
         if row
             .example
@@ -108,11 +110,18 @@ pub fn run(study: &Study) -> Vec<Report> {
             total += counts;
         }
     }
+    let rest = unattributed(study);
     for page in &study.placed {
         if let Some(object) = page.object {
             let row = rows.of(object);
             row.touches.add(page);
             *row.homes.entry(page.home).or_default() += placed::bytes(page);
+        }
+    }
+    // Of a block that has grown: pages that were placed for the one that it was before.
+    for page in study.pages.iter().filter(|row| row.fault == Fault::Moved) {
+        if let Some(object) = page.object {
+            *rows.of(object).homes.entry(page.home).or_default() += placed::bytes(page);
         }
     }
     let mut sorted = rows.all;
@@ -127,12 +136,49 @@ pub fn run(study: &Study) -> Vec<Report> {
     let table = Table {
         rows: sorted
             .into_iter()
-            .map(|(group, row)| values(study, &group, row, &total, judged.remove(&group)))
+            .map(|(group, row)| {
+                let beyond = beyond(&group, &row, &rest);
+                let judged = judged.remove(&group);
+                let mut values = values(study, &group, row, &total, judged);
+                if beyond > 0 {
+                    counts::at_least(&mut values, beyond, &total);
+                }
+                values
+            })
             .collect(),
         columns: columns(study.about.count_noun()),
         omitted: 0,
     };
     vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts(study, &total))]
+}
+
+/// Blocks below this size are sampled by bytes.
+const SAMPLED_BELOW: u64 = 4 << 10;
+
+/// Accesses to heap memory, by process, of which nobody knows whose they are: any of them may have gone to small blocks that
+/// were not sampled, which a row of sampled ones stands for as well.
+fn unattributed(study: &Study) -> BTreeMap<ProcessId, u64> {
+    let mut rest = BTreeMap::new();
+    if study.about.meta.unit_note.contains(BY_ADDRESS) {
+        return rest;
+    }
+    for (key, tally) in &study.by_object.sums {
+        let Some(object) = study.objects.get(&key.object) else { continue };
+        let heap = matches!(object.kind, ObjectKind::Heap | ObjectKind::Unknown);
+        if heap && object.site.is_none() && object.stack.is_none() {
+            *rest.entry(object.process).or_default() += tally.accesses();
+        }
+    }
+    rest
+}
+
+/// How many more accesses than are known a row may have.
+fn beyond(group: &Group, row: &Row, rest: &BTreeMap<ProcessId, u64>) -> u64 {
+    let of_blocks = matches!(group, Group::Allocated { stack, site, .. } if stack.is_some() || site.is_some());
+    if !of_blocks || row.size >= row.count.saturating_mul(SAMPLED_BELOW) {
+        return 0;
+    }
+    row.processes.iter().filter_map(|process| rest.get(process)).sum()
 }
 
 /// The row that an object belongs to.
@@ -200,9 +246,9 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option
         Value::maybe(example.and_then(|o| o.stack), |stack| {
             Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect())
         }),
-        Value::maybe(example.and_then(|o| o.thread), |thread| Value::Count(u64::from(thread.0))),
+        Value::maybe(example.and_then(|o| o.thread), |thread| Value::Id(u64::from(thread.0))),
         Value::maybe(example.and_then(|o| study.pinning.at(o.thread?, o.birth_ns)), Value::Node),
-        Value::maybe(example, |o| Value::Count(u64::from(o.object.0))),
+        Value::maybe(example, |o| Value::Id(u64::from(o.object.0))),
         Value::maybe(alone, |o| Value::Address(o.base)),
         Value::maybe(alone, |o| Value::Time(o.birth_ns)),
         Value::maybe(alone.and_then(|o| o.death_ns), Value::Time),

@@ -137,7 +137,7 @@ fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u6
     let object = placed.and_then(|row| study.objects.get(&row.object?));
     let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));
     vec![
-        Value::maybe(study.pid(process), |pid| Value::Count(u64::from(pid))),
+        Value::maybe(study.pid(process), |pid| Value::Id(u64::from(pid))),
         Value::Address(page.address()),
         counts::estimate(all.accesses(), all.samples),
         percent(all.accesses(), total.0, total.1),
@@ -158,6 +158,6 @@ fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u6
             })
         }),
         Value::maybe(place, |place| Value::Location(place.location)),
-        Value::maybe(placed.and_then(|row| row.thread), |thread| Value::Count(u64::from(thread.0))),
+        Value::maybe(placed.and_then(|row| row.thread), |thread| Value::Id(u64::from(thread.0))),
     ]
 }

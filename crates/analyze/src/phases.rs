@@ -51,8 +51,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let rows = phases.iter().map(|phase| {
         let mut row = vec![
             Value::Text(phase.name.clone()),
-            Value::maybe(study.pid(phase.process), |pid| Value::Count(u64::from(pid))),
-            Value::maybe(phase.thread, |thread| Value::Count(u64::from(thread.0))),
+            Value::maybe(study.pid(phase.process), |pid| Value::Id(u64::from(pid))),
+            Value::maybe(phase.thread, |thread| Value::Id(u64::from(thread.0))),
             Value::Time(phase.start_ns),
             Value::maybe(phase.end_ns, Value::Time),
         ];

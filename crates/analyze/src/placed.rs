@@ -2,7 +2,8 @@
 //!
 //! A row is a period: a page that migrates has a row for each home. Only the first of them is a placement; the others
 //! continue it. A row continues another that ended, over the same page, in the bin in which it begins, when no fault
-//! began it, or when it has the same first toucher and another home.
+//! began it, or when it has the same first toucher and another home. A page that came to another object with the block that it
+//! is a part of was placed before, too.
 
 use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::PlacedPages;
@@ -91,8 +92,9 @@ pub fn placements(rows: &[PlacedPages], migrates: bool) -> Vec<PlacedPages> {
             row.page.0 - run.page.0 < run.count && moved
         })
     };
-    let places =
-        |row: &PlacedPages| row.fault != Fault::ZeroPage && !(row.placed == Placed::Unseen && row.home.is_none());
+    let places = |row: &PlacedPages| {
+        !matches!(row.fault, Fault::ZeroPage | Fault::Moved) && !(row.placed == Placed::Unseen && row.home.is_none())
+    };
     rows.iter().filter(|row| places(row) && !continues(row)).cloned().collect()
 }
 
@@ -168,6 +170,16 @@ mod tests {
             row(20, 2, (0, None), Placed::Unseen, Fault::None),
         ];
         assert_eq!(touches(rows), FirstTouches { unseen: 2, bytes: 8192, ..Default::default() });
+    }
+
+    #[test]
+    fn a_page_that_comes_to_another_object_was_placed_before() {
+        let rows = vec![
+            row(1, 1, (0, Some(5)), Placed::Pinned, Fault::Anonymous),
+            row(90, 1, (5, None), Placed::Pinned, Fault::Moved),
+            row(91, 1, (5, None), Placed::Unseen, Fault::Moved),
+        ];
+        assert_eq!(touches(rows).total(), 1);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let rows = placements.into_iter().map(|p| {
         vec![
             Value::Time(p.time_ns),
-            Value::maybe(study.pid(p.process), |pid| Value::Count(u64::from(pid))),
-            Value::Count(u64::from(p.thread.0)),
+            Value::maybe(study.pid(p.process), |pid| Value::Id(u64::from(pid))),
+            Value::Id(u64::from(p.thread.0)),
             Value::maybe(study.threads.get(&p.thread), |thread| Value::Text(thread.name.clone())),
             Value::Text(p.cpus.clone()),
             Value::maybe(p.node, Value::Node),

@@ -136,6 +136,8 @@ pub enum Value {
     Count(u64),
     /// A count that comes from samples.
     Estimate(u64, Interval),
+    /// A count of which only a part is known: that part, and the least and the most that it may be.
+    Within(u64, Interval),
     /// A real number, and its interval when it is an estimate.
     Number(f64, Option<Interval>),
     /// In percent, and its interval when it comes from samples.
@@ -144,6 +146,8 @@ pub enum Value {
     /// Nanoseconds; JSON has seconds.
     Time(u64),
     Address(u64),
+    /// A number that names (a pid, a thread): whole, however large.
+    Id(u64),
     Node(NodeId),
     Text(String),
     Location(Location),
@@ -239,7 +243,7 @@ impl Value {
     /// The 95 % confidence interval of an estimate.
     pub fn interval(&self) -> Option<Interval> {
         match self {
-            Value::Estimate(_, interval) => Some(*interval),
+            Value::Estimate(_, interval) | Value::Within(_, interval) => Some(*interval),
             Value::Number(_, interval) | Value::Percent(_, interval) => *interval,
             _ => None,
         }
@@ -248,7 +252,8 @@ impl Value {
     /// For sorting: larger is more.
     fn magnitude(&self) -> f64 {
         match self {
-            Value::Count(n) | Value::Estimate(n, _) | Value::Bytes(n) | Value::Time(n) | Value::Address(n) => *n as f64,
+            Value::Count(n) | Value::Estimate(n, _) | Value::Within(n, _) => *n as f64,
+            Value::Bytes(n) | Value::Time(n) | Value::Address(n) | Value::Id(n) => *n as f64,
             Value::Number(x, _) | Value::Percent(x, _) => *x,
             Value::PerNode(PerNode { counts, .. }) => counts.iter().map(|(_, n)| *n as f64).sum(),
             Value::Flag(flag) => f64::from(u8::from(*flag)),

@@ -87,8 +87,8 @@ fn row(
     thread: Option<&numalens_profile::tables::Thread>,
 ) -> Vec<Value> {
     let mut row = vec![
-        Value::Count(u64::from(id.0)),
-        Value::maybe(thread.and_then(|t| study.pid(t.process)), |pid| Value::Count(u64::from(pid))),
+        Value::Id(u64::from(id.0)),
+        Value::maybe(thread.and_then(|t| study.pid(t.process)), |pid| Value::Id(u64::from(pid))),
         Value::maybe(thread.and_then(|t| study.process(t.process)?.rank), |rank| Value::Count(u64::from(rank))),
         Value::maybe(thread, |t| Value::Count(u64::from(t.tid))),
         Value::maybe(thread, |t| Value::Text(t.name.clone())),

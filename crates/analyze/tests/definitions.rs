@@ -113,7 +113,7 @@ fn first_touches_by_line_thread_and_home() {
     let Some(Value::Location(place)) = rows.cell(0, "") else { panic!("no place") };
     assert_eq!((place.file.as_deref(), place.line, place.function.as_str()), (Some("app.c"), Some(9), "fill"));
     assert_eq!(rows.cell(0, "pages"), Some(&Value::Count(8)));
-    assert_eq!(rows.cell(0, "thread"), Some(&Value::Count(0)));
+    assert_eq!(rows.cell(0, "thread"), Some(&Value::Id(0)));
     assert_eq!(rows.cell(0, "homes"), Some(&Value::homes(&numalens_analyze::metrics::PAGES, [(Some(NodeId(0)), 8)])));
     let sum = find(&reports, "summary").field("first_touch");
     let of = |key| inner(sum, key).cloned();
@@ -249,8 +249,8 @@ fn cache_lines_and_who_takes_them() {
     assert_eq!(sharing.field("transitions"), Some(&Value::Count(10)));
     let lines = find(&reports, "cache_lines");
     // The page that three threads use comes first, then by address.
-    assert_eq!(lines.cell(0, "readers"), Some(&Value::List(vec![Value::Count(1), Value::Count(2)])));
-    assert_eq!(lines.cell(0, "writers"), Some(&Value::List(vec![Value::Count(0), Value::Count(1)])));
+    assert_eq!(lines.cell(0, "readers"), Some(&Value::List(vec![Value::Id(1), Value::Id(2)])));
+    assert_eq!(lines.cell(0, "writers"), Some(&Value::List(vec![Value::Id(0), Value::Id(1)])));
     assert_eq!(lines.cell(0, "false_sharing"), Some(&Value::Count(2)));
     assert_eq!(lines.cell(1, "address"), Some(&Value::Address(0x404 << 12)));
     assert_eq!(lines.cell(1, "objects"), Some(&Value::List(vec![Value::Text("global table".to_string())])));

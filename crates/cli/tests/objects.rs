@@ -38,8 +38,9 @@ fn record_with(
     assert!(status.success(), "{name} does not compile");
     let profile = directory.join("p.numalens");
     let output = numalens()
-        .args(["record", "--engine", "exact", "-q", "-f", "--machine", "4x2", "-o"])
+        .args(["record", "-q", "-f", "--machine", "4x2", "-o"])
         .arg(&profile)
+        .args(if options.contains(&"--engine") { &[][..] } else { &["--engine", "exact"] })
         .args(options)
         .arg("--")
         .arg(&program)
@@ -462,5 +463,48 @@ fn exact_objects_are_refused_where_they_cannot_be() {
             numalens().args(["record", "--objects", "exact"]).args(options).args(["--", "true"]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{options:?}");
+    }
+}
+
+fn bytes_of_homes(row: &Value) -> u64 {
+    row["homes"].as_array().unwrap().iter().map(|home| home["bytes"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_block_that_has_moved_has_its_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = record(directory.path(), "moved.c", &["-O1", "-g"]);
+    let grown = &objects(&profile, "moved.c")["grown"];
+    let homes = bytes_of_homes(grown);
+    assert!((4 << 20..=(4 << 20) + 8192).contains(&homes), "{homes}: {grown}");
+}
+
+#[test]
+fn memory_that_processes_share_is_one_object() {
+    for kind in ["sysv", "memfd", "shm", "file", "anonymous"] {
+        for options in [&[][..], &["--objects", "exact"], &["--engine", "sample"]] {
+            // The others appear there when an access to them is sampled.
+            if options.contains(&"sample") && kind != "anonymous" {
+                continue;
+            }
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("numalens-mapped");
+            let (profile, _) =
+                record_with(directory.path(), "mapped.c", &["-O1", "-g"], options, &[kind, file.to_str().unwrap()]);
+            let name = match kind {
+                "sysv" => "SYSV",
+                "shm" => "numalens-test-mapped",
+                "anonymous" => "unnamed",
+                "memfd" => "numalens-test-memfd",
+                _ => "numalens-mapped",
+            };
+            let rows = objects(&profile, "mapped.c");
+            let code = |row: &Value| row["kind"] == "code";
+            let found: Vec<&Value> =
+                rows.iter().filter(|(key, row)| key.contains(name) && !code(row)).map(|(_, row)| row).collect();
+            let [row] = found[..] else { panic!("{kind} {options:?}: {found:?}") };
+            let facts = (row["size"].as_u64(), row["count"].as_u64(), bytes_of_homes(row));
+            assert_eq!(facts, (Some(256 << 10), Some(1), 256 << 10), "{kind} {options:?}: {row}");
+        }
     }
 }

@@ -96,6 +96,8 @@ words! {
         CopyOnWrite = "copy_on_write",
         /// A page of a file or of shared memory.
         File = "file",
+        /// None: the page came from another address, and belongs to another object since (`realloc` of a large block).
+        Moved = "moved",
         /// No fault was seen.
         None = "none",
     }

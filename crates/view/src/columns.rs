@@ -153,7 +153,9 @@ fn words<'a>(text: &mut Vec<u8>, values: impl Iterator<Item = Option<&'a str>>) 
 
 fn cell(text: &mut Vec<u8>, value: &Value) {
     match value {
-        Value::Count(n) | Value::Estimate(n, _) | Value::Bytes(n) => put(text, &Json::from(*n)),
+        Value::Count(n) | Value::Estimate(n, _) | Value::Within(n, _) | Value::Bytes(n) | Value::Id(n) => {
+            put(text, &Json::from(*n))
+        }
         Value::Absent => text.extend_from_slice(b"null"),
         value => put(text, &json::value(value)),
     }

@@ -177,7 +177,7 @@ fn text(value: &Value) -> String {
     match value {
         Value::Absent => String::new(),
         Value::Flag(flag) => flag.to_string(),
-        Value::Count(n) | Value::Estimate(n, _) | Value::Bytes(n) => n.to_string(),
+        Value::Count(n) | Value::Estimate(n, _) | Value::Within(n, _) | Value::Bytes(n) | Value::Id(n) => n.to_string(),
         Value::Number(x, _) => x.to_string(),
         Value::Percent(x, _) => format!("{x:.4}"),
         Value::Time(ns) => seconds(*ns),

@@ -110,7 +110,7 @@ pub(crate) fn value(value: &Value) -> Json {
     match value {
         Value::Absent => Json::Null,
         Value::Flag(flag) => json!(flag),
-        Value::Count(n) | Value::Estimate(n, _) | Value::Bytes(n) => json!(n),
+        Value::Count(n) | Value::Estimate(n, _) | Value::Within(n, _) | Value::Bytes(n) | Value::Id(n) => json!(n),
         Value::Number(x, _) => number(*x),
         Value::Percent(x, _) => percent(*x),
         Value::Time(ns) => number(*ns as f64 / 1e9),

@@ -10,7 +10,7 @@ use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact::touch;
+use numalens_event::exact::{fault, touch};
 use numalens_translator::PageEntry;
 
 /// Ranges up to this many pages, all of which are known, cost no look at the kernel's table.
@@ -49,7 +49,11 @@ impl Shadow {
             let pinned = thread.node >= 0 || mapping.bound;
             let home = if is_virtual() { expected(page, thread, mapping) } else { home };
             let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
-            let class = match common::placed(thread, mapping, page, true, pinned) {
+            let placed = common::placed(thread, mapping, page, true, pinned);
+            if placed.is_some_and(|placed| placed.before) {
+                record.fault.store(fault::ANOTHERS, Relaxed);
+            }
+            let class = match placed {
                 Some(placed) if is_virtual() => class_with(memory, placed.class_word),
                 _ => class_of(memory, Some(home), pinned),
             };

@@ -314,7 +314,7 @@ impl Case<'_> {
             let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
             let share = *bytes as f64 * 100.0 / (self.subject.bytes as f64).max(1.0);
             let touched = vec![
-                Field::new("thread", "thread", Value::Count(u64::from(thread.0))),
+                Field::new("thread", "thread", Value::Id(u64::from(thread.0))),
                 Field::new("name", "name", Value::Text(name.to_string())),
                 Field::new("on", "on", Value::Text(node)),
                 Field::new("bytes_share", "bytes", Value::Percent(share, None)),

@@ -300,6 +300,8 @@ fn take_in(
         _ => (None, false),
     };
     match how {
+        // Where that is told, it was placed elsewhere, and is one page all the same.
+        touch::FIRST | touch::UNSEEN if record.fault.load(Relaxed) & fault::ANOTHERS != 0 => by = PlacedBy::Another,
         touch::FIRST | touch::ZERO => {
             let bits = record.fault.load(Relaxed);
             let kind = match bits & fault::KIND {
@@ -310,7 +312,7 @@ fn take_in(
             };
             let thread = drain.thread(Extent(record.thread.load(Relaxed))).map(|thread| (thread.id, thread.node()));
             let site = drain.site(process, record.site.load(Relaxed)).map(|(site, _)| site);
-            if let (Some((thread, node)), Some(site), 0) = (thread, site, bits & fault::ANOTHERS) {
+            if let (Some((thread, node)), Some(site)) = (thread, site) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
                 let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
                 by = PlacedBy::Access { thread, node, site, stack, fault: kind, may_be_huge };

@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// start, end, offset in the file, PROT bits, 1 if shared; path.
+/// start, end, offset in the file, PROT bits, 1 if it is a file's or shared memory's with a name plus what tells shared memory from other such (even;
+/// 0: none); path.
 pub const MAPPED: u32 = 1;
 /// start, end.
 pub const UNMAPPED: u32 = 2;

@@ -74,7 +74,7 @@ pub mod fault {
     pub const KIND: u32 = 0xff;
     /// Set besides one of these: it may have placed a whole huge page.
     pub const MAY_BE_HUGE: u32 = 1 << 8;
-    /// Set besides [`FILE`]: another process has placed it, this one has only mapped it.
+    /// Set besides [`FILE`], and where no access was seen: another process has placed it, or this one by another mapping; now it is only mapped.
     pub const ANOTHERS: u32 = 1 << 9;
     /// Above this bit stands where in the page the access began, in bytes.
     pub const OFFSET_SHIFT: u32 = 16;

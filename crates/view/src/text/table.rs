@@ -117,7 +117,7 @@ pub fn lines(drawing: &comfy_table::Table) -> String {
 /// A zero in every row is no news, and neither is nothing. That there is nothing remote is.
 pub fn says(column: &Column, value: &Value) -> bool {
     match value {
-        Value::Absent | Value::Count(0) => false,
+        Value::Absent | Value::Count(0) | Value::Id(0) => false,
         Value::Percent(percent, _) => *percent > 0.0 || column.key == "remote_share",
         value => !value::plain(value).is_empty(),
     }
@@ -130,11 +130,13 @@ pub fn is_figure(table: &Table, column: usize) -> bool {
             row[column],
             Value::Count(_)
                 | Value::Estimate(..)
+                | Value::Within(..)
                 | Value::Number(..)
                 | Value::Percent(..)
                 | Value::Bytes(_)
                 | Value::Time(_)
                 | Value::Address(_)
+                | Value::Id(_)
         )
     })
 }

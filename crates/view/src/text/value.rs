@@ -15,6 +15,8 @@ pub fn plain(value: &Value) -> String {
         Value::Flag(false) => "no".to_string(),
         Value::Count(n) | Value::Estimate(n, _) => numbers::count(*n as f64),
         Value::Number(x, _) => numbers::count(*x),
+        Value::Id(n) => n.to_string(),
+        Value::Within(_, (low, high)) => format!("{} to {}", numbers::count(low.floor()), numbers::count(high.ceil())),
         Value::Percent(x, _) => numbers::percent(*x),
         Value::Bytes(n) => numbers::bytes(*n),
         Value::Time(ns) => numbers::time(*ns),
@@ -30,7 +32,7 @@ pub fn plain(value: &Value) -> String {
 
 /// The first entries: a figure each, or a word each.
 fn list(entries: &[Value]) -> String {
-    let figures = entries.iter().all(|entry| matches!(entry, Value::Count(_) | Value::Node(_)));
+    let figures = entries.iter().all(|entry| matches!(entry, Value::Count(_) | Value::Id(_) | Value::Node(_)));
     let (separator, most) = if figures { (" ", 16) } else { (", ", 3) };
     let mut words: Vec<String> = entries.iter().take(most).map(plain).collect();
     if entries.len() > most {
@@ -128,6 +130,13 @@ mod tests {
     fn long_names_keep_both_ends() {
         assert_eq!(shorten("abcdefghijklmno", 10), "abcdef…mno");
         assert_eq!(shorten("short", 10), "short");
+    }
+
+    #[test]
+    fn numbers_that_name_are_whole() {
+        assert_eq!(plain(&Value::Id(25_512)), "25512");
+        assert_eq!(plain(&Value::Within(0, (0.0, 1_234_567.0))), "0 to 1.23 M");
+        assert_eq!(in_table(&Value::List(vec![Value::Id(7), Value::Id(1_234_567)])), "7 1234567");
     }
 
     #[test]

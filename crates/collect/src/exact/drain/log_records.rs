@@ -90,7 +90,8 @@ impl Drain {
         };
         match (what, words) {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
-                session.range_mapped(process.pid, start..end, offset, prot, shared != 0, &text(5));
+                let (shared, segment) = (shared & 1 != 0, shared & !1);
+                session.range_mapped(process.pid, start..end, offset, prot, shared, segment, &text(5));
             }
             // Parts of huge pages have no records of their own.
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {

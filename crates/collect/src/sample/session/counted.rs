@@ -5,6 +5,7 @@ pub use super::pages::TouchId;
 use super::pages::{CHUNK, Touch};
 use super::process::Caller;
 use super::threads::Bound;
+use super::vmas::Vma;
 use super::{LiveProcess, Session};
 use crate::rank;
 use numalens_aggregate::Counts;
@@ -67,6 +68,8 @@ pub enum PlacedBy {
     Access { thread: ThreadId, node: Option<u8>, site: SiteId, stack: Option<StackId>, fault: Fault, may_be_huge: bool },
     /// Nobody was seen to.
     Unseen,
+    /// Another access had placed it, of this process or another one: it is shared memory.
+    Another,
     /// It was moved here from another address.
     Moved(Option<TouchId>),
     /// It is part of the huge page that another access placed.
@@ -215,7 +218,8 @@ impl Session {
         }
     }
 
-    /// Something was mapped.
+    /// Something was mapped; `segment` tells which shared memory, 0: none.
+    #[expect(clippy::too_many_arguments, reason = "the words of a record")]
     pub fn range_mapped(
         &mut self,
         pid: i32,
@@ -223,10 +227,12 @@ impl Session {
         offset: u64,
         prot: u64,
         shared: bool,
+        segment: u64,
         name: &str,
     ) {
         let inode = u64::from(name.starts_with('/'));
         let vma = LiveProcess::vma_of(range.start, range.end, offset, prot as u32, shared, inode, Path::new(name));
+        let vma = Vma { segment, ..vma };
         if let Some(process) = self.live.get_mut(&pid) {
             process.map(&mut self.images, vma);
         }
@@ -336,8 +342,9 @@ impl Session {
             PlacedBy::Access { thread, node, site, stack, fault, .. } => {
                 Touch::first(id, thread, self.node_id(node), site, stack, bin, placed.pinned, fault, placed.object)
             }
-            PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, ..self.touches.get(touch) },
+            PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, to_another: false, ..self.touches.get(touch) },
             PlacedBy::Part(touch) | PlacedBy::Piece(touch) => self.touches.get(touch),
+            PlacedBy::Another => Touch { object: placed.object, ..Touch::mapped_again(id, bin, placed.pinned) },
             PlacedBy::Moved(None) | PlacedBy::Unseen => {
                 Touch { object: placed.object, ..Touch::unseen(id, bin, placed.pinned) }
             }

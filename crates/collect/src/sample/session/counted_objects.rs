@@ -187,7 +187,10 @@ impl Session {
     pub fn touched_for(&mut self, pid: i32, page: Page, touch: TouchId, claimed: &Claimed) -> Option<TouchId> {
         // Of a page that has been moved since: that of the period in force.
         let in_force = self.live.get(&pid).and_then(|live| live.pages.get(page)).map_or(touch, |state| state.touch);
-        let touch = Touch { object: Some(claimed.object), ..self.touches.get(in_force) };
+        let before = self.touches.get(in_force);
+        // Fresh to the object, not fresh: its allocator has brought it along from the block that was there before.
+        let to_another = before.moved && before.object != Some(claimed.object);
+        let touch = Touch { object: Some(claimed.object), to_another, ..before };
         let touch = self.touches.intern(touch);
         if let Some(live) = self.live.get_mut(&pid)
             && let Some(state) = live.pages.get(page)

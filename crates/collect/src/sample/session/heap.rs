@@ -493,7 +493,8 @@ impl Session {
         let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::of(new.end.saturating_add(4095)).0);
         let Some(live) = self.live.get_mut(&pid) else { return };
         for run in pages {
-            let touch = self.touches.intern(Touch { bin, moved: true, ..self.touches.get(run.state.touch) });
+            let touch =
+                self.touches.intern(Touch { bin, moved: true, to_another: false, ..self.touches.get(run.state.touch) });
             let (home, inferred) = (run.state.home, run.state.inferred);
             let first = run.page.0.saturating_sub(from) + to;
             let last = (first + run.count).min(end);

@@ -25,6 +25,7 @@ mod output;
 mod pages;
 mod process;
 mod samples;
+mod segments;
 mod settle;
 mod threads;
 mod vmas;
@@ -159,6 +160,8 @@ pub struct Session {
     now_ns: u64,
     images: Images,
     touches: Touches,
+    /// Pages of memory that several processes have mapped.
+    segments: segments::Segments,
     live: BTreeMap<i32, LiveProcess>,
     processes: Vec<tables::Process>,
     threads: Threads,
@@ -199,6 +202,7 @@ impl Session {
             now_ns: 0,
             images: Images::default(),
             touches: Touches::default(),
+            segments: segments::Segments::default(),
             live: BTreeMap::new(),
             processes: Vec::new(),
             threads: Threads::default(),

@@ -30,6 +30,36 @@ enum Key {
     Unknown(ProcessId),
 }
 
+/// Memory that several processes may have mapped, or one more than once: its bytes count once.
+struct Segment {
+    /// The object that stands for them: that of the process that was seen with it first.
+    object: ObjectId,
+    /// Ranges of it that were seen mapped, apart from each other, in order.
+    seen: Vec<Range<u64>>,
+}
+
+impl Segment {
+    /// Adds a range; returns how many bytes of it are new.
+    fn see(&mut self, range: Range<u64>) -> u64 {
+        if self.seen.iter().any(|seen| seen.start <= range.start && range.end <= seen.end) {
+            return 0;
+        }
+        let bytes = |seen: &[Range<u64>]| seen.iter().map(|range| range.end - range.start).sum::<u64>();
+        let before = bytes(&self.seen);
+        self.seen.push(range);
+        self.seen.sort_unstable_by_key(|range| range.start);
+        let apart = |joined: &mut Range<u64>, next: &mut Range<u64>| {
+            let touches = joined.start <= next.end && next.start <= joined.end;
+            if touches {
+                joined.end = joined.end.max(next.end);
+            }
+            touches
+        };
+        self.seen.dedup_by(|next, joined| apart(joined, next));
+        bytes(&self.seen) - before
+    }
+}
+
 /// A heap block while it lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
@@ -143,6 +173,7 @@ pub struct Objects {
     ids: FxHashMap<Key, ObjectId>,
     own_per_stack: FxHashMap<(ProcessId, Option<StackId>), u32>,
     symbols: FxHashMap<ModuleId, Arc<DataSymbols>>,
+    segments: FxHashMap<u64, Segment>,
     /// Every block is known: what is in none is the allocator's own.
     every: bool,
 }
@@ -316,7 +347,7 @@ impl Objects {
     /// The object that a mapping is, when nothing finer is known.
     pub fn of_mapping(&mut self, process: ProcessId, vma: &Vma, time_ns: u64) -> ObjectId {
         let path = vma.path.to_string_lossy();
-        let size = vma.end - vma.start;
+        let mut size = vma.end - vma.start;
         if vma.permissions.execute
             && let Some((module, _, _)) = &vma.image
         {
@@ -327,7 +358,7 @@ impl Objects {
         }
         let (key, kind, name) = match path.as_ref() {
             "[heap]" => {
-                let name = if self.every { "heap beside its blocks" } else { "heap blocks that were not sampled" };
+                let name = if self.every { "heap beside its blocks" } else { tables::UNSAMPLED_BLOCKS };
                 (Key::SmallHeap(process), ObjectKind::Heap, name.to_owned())
             }
             _ if vma.is_file() => (Key::File(process, path.to_string()), ObjectKind::File, path.into_owned()),
@@ -337,7 +368,7 @@ impl Objects {
                 format!("generated code {path}").trim_end().to_owned(),
             ),
             _ if vma.is_shared() => (
-                Key::File(process, format!("{path}:{}", vma.inode)),
+                Key::File(process, format!("{path}:{}", vma.segment)),
                 ObjectKind::File,
                 format!("shared memory {path}").trim_end().to_owned(),
             ),
@@ -347,7 +378,22 @@ impl Objects {
                 "anonymous memory whose allocation was not observed".to_owned(),
             ),
         };
-        self.keyed(key, |id| plain(process, id, kind, name, vma.start, size, time_ns))
+        if name == tables::UNSAMPLED_BLOCKS {
+            // How much of the heap these blocks are nobody knows.
+            size = 0;
+        }
+        if kind != ObjectKind::File || vma.segment == 0 {
+            return self.keyed(key, |id| plain(process, id, kind, name, vma.start, size, time_ns));
+        }
+        let id =
+            self.keyed(key, |id| tables::Object { count: 0, ..plain(process, id, kind, name, vma.start, 0, time_ns) });
+        let segment = self.segments.entry(vma.segment).or_insert(Segment { object: id, seen: Vec::new() });
+        let new = segment.see(vma.offset..vma.offset.saturating_add(size));
+        if new > 0 {
+            let row = &mut self.rows[segment.object.0 as usize];
+            (row.size, row.count) = (row.size.saturating_add(new), row.count.max(1));
+        }
+        id
     }
 
     /// A thread's stack.

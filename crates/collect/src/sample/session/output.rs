@@ -178,7 +178,11 @@ impl Session {
             home: run.state.home.and_then(|index| machine.nodes.get(usize::from(index))).map(|node| node.id),
             page_size: if run.state.huge { 2 << 20 } else { 4 << 10 },
             placed: touch.placed,
-            fault: if touch.moved { Fault::None } else { touch.fault },
+            fault: match touch {
+                Touch { to_another: true, .. } => Fault::Moved,
+                Touch { moved: true, .. } => Fault::None,
+                _ => touch.fault,
+            },
             thread: touch.thread,
             node: touch.node,
             site: touch.site,

@@ -37,8 +37,10 @@ pub struct Touch {
     pub fault: Fault,
     /// The page counts as placed by a pinned thread.
     pub pinned: bool,
-    /// The kernel has moved the page since, to another node or to another address.
+    /// The kernel has moved the page since, to another node or to another address, or it was mapped once more: it was placed before.
     pub moved: bool,
+    /// It has come to another object by that.
+    pub to_another: bool,
     /// By a read of anonymous memory, though there was a page when we asked: somebody placed it in between, and the
     /// record of that may still be on its way.
     pub by_read: bool,
@@ -71,6 +73,7 @@ impl Touch {
             fault,
             pinned,
             moved: false,
+            to_another: false,
             by_read: false,
         }
     }
@@ -81,6 +84,12 @@ impl Touch {
         if self.placed == Placed::Unpinned {
             self.placed = Placed::Pinned;
         }
+    }
+
+    /// A page of shared memory that was there before this process came to it: it is no placement.
+    pub fn mapped_again(process: ProcessId, bin: Bin, pinned: bool) -> Self {
+        let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
+        Touch { placed, moved: true, ..Touch::unseen(process, bin, pinned) }
     }
 
     /// A page that the kernel placed without a fault of the program.
@@ -97,6 +106,7 @@ impl Touch {
             fault: Fault::None,
             pinned,
             moved: false,
+            to_another: false,
             by_read: false,
         }
     }

@@ -352,6 +352,7 @@ impl LiveProcess {
             },
             offset,
             inode,
+            segment: Vma::segment_of(shared, inode, path),
             path: if path.as_os_str() == "//anon" { PathBuf::new() } else { path.to_owned() },
             image: None,
             made: None,

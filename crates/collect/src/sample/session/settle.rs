@@ -121,6 +121,8 @@ impl Session {
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
         let home = home.and_then(|index| u8::try_from(index).ok());
         let alive = answers.is_some() || self.options.machine.is_virtual;
+        let before = self.placed_before(fault.pid, fault.page);
+        let home = before.filter(|_| self.options.machine.is_virtual).map_or(home, |before| before.home);
         let Some(process) = self.live.get(&fault.pid) else { return };
         let was = process.pages.get(fault.page);
         if let Some(was) = was {
@@ -153,9 +155,11 @@ impl Session {
                 self.close_runs(id, &gone, Some(touch.bin));
             }
         }
+        let touch = before.map_or(touch, |before| self.found_there(touch, before));
         let touch = self.touches.intern(touch);
         let batch = self.batch;
         let Some(process) = self.live.get_mut(&fault.pid) else { return };
+        let mut huge = false;
         if fault.may_be_huge
             && alive
             && !process.ended
@@ -163,9 +167,13 @@ impl Session {
             && is_huge(process.pid, fault.page)
         {
             process.pages.place_huge(fault.page, touch, home, inferred);
-            return;
+            huge = true;
+        } else {
+            process.pages.place(fault.page, touch, home, inferred);
         }
-        process.pages.place(fault.page, touch, home, inferred);
+        if before.is_none() {
+            self.note_shared(fault.pid, fault.page, touch, home, huge);
+        }
     }
 
     /// The pages that a fault mapped along with its own came by its thread. Else they would be taken for placed by whoever is
@@ -281,16 +289,23 @@ impl Session {
         let pinned = self.threads.of_process(id).all(|thread| thread.bound.node.is_some());
         let mut touch = Touch::unseen(id, bin, pinned);
         touch.object = process.blocks.find(page.address()).map(|(_, block)| block.object);
+        let alone = touch;
         let touch = self.touches.intern(touch);
         let home = home.and_then(|index| u8::try_from(index).ok());
-        let Some(process) = self.live.get_mut(&pid) else { return pinned };
-        if huge {
-            for chunk in (page.0..page.0 + count).step_by(CHUNK as usize) {
-                process.pages.place_huge(Page(chunk), touch, home, false);
+        for page in (page.0..page.0 + count).step_by(if huge { CHUNK as usize } else { 1 }).map(Page) {
+            let (mut touch, mut home) = (touch, home);
+            match self.placed_before(pid, page) {
+                Some(before) => {
+                    touch = self.touches.intern(self.found_there(alone, before));
+                    home = if self.options.machine.is_virtual { before.home } else { home };
+                }
+                None => self.note_shared(pid, page, touch, home, huge),
             }
-        } else {
-            for page in page.0..page.0 + count {
-                process.pages.place(Page(page), touch, home, false);
+            let Some(process) = self.live.get_mut(&pid) else { return pinned };
+            if huge {
+                process.pages.place_huge(page, touch, home, false);
+            } else {
+                process.pages.place(page, touch, home, false);
             }
         }
         pinned
@@ -445,7 +460,7 @@ impl Session {
         self.tally.migrated_pages += count;
         let gone = process.pages.forget(first, Page(first.0 + count));
         self.close_runs(id, &gone, Some(bin));
-        let mut touch = Touch { bin, moved: true, ..self.touches.get(state.touch) };
+        let mut touch = Touch { bin, moved: true, to_another: false, ..self.touches.get(state.touch) };
         let Some(process) = self.live.get_mut(&pid) else { return };
         if process.moved_since.is_some() {
             touch.by_pinned();

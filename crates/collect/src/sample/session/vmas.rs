@@ -3,8 +3,10 @@
 
 use crate::homes::{Mapping, Permissions};
 use crate::unwind::Module;
-use numalens_profile::ids::ModuleId;
+use numalens_profile::ids::{ModuleId, Page};
+use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ pub struct Vma {
     pub offset: u64,
     /// 0 for memory without a file.
     pub inode: u64,
+    /// Which shared memory it shows, whoever else has it mapped; 0: memory of its own.
+    pub segment: u64,
     /// As the kernel names it; empty for plain memory.
     pub path: PathBuf,
     /// The ELF file, with its bias, when it is one.
@@ -29,6 +33,20 @@ impl Vma {
     /// Whether it is of a real file (not `[heap]`, `//anon`, shared anonymous memory).
     pub fn is_file(&self) -> bool {
         self.inode != 0 && !is_anonymous_name(&self.path)
+    }
+
+    /// What tells shared memory from other such: the kernel's number of it, and its name, which it may have lost since.
+    pub fn segment_of(shared: bool, inode: u64, path: &Path) -> u64 {
+        let name = path.as_os_str().as_encoded_bytes();
+        let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+        // Never 0.
+        if shared && inode != 0 { FxBuildHasher.hash_one((inode, name)) | 1 } else { 0 }
+    }
+
+    /// Which shared memory lies at an address, and which page of it.
+    pub fn place_in_segment(&self, address: u64) -> Option<(u64, Page)> {
+        let place = (address.checked_sub(self.start)?).checked_add(self.offset)?;
+        (self.segment != 0).then(|| (self.segment, Page::of(place)))
     }
 
     /// Whether its pages are shared with other processes that map the same.
@@ -107,6 +125,7 @@ impl From<&Mapping> for Vma {
             permissions: mapping.permissions,
             offset: mapping.offset,
             inode: mapping.inode,
+            segment: Vma::segment_of(mapping.permissions.shared, mapping.inode, &mapping.path),
             path: mapping.path.clone(),
             image: None,
             made: None,
@@ -125,6 +144,7 @@ mod tests {
             permissions: Permissions::default(),
             offset: 0,
             inode: 0,
+            segment: 0,
             path: PathBuf::new(),
             image: None,
             made: None,
