@@ -133,6 +133,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         true => classify::objects(&Usages::of(study)),
         false => FxHashMap::default(),
     };
+    let mut in_part = false;
     let table = Table {
         rows: sorted
             .into_iter()
@@ -140,6 +141,7 @@ pub fn run(study: &Study) -> Vec<Report> {
                 let beyond = beyond(&group, &row, &rest);
                 let judged = judged.remove(&group);
                 let mut values = values(study, &group, row, &total, judged);
+                in_part |= beyond > 0;
                 if beyond > 0 {
                     counts::at_least(&mut values, beyond, &total);
                 }
@@ -149,7 +151,15 @@ pub fn run(study: &Study) -> Vec<Report> {
         columns: columns(study.about.count_noun()),
         omitted: 0,
     };
-    vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts(study, &total))]
+    let mut doubts = doubts(study, &total);
+    if in_part {
+        doubts.push(
+            "small heap blocks were sampled, and rows of them show how many accesses they may have, from least to most; `record \
+             --engine exact --objects exact` tells"
+                .to_owned(),
+        );
+    }
+    vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts)]
 }
 
 /// Blocks below this size are sampled by bytes.
