@@ -93,7 +93,7 @@ pub fn placements(rows: &[PlacedPages], migrates: bool) -> Vec<PlacedPages> {
         })
     };
     let places = |row: &PlacedPages| {
-        !matches!(row.fault, Fault::ZeroPage | Fault::Moved) && !(row.placed == Placed::Unseen && row.home.is_none())
+        !(matches!(row.fault, Fault::ZeroPage | Fault::Moved) || row.placed == Placed::Unseen && row.home.is_none())
     };
     rows.iter().filter(|row| places(row) && !continues(row)).cloned().collect()
 }
