@@ -112,13 +112,13 @@ impl Plan {
         self.clear();
         self.at_once = at_once;
         let mut stretch = (0u16, 0usize);
-        let keeps_fs = !list.iter().any(|one| sets_fs_base(&one.instruction));
+        let keeps_fs = || !list.iter().any(|one| sets_fs_base(&one.instruction));
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
         for (number, one) in list.iter().enumerate() {
             let mut grouped = 0;
             for (index, access) in one.accesses_in(accesses).iter().enumerate().take(8) {
-                if can_be_grouped(access, keeps_fs) && self.add(list, number, access, stretch, &since) {
+                if can_be_grouped(access, &keeps_fs) && self.add(list, number, access, stretch, &since) {
                     grouped |= 1 << index;
                 }
             }
@@ -253,11 +253,11 @@ impl Group {
     }
 }
 
-/// `keeps_fs`: the base of FS stays what it is.
-fn can_be_grouped(access: &Access, keeps_fs: bool) -> bool {
+/// `keeps_fs`: the base of FS stays what it is. Few blocks ask.
+fn can_be_grouped(access: &Access, keeps_fs: &impl Fn() -> bool) -> bool {
     let Address { base, fs, gs, narrow, byte_index, .. } = access.address;
     let plain = access.shape == Shape::Plain && !access.implied && !access.stack;
-    plain && base != Some(crate::emit::RSP) && (keeps_fs || !fs) && !(gs || narrow || byte_index)
+    plain && base != Some(crate::emit::RSP) && !(gs || narrow || byte_index) && (!fs || keeps_fs())
 }
 
 /// Whether an instruction changes the base of FS.
