@@ -5,6 +5,7 @@ use crate::arenas::Arenas;
 use crate::interposer;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::operand::Operand;
+use crate::seals::Seals;
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE};
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use core::sync::atomic::{
 use hashbrown::HashSet;
 use numalens_event::exact::{self, log, stretch};
 use numalens_isa::Kind;
-use numalens_translator::{Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
+use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
 use rustc_hash::FxBuildHasher;
 
 /// Places for pages of code that are known: a system call for each block is saved.
@@ -43,6 +44,8 @@ pub struct World {
     pub getcpu: Option<u64>,
     /// Where translations lie.
     pub arenas: Arenas,
+    /// Pages of code that the program could write to.
+    pub seals: Seals,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
     /// How many stretches there are, and counters of passes.
@@ -69,6 +72,7 @@ impl World {
             vdso,
             getcpu: None,
             arenas: Arenas::new(most_code),
+            seals: Seals::default(),
             sites: Vec::new(),
             stretches: 0,
             passes: 0,
@@ -139,11 +143,25 @@ impl Env for World {
         done
     }
 
-    fn may_change(&mut self, start: u64, end: u64) -> bool {
-        // What is not a file's was made by the program, which may make it anew with the help of system calls: blocks there are dropped, but
-        // not those that have looked ahead into it.
-        let made = |mapping: &Mapping| mapping.backing == Backing::Anonymous && mapping.start != self.vdso;
-        self.maps.overlapping(start..end).iter().any(|mapping| mapping.may_change() || made(mapping))
+    fn changes(&mut self, start: u64, end: u64) -> Changes {
+        let of = |mapping: &Mapping| {
+            let part = start.max(mapping.start)..end.min(mapping.end);
+            match mapping.backing {
+                _ if mapping.may_change() && !self.seals.hold(part) => Changes::Silently,
+                // What is not a file's was made by the program, which may make it anew with the help of system calls.
+                Backing::Anonymous if mapping.start != self.vdso => Changes::Told,
+                _ => Changes::Never,
+            }
+        };
+        self.maps.overlapping(start..end).iter().map(of).max().unwrap_or(Changes::Never)
+    }
+
+    fn looked_at(&mut self, start: u64, end: u64) {
+        self.seals.looked_at(start..end);
+    }
+
+    fn seal(&mut self, start: u64, end: u64) -> bool {
+        self.seals.close(&self.maps, start..end)
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {

@@ -45,6 +45,7 @@ pub mod rank;
 pub mod reclaim;
 pub mod requests;
 pub mod runtime;
+pub mod seals;
 pub mod shared;
 pub mod signals;
 pub mod static_program;

@@ -24,7 +24,7 @@ mod frame;
 mod taken_back;
 
 pub use calls::{action, alternate_stack, mask, pending};
-use calls::{block_trap, seen};
+use calls::{hold, seen};
 use frame::{CONTEXT_BYTES, Context, FRAME_BYTES, R_FLAGS, R_RIP, R_RSP, SIGINFO_WORDS, SigInfo};
 use taken_back::{abandon, correct, take_back};
 
@@ -33,6 +33,7 @@ use crate::entry;
 use crate::lock::Lock;
 use crate::pages::Toucher;
 use crate::runtime::{self, Code, runtime};
+use crate::seals::Fault;
 use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 use crate::{call, say};
@@ -59,6 +60,8 @@ const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
 /// `TRAP_TRACE`: a single step.
 const STEPPED: i32 = 2;
 const SI_KERNEL: i32 = 0x80;
+/// `SEGV_ACCERR`.
+const NO_ACCESS: i32 = 2;
 /// `BUS_ADRALN`.
 const MISALIGNED: i32 = 1;
 /// The code of the SIGSYS of a seccomp filter.
@@ -71,6 +74,10 @@ const SA_ONSTACK: u64 = raw::SA_ONSTACK as u64;
 const PASSED_ON: u64 = (raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT | raw::SA_RESTART) as u64;
 const OURS: u64 = raw::SA_SIGINFO as u64 | SA_ONSTACK | SA_RESTORER;
 const RED_ZONE: u64 = 128;
+
+/// Never blocked in the kernel: steps and seals ([`crate::seals`]) need them. The agent holds those back that the program has blocked.
+const HELD: [u32; 2] = [SIGTRAP, SIGSEGV];
+const HELD_BITS: u64 = bit(SIGTRAP) | bit(SIGSEGV);
 
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
@@ -130,10 +137,12 @@ struct Kept {
 /// Signals of a thread that wait to be delivered.
 #[derive(Default)]
 pub struct Pending {
-    /// The program has blocked SIGTRAP, which the kernel must not.
-    trap_blocked: bool,
-    /// A SIGTRAP that waits until the program unblocks it.
-    blocked_trap: Option<Kept>,
+    /// Which of [`HELD`] the program has blocked, as bits.
+    blocked: u64,
+    /// Those of them that wait until the program unblocks them.
+    held: [Option<Kept>; HELD.len()],
+    /// Sealed pages that the thread is about to write to, in one step.
+    writes_to: [Option<u64>; 2],
     kept: [Option<Kept>; 4],
     /// The mask that was in force when the first one came.
     mask: u64,
@@ -142,9 +151,9 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The bit of SIGTRAP if the program has blocked it.
-    fn trap_bit(&self) -> u64 {
-        if self.trap_blocked { bit(SIGTRAP) } else { 0 }
+    /// What a new task begins with.
+    pub fn inherited(&self) -> Self {
+        Pending { blocked: self.blocked, ..Pending::default() }
     }
 
     /// The mask that the program would have, if signals wait and the kernel's is not the program's.
@@ -153,13 +162,16 @@ impl Pending {
     }
 }
 
-/// Prepares the calling thread: its signal stack, and the handler of single steps.
-pub fn begin_thread(thread: &Thread) {
+/// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to sealed pages.
+pub fn begin_thread(thread: &mut Thread) {
     set_alternate_stack(thread.area);
-    install(SIGTRAP, &Action { handler: 2, ..Action::default() });
-    let trap = bit(SIGTRAP);
-    // SAFETY: a mask of our own.
-    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_UNBLOCK, &raw const trap, 0, 8) };
+    for signal in HELD {
+        install(signal, &thread.actions.get(signal));
+    }
+    let (held, mut was) = (HELD_BITS, 0u64);
+    // SAFETY: masks of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_UNBLOCK, &raw const held, &raw mut was, 8) };
+    thread.pending.blocked = was & HELD_BITS;
 }
 
 fn agents_stack(area: Area) -> AlternateStack {
@@ -175,7 +187,7 @@ pub fn set_alternate_stack(area: Area) {
 
 /// Tells the kernel what is to be done for a signal: itself, or call us.
 fn install(signal: u32, wanted: &Action) -> u64 {
-    let kernel = if wanted.handler > 1 || signal == SIGTRAP {
+    let kernel = if wanted.handler > 1 || HELD.contains(&signal) {
         let handler = entry::signal_entry as *const () as u64;
         let restorer = entry::signal_return as *const () as u64;
         Action { handler, flags: wanted.flags & PASSED_ON | OURS, restorer, mask: u64::MAX }
@@ -192,6 +204,13 @@ pub fn block_all() -> u64 {
     // SAFETY: masks of our own.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
     was
+}
+
+/// Has the kernel block what the program has blocked of the signals that it must not, or does so no more.
+pub fn block_held(thread: &Thread, now: bool) {
+    let (how, mask) = (if now { raw::SIG_BLOCK } else { raw::SIG_UNBLOCK }, thread.pending.blocked);
+    // SAFETY: a mask of our own.
+    let _ = unsafe { call!(__NR_rt_sigprocmask, how, &raw const mask, 0, 8) };
 }
 
 /// Sets the mask of the calling thread, or the one it will have when what waits is delivered.
@@ -256,11 +275,27 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let (thread, info, context) = unsafe { (Thread::of(area), &mut *info, &mut *context) };
     let rip = context.registers[R_RIP];
     let code = info[1] as i32;
-    if signal == SIGTRAP && code <= 0 && thread.pending.trap_blocked {
-        thread.pending.blocked_trap.get_or_insert(Kept { signal, info: *info });
+    if signal == SIGSEGV
+        && code == NO_ACCESS
+        && !runtime().image.contains(&rip)
+        && writes_to_sealed(thread, context, info[2])
+    {
+        return;
+    }
+    if let Some(place) = HELD.iter().position(|&held| held == signal)
+        && code <= 0
+        && thread.pending.blocked & bit(signal) != 0
+    {
+        thread.pending.held[place].get_or_insert(Kept { signal, info: *info });
         return;
     }
     let waiting = area.get(own::PENDING) != 0;
+    if end_write(thread) && !waiting {
+        context.registers[R_FLAGS] &= !TRAP_FLAG;
+        if signal == SIGTRAP && code == STEPPED {
+            return;
+        }
+    }
     let stepped = signal == SIGTRAP && waiting && code == STEPPED;
     if rip == take_return_writes as *const () as u64 && !stepped && is_fault(signal, code) {
         // A return off a stack that cannot be written.
@@ -376,6 +411,35 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let kept = Kept { signal, info: *info };
     let mask = context.mask;
     deliver(thread, context, ip, &kept, mask);
+}
+
+/// A fault at an address, by a thread in translated code: whether it is one of a sealed page's. The thread then makes one step.
+fn writes_to_sealed(thread: &mut Thread, context: &mut Context, address: u64) -> bool {
+    let mut code = runtime().code.lock();
+    match code.faulted(address) {
+        Fault::NotOurs => return false,
+        Fault::Again => {}
+        Fault::Step(page) => {
+            // An instruction that writes to two pages faults twice.
+            match thread.pending.writes_to.iter_mut().find(|place| place.is_none()) {
+                Some(place) => *place = Some(page),
+                None => code.unseal(&(page..page + sys::PAGE)),
+            }
+            context.registers[R_FLAGS] |= TRAP_FLAG;
+        }
+    }
+    true
+}
+
+/// The thread has made its step, or another signal has come before. Whether there was one to make.
+fn end_write(thread: &mut Thread) -> bool {
+    let pages = core::mem::take(&mut thread.pending.writes_to);
+    if pages == [None; 2] {
+        return false;
+    }
+    let mut code = runtime().code.lock();
+    pages.into_iter().flatten().for_each(|page| code.written(page));
+    true
 }
 
 /// Keeps a signal until the thread is where it can be delivered, one instruction after the other.
@@ -500,9 +564,11 @@ fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mas
     let signal = kept.signal;
     let action = thread.actions.get(signal);
     context.mask = mask;
-    if action.handler <= 1 {
+    let fault = is_fault(signal, kept.info[1] as i32);
+    // The kernel does not deliver a fault that is blocked: it ends the process.
+    let forced = fault && signal == SIGSEGV && thread.pending.blocked & bit(signal) != 0;
+    if action.handler <= 1 || forced {
         // What has no handler is the kernel's to do: it may have had one when the signal came. A fault that is ignored kills.
-        let fault = is_fault(signal, kept.info[1] as i32);
         if action.handler == 0 || fault {
             context.registers[R_RIP] = ip;
             die_as_the_program(thread, context, kept);
@@ -522,7 +588,7 @@ fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mas
     let copy = Context {
         stack: seen(thread.alternate, on_it),
         vector_state: if vector_bytes == 0 { 0 } else { vector_at },
-        mask: mask | thread.pending.trap_bit(),
+        mask: mask | thread.pending.blocked,
         ..*context
     };
     // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the signal
@@ -541,8 +607,8 @@ fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mas
         thread.actions.table.lock()[signal as usize].handler = 0;
     }
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { bit(signal) };
-    thread.pending.trap_blocked |= (action.mask | own) & bit(SIGTRAP) != 0;
-    context.mask = (mask | action.mask | own) & !bit(SIGTRAP);
+    thread.pending.blocked |= (action.mask | own) & HELD_BITS;
+    context.mask = (mask | action.mask | own) & !HELD_BITS;
     context.vector_state = 0;
     context.registers[R_RSP] = frame;
     context.registers[R_FLAGS] &= !CLEARED_FLAGS;
@@ -601,9 +667,9 @@ pub fn sigreturn(thread: &mut Thread) -> ! {
     let vector_at = (area.0 + SIGNAL_STACK + 64) & !63;
     let copy_at = (vector_at + vector_bytes).next_multiple_of(64) + 8;
     let mut copy = Context { stack: agents_stack(area), ..frame };
-    block_trap(thread, frame.mask & bit(SIGTRAP) != 0);
+    hold(thread, frame.mask);
     let thread = core::hint::black_box(thread);
-    copy.mask &= !bit(SIGTRAP);
+    copy.mask &= !HELD_BITS;
     if vector_bytes != 0 {
         copy.vector_state = vector_at;
     }
@@ -637,7 +703,7 @@ pub fn open(thread: &mut Thread) {
 
 /// What a child of a fork must forget: signals of its parent. The mask stays.
 pub fn forget(thread: &mut Thread) {
-    thread.pending = Pending { trap_blocked: thread.pending.trap_blocked, ..Pending::default() };
+    thread.pending = thread.pending.inherited();
     thread.area.set(own::PENDING, 0);
 }
 

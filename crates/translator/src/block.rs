@@ -250,6 +250,8 @@ pub(crate) struct Block {
     pub cold: i32,
     pub cold_length: u32,
     pub first_exit: ExitId,
+    /// It begins by comparing the program's code, as that [`crate::Changes::Silently`].
+    pub compares: bool,
     pub dead: bool,
 }
 
@@ -277,6 +279,11 @@ impl Block {
     /// Where the cold half lies.
     pub fn cold(&self) -> u64 {
         self.hot.wrapping_add_signed(self.cold.into())
+    }
+
+    /// Sites that are counted one by one.
+    pub fn sites(&self) -> &[SiteId] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.sites)
     }
 
     /// Its ways out.

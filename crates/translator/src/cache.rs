@@ -195,7 +195,9 @@ impl Cache {
         if let Some(at) = block.returning() {
             self.returns.insert(block.end(), at);
         }
-        if let Some(first) = self.tools.drafts.ahead.iter().map(|one| one.site).min() {
+        let members = self.tools.drafts.ahead.iter().map(|one| one.site);
+        let single = block.compares.then(|| self.tools.drafts.sites.iter().copied());
+        if let Some(first) = members.chain(single.into_iter().flatten()).min() {
             self.by_site.push((first, id));
         }
         self.keep(block);
@@ -337,8 +339,8 @@ impl Cache {
         self.kill(env, id);
     }
 
-    /// A site has counted many accesses: its block is translated again when it is next entered, with stays for its groups if it has none, as they will pay. Only with
-    /// [`Scheme::LongLoops`].
+    /// A site has counted many accesses: its block is translated again when it is next entered, with stays for its groups if it has none, as they will pay, and
+    /// without comparing its code, where the owner can tell when that changes. Only with [`Scheme::LongLoops`].
     pub fn warmed(&mut self, env: &mut impl Env, site: SiteId) {
         if self.config.scheme != Scheme::LongLoops || self.config.each {
             return;
@@ -350,6 +352,12 @@ impl Cache {
         let members = block.kept.members();
         // Sites that are counted one by one, and blocks without groups, have numbers in between.
         let is_of_a_group = members.iter().any(|one| one.site == site);
+        let pages = ip & !(PAGE - 1)..block.end().next_multiple_of(PAGE);
+        let is_its = is_of_a_group || block.sites().contains(&site);
+        if block.compares && is_its && env.seal(pages.start, pages.end) {
+            self.tools.long.insert(ip);
+            return self.invalidate(env, pages);
+        }
         if is_of_a_group && members.iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
             self.kill(env, id);
         }
@@ -379,6 +387,18 @@ impl Cache {
             blocks.retain(|&id| !self.kill_if_within(env, id, &range));
             if !blocks.is_empty() {
                 self.by_page.insert(page, blocks);
+            }
+        }
+    }
+
+    /// Words of a page are no longer what they were, which nobody has looked at but for translating them: as [`Cache::invalidate`], and cheap where they are no code.
+    pub fn changed(&mut self, env: &mut impl Env, words: impl Iterator<Item = Range<u64>>) {
+        self.tools.liveness.window.forget();
+        for range in words {
+            let blocks = self.by_page.get(&(range.start / PAGE)).map_or(&[][..], Vec::as_slice);
+            let mut blocks = blocks.iter().filter_map(|&id| self.get(id));
+            if blocks.any(|block| !block.dead && block.ip < range.end && range.start < block.end()) {
+                self.invalidate(env, range);
             }
         }
     }

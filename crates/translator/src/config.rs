@@ -210,15 +210,37 @@ pub struct Room {
     pub cold_size: usize,
 }
 
+/// How the program's code may come to be another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Changes {
+    /// Not at all, but by [`crate::Cache::invalidate`]: what is translated may depend on other code than its own.
+    Never,
+    /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is told so of its page: what is translated depends on its own pages only.
+    Told,
+    /// Without anybody being told (pages that are writable, or shared): a block compares its bytes whenever it is entered.
+    Silently,
+}
+
 /// The world as the translator sees it.
 pub trait Env {
     /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing is
     /// mapped executable. Asked for look-ahead too, so it must not fault.
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize;
 
-    /// Whether the program may change the code in `start..end` without telling (pages that are writable, or shared): the block
-    /// then compares its bytes whenever it is entered.
-    fn may_change(&mut self, start: u64, end: u64) -> bool;
+    /// How the code in `start..end` may change.
+    fn changes(&mut self, start: u64, end: u64) -> Changes;
+
+    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Told`]. What was translated of its pages is
+    /// given up then.
+    fn seal(&mut self, start: u64, end: u64) -> bool {
+        let _ = (start, end);
+        false
+    }
+
+    /// What was translated depends on the code in `start..end`, which [`Changes::Told`] and is not its own. The range is within a page.
+    fn looked_at(&mut self, start: u64, end: u64) {
+        let _ = (start, end);
+    }
 
     /// Whether the accesses of the block at `ip` are the program's own, and are counted.
     fn is_counted(&mut self, ip: u64) -> bool {

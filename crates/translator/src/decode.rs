@@ -1,9 +1,11 @@
 //! The first passes over a block: its instructions up to its end, and what is live before each.
 
+use crate::cache::PAGE;
 use crate::convention::is_tail_call;
+use crate::evict::pages;
 use crate::forms::Encoded;
 use crate::liveness::{Live, Liveness};
-use crate::{BlockId, Config, Env, Error, Question};
+use crate::{BlockId, Changes, Config, Env, Error, Question};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
@@ -155,14 +157,14 @@ pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
 /// compilers, full of those, take an eighth more time with stays in them.
 const SMALL_LOOP: u64 = 64;
 
-/// Fills in what is live before each instruction. `end` follows the block. `true`: the block is, or ends,
+/// Fills in what is live before each instruction. `end` follows the block, `changes` says how it may change. `true`: the block is, or ends,
 /// the body of a small loop.
 pub(crate) fn find_live(
     list: &mut [Decoded],
     liveness: &mut Liveness,
     env: &mut impl Env,
     end: u64,
-    may_change: bool,
+    changes: Changes,
 ) -> bool {
     let ends = list.first().map(|one| one.instruction.ip()).zip(list.last());
     let Some((first, (last, last_is_unsupported))) =
@@ -171,9 +173,15 @@ pub(crate) fn find_live(
         return false;
     };
     let in_loop = is_loop(first, list);
-    // Code that may change is not believed beyond the block, and its registers are kept exact: what compiles at run time may look at
+    // Code that may change is not believed beyond the block, or its pages. Its registers are kept exact: what compiles at run time may look at
     // any register when an instruction faults.
-    let mut at = |liveness: &mut Liveness, ip: u64| if may_change { Live::ALL } else { liveness.at(env, ip, in_loop) };
+    let may_change = changes != Changes::Never;
+    let own = pages(first..end);
+    let mut at = |liveness: &mut Liveness, ip: u64| match changes {
+        Changes::Never => liveness.at(env, ip, in_loop),
+        Changes::Told if own.contains(&(ip / PAGE)) => liveness.within_page(env, ip, in_loop),
+        Changes::Told | Changes::Silently => Live::ALL,
+    };
     let mut live = match last.flow_control() {
         _ if last_is_unsupported => Live::ALL,
         FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),

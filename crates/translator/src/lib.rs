@@ -96,7 +96,7 @@ mod warm;
 
 pub use block::{Position, State, Unexecuted, Unmade};
 pub use cache::{Cache, Landing, Leave};
-pub use config::{Config, Env, PageEntry, Room, Scheme, Shadow};
+pub use config::{Changes, Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use due::{Due, settle_passes};
 pub use elements::count_elements;
 pub use error::Error;

@@ -4,12 +4,14 @@
 //! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
 //! cautious, with one convention: flags are dead at calls and returns ([`crate::convention`] finds out where it does not hold).
 
+use crate::cache::PAGE;
 use crate::convention::is_tail_call;
 use crate::decode::LONGEST;
 use crate::forms::{Encoded, Forms};
 use crate::{Config, Env};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use numalens_isa::{STATUS_FLAGS, Usage};
 
@@ -86,16 +88,26 @@ impl Window {
     }
 }
 
-/// The next instruction of `code`, which is what `decoder` decodes, and what it needs and overwrites; `None` when it cannot be read, or when somebody
-/// looks at the registers before it. An instruction that is not valid has length 1 or more.
-fn next(decoder: &mut Decoder, code: &[u8], forms: &mut Forms, env: &mut impl Env) -> Option<(Instruction, Usage)> {
-    if env.is_watched(decoder.ip()) || !decoder.can_decode() {
+/// The next instruction of `code`, which is what `decoder` decodes, and what it needs and overwrites; `None` when it cannot be read, when it is not within
+/// `bounds`, or when somebody looks at the registers before it. An instruction that is not valid has length 1 or more.
+fn next(
+    decoder: &mut Decoder,
+    code: &[u8],
+    bounds: &Range<u64>,
+    forms: &mut Forms,
+    env: &mut impl Env,
+) -> Option<(Instruction, Usage)> {
+    if !bounds.contains(&decoder.ip()) || env.is_watched(decoder.ip()) || !decoder.can_decode() {
         return None;
     }
     let bytes = &code[decoder.position()..];
+    let start = decoder.ip();
     let instruction = decoder.decode();
-    if decoder.last_error() == DecoderError::NoMoreBytes {
+    if decoder.last_error() == DecoderError::NoMoreBytes || instruction.next_ip() > bounds.end {
         return None;
+    }
+    if *bounds != EVERYTHING {
+        env.looked_at(start, instruction.next_ip());
     }
     let usage = forms.of(Encoded { instruction: &instruction, bytes }).usage;
     Some((instruction, usage))
@@ -107,6 +119,8 @@ pub(crate) struct Liveness {
     pub window: Window,
     known: Answers,
     pub flags_dead_at_calls: bool,
+    /// The code that an answer may depend on.
+    bounds: Range<u64>,
     /// Of one exploration; kept for their memory.
     nodes: Vec<Node>,
     numbers: [u8; NUMBERED],
@@ -162,6 +176,8 @@ pub(crate) fn place(key: u64, places: usize) -> usize {
 }
 
 const EXACT: u16 = u16::MAX;
+/// No bounds.
+const EVERYTHING: Range<u64> = 0..u64::MAX;
 
 /// From a node, through its first or second successor; `None` for the start.
 type Edge = Option<(u32, usize)>;
@@ -182,6 +198,7 @@ impl Liveness {
             window: Window::new(),
             known: Answers::new(),
             flags_dead_at_calls: config.flags_dead_at_calls,
+            bounds: EVERYTHING,
             nodes: Vec::new(),
             numbers: [0; NUMBERED],
             work: Vec::new(),
@@ -197,6 +214,15 @@ impl Liveness {
     /// After a call or return.
     pub fn at_call(&self) -> Live {
         if self.flags_dead_at_calls { Live { flags: 0, ..Live::ALL } } else { Live::ALL }
+    }
+
+    /// What is needed at `ip`, as far as its own page tells.
+    pub fn within_page(&mut self, env: &mut impl Env, ip: u64, in_loop: bool) -> Live {
+        let page = ip & !(PAGE - 1);
+        self.bounds = page..page.saturating_add(PAGE);
+        let live = self.at(env, ip, in_loop);
+        self.bounds = EVERYTHING;
+        live
     }
 
     /// What is needed at `ip`.
@@ -225,14 +251,14 @@ impl Liveness {
     fn scan(&mut self, env: &mut impl Env, start: u64) -> Live {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
         let at_call = self.at_call();
-        let Liveness { window, forms, known, .. } = self;
+        let Liveness { window, forms, known, bounds, .. } = self;
         let (mut ip, mut left) = (start, AHEAD);
         'look: while left > 0 {
             let code = window.code(env, ip);
             let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
             // Straight on, as far as the code at hand goes.
             while left > 0 && (decoder.position() == 0 || code.len() - decoder.position() >= LONGEST) {
-                let Some((instruction, usage)) = next(&mut decoder, code, forms, env) else { break 'look };
+                let Some((instruction, usage)) = next(&mut decoder, code, bounds, forms, env) else { break 'look };
                 left -= 1;
                 needed.registers |= usage.reads & !overwritten.registers;
                 needed.flags |= usage.flags_read & !overwritten.flags;
@@ -246,11 +272,11 @@ impl Liveness {
                         continue 'look;
                     }
                     FlowControl::ConditionalBranch => match known.get(instruction.near_branch64(), 1) {
-                        Some(known) => {
+                        Some(known) if bounds.contains(&known.ip) => {
                             needed = needed.or(known.live.without(overwritten));
                             continue;
                         }
-                        None => Live::ALL,
+                        _ => Live::ALL,
                     },
                     FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => at_call,
                     FlowControl::IndirectBranch if is_tail_call(&instruction) => at_call,
@@ -278,6 +304,7 @@ impl Liveness {
                 }
                 // An answer that is as good as what would be found now.
                 if from.is_some()
+                    && self.bounds.contains(&ip)
                     && let Some(Known { live, looked, .. }) = self.known.get(ip, (budget - self.seen()).max(1))
                 {
                     whole &= looked == EXACT;
@@ -323,7 +350,7 @@ impl Liveness {
     /// The instruction at `ip`, as of [`next`].
     pub fn instruction(&mut self, env: &mut impl Env, ip: u64) -> Option<(Instruction, Usage)> {
         let code = self.window.code(env, ip);
-        next(&mut Decoder::with_ip(64, code, ip, DecoderOptions::NONE), code, &mut self.forms, env)
+        next(&mut Decoder::with_ip(64, code, ip, DecoderOptions::NONE), code, &self.bounds, &mut self.forms, env)
     }
 
     /// Instructions that were seen so far, at most the budget.

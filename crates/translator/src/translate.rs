@@ -18,7 +18,7 @@ use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
 use crate::strings::string_operation;
 use crate::warm::free_register;
-use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use crate::{BlockId, Changes, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -105,6 +105,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub goes_back: Option<ExitId>,
     /// Where a return comes from the call that ends the block.
     pub returns_at: Option<u64>,
+    /// The block begins by comparing its code.
+    pub compares: bool,
 }
 
 /// Translates the block at `ip` into `room`. The block's code is complete but not yet placed. None, where the block shows that others were translated
@@ -126,8 +128,9 @@ pub(crate) fn translate(
         return Ok(None);
     }
     let end = ip + source.bytes.len() as u64;
-    let may_change = env.may_change(ip, end);
-    let in_loop = find_live(&mut source.list, liveness, env, end, may_change);
+    let changes = env.changes(ip, end);
+    let in_loop = find_live(&mut source.list, liveness, env, end, changes);
+    let compares = changes == Changes::Silently;
     let Source { list, bytes, accesses, .. } = source;
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
     let warming = if may_be_short { free_register(list) } else { None };
@@ -139,7 +142,7 @@ pub(crate) fn translate(
         }
         // Limits take room that stays may need.
         let roomy = numbers.stays < config.most_sites / 2;
-        let wanted = !plan.at_once && !may_change && roomy && !short.contains(&ip);
+        let wanted = !plan.at_once && changes == Changes::Never && roomy && !short.contains(&ip);
         if wanted && let Some(lap) = Lap::of(list) {
             plan.advance(list, &lap);
         }
@@ -154,7 +157,8 @@ pub(crate) fn translate(
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
     builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
     builder.mark_hot(State::Before);
-    if may_change {
+    builder.compares = compares;
+    if compares {
         builder.compare_code(bytes)?;
     }
     if builder.env.is_watched(ip) {
@@ -254,6 +258,7 @@ impl<'a, E: Env> Builder<'a, E> {
             pieces,
             goes_back: None,
             returns_at: None,
+            compares: false,
         }
     }
 }
@@ -305,6 +310,7 @@ impl<E: Env> Builder<'_, E> {
             cold,
             cold_length,
             first_exit: self.first_exit,
+            compares: self.compares,
             dead: false,
         };
         Ok((block, drafts))

@@ -2,6 +2,7 @@
 
 mod support;
 
+use numalens_translator::Changes;
 use std::collections::BTreeMap;
 use support::assemble::assemble;
 use support::stops::{CAPACITY, TRAP_FLAG, prepare};
@@ -71,9 +72,9 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     for padding in [0, 4096 - 40] {
         let text = format!(".fill {padding}, 1, 0x90\n{KERNEL}");
         for (scheme, instructions) in SCHEMES.into_iter().flat_map(|scheme| [64, 5].map(|length| (scheme, length))) {
-            for may_change in [false, true] {
+            for changes in [Changes::Never, Changes::Told, Changes::Silently] {
                 let options =
-                    Options { low_shadow: false, stack: false, scheme, instructions, may_change, ..Options::default() };
+                    Options { low_shadow: false, stack: false, scheme, instructions, changes, ..Options::default() };
                 let mut machine = Machine::new(options);
                 machine.load(&assemble(&[&text])[0]);
                 let mut start = registers(&machine);
@@ -89,7 +90,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
                 for _ in 0..3 {
                     machine.data.bytes_mut().fill(0);
                     machine.run_translated(&start);
-                    assert_eq!(machine.take_fetches(), wanted, "{scheme:?}, {instructions}, {may_change}, {padding}");
+                    assert_eq!(machine.take_fetches(), wanted, "{scheme:?}, {instructions}, {changes:?}, {padding}");
                     machine.take_counts();
                 }
             }

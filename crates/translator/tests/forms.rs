@@ -4,7 +4,7 @@
 mod support;
 
 use numalens_isa::Kind;
-use numalens_translator::Scheme;
+use numalens_translator::{Changes, Scheme};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rand_free::Random;
@@ -394,7 +394,7 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
 
 const ONE: Options = Options {
     low_shadow: false,
-    may_change: false,
+    changes: Changes::Never,
     instructions: 64,
     side_exits: 4,
     stack: true,
@@ -406,13 +406,13 @@ const ONE: Options = Options {
 const VARIANTS: [Options; 9] = [
     Options { low_shadow: true, ..ONE },
     ONE,
-    Options { may_change: true, instructions: 2, ..ONE },
+    Options { changes: Changes::Silently, instructions: 2, ..ONE },
     Options { scheme: Scheme::Flat, ..ONE },
     Options { scheme: Scheme::Loops, ..ONE },
-    Options { may_change: true, scheme: Scheme::Flat, instructions: 2, ..ONE },
+    Options { changes: Changes::Silently, scheme: Scheme::Flat, instructions: 2, ..ONE },
     Options { each: true, ..ONE },
     Options { own_processor: true, ..ONE },
-    Options { may_change: true, scheme: Scheme::Loops, instructions: 3, ..ONE },
+    Options { changes: Changes::Silently, scheme: Scheme::Loops, instructions: 3, ..ONE },
 ];
 
 #[test]

@@ -7,16 +7,16 @@ mod assemble;
 mod paper;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-use numalens_translator::{Cache, Config, Scheme, Shadow};
+use numalens_translator::{Cache, Changes, Config, Scheme, Shadow};
 use paper::{COLD, CONFIG, HOT, Paper};
 use std::fmt::Write;
 
 const PROGRAM: u64 = 0x40_0000;
 
 /// The block at the start of `text`.
-fn translate(text: &str, config: Config, base: u64, may_change: bool) -> String {
+fn translate(text: &str, config: Config, base: u64, changes: Changes) -> String {
     let program = assemble::assemble(&[text]).remove(0);
-    let mut paper = Paper { may_change, ..Paper::new(program, base) };
+    let mut paper = Paper { changes, ..Paper::new(program, base) };
     let mut cache = Cache::new(config);
     cache.entry(&mut paper, base).expect("it can be translated");
     let mut out = String::new();
@@ -54,7 +54,7 @@ macro_rules! golden {
     ($($name:ident: $text:expr;)*) => {
         $(#[test]
         fn $name() {
-            insta::assert_snapshot!(translate($text, CONFIG, PROGRAM, false));
+            insta::assert_snapshot!(translate($text, CONFIG, PROGRAM, Changes::Never));
         })*
     };
 }
@@ -79,37 +79,42 @@ golden! {
 fn a_loop_that_is_not_long_yet() {
     let config = Config { scheme: Scheme::LongLoops, ..CONFIG };
     let text = "1: mov r8, [rsi + rax*8]\ninc rax\ncmp rax, rcx\njb 1b\nret";
-    insta::assert_snapshot!(translate(text, config, PROGRAM, false));
+    insta::assert_snapshot!(translate(text, config, PROGRAM, Changes::Never));
 }
 
 #[test]
 fn shadow_anywhere() {
     let config = Config { shadow: Shadow::FromArea, ..CONFIG };
-    insta::assert_snapshot!(translate("mov rax, [rdi]\nadd rax, [rsi]\njz 1f\n1: ret", config, PROGRAM, false));
+    insta::assert_snapshot!(translate(
+        "mov rax, [rdi]\nadd rax, [rsi]\njz 1f\n1: ret",
+        config,
+        PROGRAM,
+        Changes::Never
+    ));
 }
 
 #[test]
 fn code_that_may_change_is_compared() {
-    insta::assert_snapshot!(translate("mov rax, [rdi]\nxor eax, eax\nret", CONFIG, PROGRAM, true));
+    insta::assert_snapshot!(translate("mov rax, [rdi]\nxor eax, eax\nret", CONFIG, PROGRAM, Changes::Silently));
 }
 
 #[test]
 fn operands_out_of_reach_go_through_a_register() {
     // The code cache is 1.9 GiB below the program, the operand 1 GiB above it.
     let text = "vmovdqu ymm9, [rip + 0x40000000]\nlea rax, [rip + 0x40000000]\nret";
-    insta::assert_snapshot!(translate(text, CONFIG, HOT + 0x7800_0000, false));
+    insta::assert_snapshot!(translate(text, CONFIG, HOT + 0x7800_0000, Changes::Never));
 }
 
 #[test]
 fn the_stack_on_demand() {
     let config = Config { stack_operands: true, stack_operations: true, ..CONFIG };
-    insta::assert_snapshot!(translate("push rbx\nmov [rsp + 8], rbx\npop rbx\nret", config, PROGRAM, false));
+    insta::assert_snapshot!(translate("push rbx\nmov [rsp + 8], rbx\npop rbx\nret", config, PROGRAM, Changes::Never));
 }
 
 #[test]
 fn without_counting_instructions_are_copied() {
     let config = Config { count: false, ..CONFIG };
-    insta::assert_snapshot!(translate("mov rax, [rdi]\nadd [rsi], rax\nret", config, PROGRAM, false));
+    insta::assert_snapshot!(translate("mov rax, [rdi]\nadd [rsi], rax\nret", config, PROGRAM, Changes::Never));
 }
 
 #[test]
@@ -123,5 +128,5 @@ fn executed_instructions() {
         setb cl
         adc rdx, rax
     1:  ret";
-    insta::assert_snapshot!(translate(text, config, PROGRAM, false));
+    insta::assert_snapshot!(translate(text, config, PROGRAM, Changes::Never));
 }

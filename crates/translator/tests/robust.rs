@@ -4,7 +4,7 @@
 mod paper;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
-use numalens_translator::{Cache, Config, Error, State};
+use numalens_translator::{Cache, Changes, Config, Error, State};
 use object::{Object, ObjectSection};
 use paper::{CONFIG, Paper};
 use proptest::prelude::*;
@@ -44,10 +44,10 @@ fn all_code_of_this_executable() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), may_change: bool, stack: bool) {
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), changes in 0..3usize, stack: bool) {
         let length = bytes.len();
         let base = 0x4000_0000;
-        let mut paper = Paper { may_change, ..Paper::new(bytes, base) };
+        let mut paper = Paper { changes: [Changes::Never, Changes::Told, Changes::Silently][changes], ..Paper::new(bytes, base) };
         let mut cache = Cache::new(Config { code: true, stack_operands: stack, stack_operations: stack, ..CONFIG });
         match cache.entry(&mut paper, base) {
             Ok(entry) => {

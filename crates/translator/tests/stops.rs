@@ -2,7 +2,7 @@
 
 mod support;
 
-use numalens_translator::{Question, Scheme, State};
+use numalens_translator::{Changes, Question, Scheme, State};
 use support::assemble::assemble;
 use support::expected::{PageCounts, by_page, reads, updates, writes};
 use support::stops::{CAPACITY, TRAP_FLAG, prepare, restored};
@@ -58,11 +58,18 @@ fn registers(machine: &Machine) -> Registers {
 #[test]
 fn every_instruction_begins_in_a_state_that_can_be_had() {
     prepare();
-    let kinds =
-        [(KERNEL, false, 64), (KERNEL, true, 64), (KERNEL, true, 2), (QUESTIONS, false, 64), (QUESTIONS, true, 64)];
-    for (text, may_change, instructions) in kinds {
+    use Changes::{Never, Silently, Told};
+    let kinds = [
+        (KERNEL, Never, 64),
+        (KERNEL, Told, 64),
+        (KERNEL, Silently, 64),
+        (KERNEL, Silently, 2),
+        (QUESTIONS, Never, 64),
+        (QUESTIONS, Silently, 64),
+    ];
+    for (text, changes, instructions) in kinds {
         let own_processor = text == QUESTIONS;
-        let options = Options { low_shadow: false, may_change, instructions, own_processor, ..Options::default() };
+        let options = Options { low_shadow: false, changes, instructions, own_processor, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
@@ -91,7 +98,7 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
             let wanted = &native[at];
             assert_eq!(position.ip, wanted.rip, "after {begun} instructions");
             let registers = restored(stop, &position);
-            if may_change {
+            if changes == Silently {
                 assert_eq!(
                     registers, wanted.general,
                     "at {:x} of the program, {:x} of the cache",
@@ -159,7 +166,8 @@ fn a_fault_belongs_to_its_instruction() {
         ("mov rsp, rbx\ncall 1f\n1: nop", 1),
         ("mov rsp, rbx\nret", 1),
     ] {
-        let options = Options { low_shadow: false, may_change: true, scheme: Scheme::Flat, ..Options::default() };
+        let options =
+            Options { low_shadow: false, changes: Changes::Silently, scheme: Scheme::Flat, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
@@ -280,7 +288,7 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
 
 #[test]
 fn code_that_changes_is_translated_again() {
-    let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+    let mut machine = Machine::new(Options { low_shadow: false, changes: Changes::Silently, ..Options::default() });
     let [first, second] = ["mov eax, 1\ncmp rcx, 5", "mov eax, 2\ncmp rcx, 5"].map(|text| assemble(&[text]).remove(0));
     machine.load(&first);
     let start = registers(&machine);
@@ -308,7 +316,7 @@ fn a_block_finds_its_own_code_changed_without_losing_flags() {
     let text = text
         .replace("mov al, 7", ".byte 0xb0, 0x07, 0x90")
         .replace("mov word ptr [r8], 0xc094", "mov word ptr [r8], 0x940f\nmov byte ptr [r8 + 2], 0xc0");
-    let mut machine = Machine::new(Options { low_shadow: false, may_change: true, ..Options::default() });
+    let mut machine = Machine::new(Options { low_shadow: false, changes: Changes::Silently, ..Options::default() });
     let code = assemble(&[text.as_str()]).remove(0);
     let mut start = registers(&machine);
     start.general[1] = 3;

@@ -1,6 +1,6 @@
 //! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the program has asked for.
 
-use super::{ALL_BUT_FAULTS, Action, SIGNALS, SIGTRAP, bit, install, requeue};
+use super::{ALL_BUT_FAULTS, Action, HELD, HELD_BITS, SIGNALS, bit, install, requeue};
 use crate::call;
 use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
@@ -35,7 +35,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
     }
 }
 
-/// The program's rt_sigprocmask. SIGTRAP is never blocked in the kernel, because steps need it: see [`Pending`].
+/// The program's rt_sigprocmask. Some signals are never blocked in the kernel: see [`HELD`].
 pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
     if size != 8 {
         return errno(linux_raw_sys::errno::EINVAL);
@@ -49,7 +49,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     let everything = ALL_BUT_FAULTS;
     // SAFETY: masks of our own.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
-    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.trap_bit();
+    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.blocked;
     let changed = match (wanted, how as u32) {
         (None, _) => Some(current),
         (Some(set), raw::SIG_BLOCK) => Some(current | set),
@@ -57,8 +57,8 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
         (Some(set), raw::SIG_SETMASK) => Some(set),
         _ => None,
     };
-    let next = changed.unwrap_or(current) & !bit(SIGTRAP);
-    block_trap(thread, changed.unwrap_or(current) & bit(SIGTRAP) != 0);
+    let next = changed.unwrap_or(current) & !HELD_BITS;
+    hold(thread, changed.unwrap_or(current));
     // What waited has come by now, if it may: the handler has changed what `thread` leads to.
     let thread = core::hint::black_box(thread);
     let kept = thread.pending.mask().is_some();
@@ -75,11 +75,13 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
 }
 
-/// The program blocks or unblocks SIGTRAP.
-pub(super) fn block_trap(thread: &mut Thread, blocked: bool) {
-    thread.pending.trap_blocked = blocked;
-    if let Some(trap) = thread.pending.blocked_trap.take_if(|_| !blocked) {
-        requeue(thread, &trap);
+/// The program sets its mask to this: signals of [`HELD`] that it does not block any more come now.
+pub(super) fn hold(thread: &mut Thread, mask: u64) {
+    thread.pending.blocked = mask & HELD_BITS;
+    for place in 0..HELD.len() {
+        if let Some(held) = thread.pending.held[place].take_if(|held| mask & bit(held.signal) == 0) {
+            requeue(thread, &held);
+        }
     }
 }
 
@@ -88,8 +90,9 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
     match crate::user::read::<u64>(set) {
-        Ok(known) if result == 0 && thread.pending.blocked_trap.is_some() => {
-            crate::user::write(set, &(known | bit(SIGTRAP))).map_or(result, |()| 0)
+        Ok(known) if result == 0 => {
+            let held = thread.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
+            crate::user::write(set, &(known | held)).map_or(result, |()| 0)
         }
         _ => result,
     }

@@ -183,8 +183,11 @@ pub fn execute(
         process.end.store(end::EXEC, Release);
     }
     own_thread.end_ns.store(now, Release);
+    // What is executed inherits the mask.
+    signals::block_held(thread, true);
     // SAFETY: the program's own call; it returns only when it failed.
     let result = unsafe { sys::for_program(number, arguments) };
+    signals::block_held(thread, false);
     own_thread.end_ns.store(0, Release);
     if !thread.borrows {
         process.end_ns.store(0, Relaxed);

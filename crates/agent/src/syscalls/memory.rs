@@ -28,6 +28,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
         raw::__NR_mprotect | raw::__NR_pkey_mprotect => true,
         _ => false,
     };
+    code.unseal(&range);
     if replaces {
         drop_code(&mut code, range.clone());
     }
@@ -113,6 +114,14 @@ fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) ->
         raw::__NR_mbind => Some((range, false)),
         _ => Some((range, true)),
     }
+}
+
+/// The program writes by a system call to where it may have code: in `/proc/self/mem` addresses are offsets.
+pub fn written_at(address: u64, bytes: u64) {
+    let mut code = runtime().code.lock();
+    let range = address..address.saturating_add(bytes);
+    code.unseal(&range);
+    drop_code(&mut code, range);
 }
 
 fn drop_code(code: &mut Code, range: Range<u64>) {

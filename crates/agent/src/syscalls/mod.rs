@@ -15,6 +15,7 @@ use crate::machine;
 use crate::pages::is_virtual;
 use crate::placement;
 use crate::runtime::runtime;
+use crate::seals;
 use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
@@ -50,6 +51,9 @@ const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_GS: u64 = 0x1004;
 
+/// Offsets in files are below this, addresses of mappings above.
+const LEAST_CODE: u64 = 1 << 44;
+
 /// Looks at the system call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     let area = thread.area;
@@ -62,6 +66,18 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     }
     if seccomp::forbids(thread.tid, number) {
         signals::kill_process();
+    }
+    let changes_memory = matches!(
+        number,
+        raw::__NR_mmap
+            | raw::__NR_munmap
+            | raw::__NR_mprotect
+            | raw::__NR_pkey_mprotect
+            | raw::__NR_mremap
+            | raw::__NR_madvise
+    );
+    if !changes_memory {
+        seals::make_way(number, &arguments);
     }
     if is_virtual()
         && let Some(verdict) = machine::examine(thread, number, arguments)
@@ -120,6 +136,10 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         }
         raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => {
             runtime().shadow.pieces_written_by_kernel(b, c);
+            Verdict::Execute
+        }
+        raw::__NR_pwrite64 if d >= LEAST_CODE => {
+            memory::written_at(d, c);
             Verdict::Execute
         }
         raw::__NR_sched_setaffinity | raw::__NR_set_mempolicy => Verdict::Done(bind(thread, number, arguments)),

@@ -44,6 +44,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     let actions = signals::inherit(&thread.actions, shared_actions);
     let child = Thread::new(area, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;
+    child.pending = thread.pending.inherited();
     if is_virtual() {
         placement::begin(&runtime.session, child);
     }
@@ -174,7 +175,11 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     memory.become_another(&runtime.session, process, sites, stretches)?;
     // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
     unsafe { runtime.set_process(memory) };
-    runtime.code.lock().world.process = memory;
+    {
+        let mut code = runtime.code.lock();
+        code.world.process = memory;
+        code.close_seals();
+    }
     let extent = runtime.session.new_thread(process).ok_or(full)?;
     thread.extent = extent;
     placement::begin(&runtime.session, thread);

@@ -4,6 +4,7 @@ use super::assemble::assemble;
 use super::expected::{Expected, by_page};
 use super::vectors::Vectors;
 use super::{Machine, Options, Registers, SCHEMES};
+use numalens_translator::Changes;
 
 /// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
 pub fn registers(machine: &Machine) -> Registers {
@@ -18,13 +19,20 @@ pub fn registers(machine: &Machine) -> Registers {
 
 /// Runs `text` both ways with rcx = `count`, under every variant of the translator, and compares.
 pub fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
-    let variants =
-        [(true, false, 64, 4), (false, false, 64, 4), (true, true, 64, 4), (true, false, 1, 0), (false, true, 3, 1)];
-    for ((low_shadow, may_change, instructions, side_exits), scheme) in
+    use Changes::{Never, Silently, Told};
+    let variants = [
+        (true, Never, 64, 4),
+        (false, Never, 64, 4),
+        (true, Silently, 64, 4),
+        (true, Never, 1, 0),
+        (false, Silently, 3, 1),
+        (true, Told, 64, 4),
+    ];
+    for ((low_shadow, changes, instructions, side_exits), scheme) in
         variants.into_iter().flat_map(|variant| SCHEMES.map(|scheme| (variant, scheme)))
     {
         let options =
-            Options { low_shadow, may_change, instructions, side_exits, stack: true, scheme, ..Options::default() };
+            Options { low_shadow, changes, instructions, side_exits, stack: true, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         let program = machine.load(&assemble(&[text])[0]);
         let mut registers = registers(&machine);

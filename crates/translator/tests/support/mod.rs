@@ -15,8 +15,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow, Site,
-    SiteId, Stretch, Tally, area, settle_passes,
+    Cache, Changes, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow,
+    Site, SiteId, Stretch, Tally, area, settle_passes,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,7 @@ pub struct World {
     shadow: Mapping,
     /// Page numbers by slot / 2.
     slots: Vec<u64>,
-    pub may_change: bool,
+    pub changes: Changes,
     pub cold_runs: usize,
     /// Addresses that are watched, and where it came with which stack pointer.
     pub watched: Vec<u64>,
@@ -105,7 +105,7 @@ pub const SCHEMES: [Scheme; 4] = [Scheme::Stays, Scheme::Loops, Scheme::LongLoop
 #[derive(Clone, Copy)]
 pub struct Options {
     pub low_shadow: bool,
-    pub may_change: bool,
+    pub changes: Changes,
     pub instructions: usize,
     pub side_exits: usize,
     pub stack: bool,
@@ -119,7 +119,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             low_shadow: true,
-            may_change: false,
+            changes: Changes::Never,
             instructions: 64,
             side_exits: 4,
             stack: true,
@@ -180,7 +180,7 @@ impl Machine {
                 arena,
                 shadow,
                 slots: vec![u64::MAX],
-                may_change: options.may_change,
+                changes: options.changes,
                 cold_runs: 0,
                 watched: Vec::new(),
                 reached: Vec::new(),
@@ -441,8 +441,8 @@ impl Env for World {
         length
     }
 
-    fn may_change(&mut self, _: u64, _: u64) -> bool {
-        self.may_change
+    fn changes(&mut self, _: u64, _: u64) -> Changes {
+        self.changes
     }
 
     fn is_watched(&mut self, ip: u64) -> bool {

@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId, Stretch};
+use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId, Stretch};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -9,7 +9,7 @@ pub const COLD: u64 = 0x3000_0000;
 pub struct Paper {
     pub program: Vec<u8>,
     pub base: u64,
-    pub may_change: bool,
+    pub changes: Changes,
     pub sites: Vec<Site>,
     pub stretches: Vec<Stretch>,
     pub hot: Vec<u8>,
@@ -21,7 +21,7 @@ impl Paper {
         Paper {
             program,
             base,
-            may_change: false,
+            changes: Changes::Never,
             sites: Vec::new(),
             stretches: Vec::new(),
             hot: Vec::new(),
@@ -38,8 +38,8 @@ impl Env for Paper {
         length
     }
 
-    fn may_change(&mut self, _: u64, _: u64) -> bool {
-        self.may_change
+    fn changes(&mut self, _: u64, _: u64) -> Changes {
+        self.changes
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {
