@@ -10,6 +10,8 @@ mod laps;
 mod lines;
 #[path = "exact/moving.rs"]
 mod moving;
+#[path = "exact/sealed.rs"]
+mod sealed;
 #[path = "exact/segments.rs"]
 mod segments;
 #[path = "exact/tallies.rs"]
