@@ -10,7 +10,9 @@
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
 //!   getcpu, also of the vdso and the vsyscall page  |
 //!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
-//!   set_mempolicy, mbind, move_pages, ...            |- policies.rs   policy.rs: where a page goes
+//!   set_mempolicy, mbind, ...                        |- policies.rs   policy.rs: where a page goes
+//!   move_pages, migrate_pages                        |- moves.rs      others.rs: pages of other processes
+//!                                                    |  shared_policies.rs  policies of memory that processes share
 //!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
 //!                                                    |  paths.rs      where a path leads, whatever it is relative to
 //!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
@@ -26,6 +28,7 @@ mod calls;
 pub mod cpus;
 mod files;
 mod memory;
+mod moves;
 mod numa_maps;
 mod others;
 mod paths;
@@ -34,6 +37,8 @@ mod policies;
 pub mod policy;
 mod proc_files;
 mod processor;
+mod shared_policies;
+pub mod told_policies;
 
 use crate::runtime::runtime;
 use crate::sys::raw;
@@ -44,6 +49,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Placement};
 use numalens_translator::Question;
 pub use policies::wanted_home;
+pub use shared_policies::in_force;
 
 /// `set_mempolicy_home_node`.
 const SET_MEMPOLICY_HOME_NODE: u32 = 450;
@@ -60,8 +66,8 @@ pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<
         raw::__NR_set_mempolicy => policies::set(thread, arguments),
         raw::__NR_mbind => policies::bind(runtime, thread, arguments),
         SET_MEMPOLICY_HOME_NODE => policies::set_home_node(runtime, arguments),
-        raw::__NR_move_pages => policies::move_pages(runtime, thread, arguments),
-        raw::__NR_migrate_pages => policies::migrate_pages(runtime, arguments),
+        raw::__NR_move_pages => moves::move_pages(runtime, thread, arguments),
+        raw::__NR_migrate_pages => moves::migrate_pages(runtime, thread, arguments),
         // Here `cpuid` is always answered: as on processors that cannot refuse it.
         raw::__NR_arch_prctl if arguments[0] == ARCH_SET_CPUID => crate::syscalls::errno(linux_raw_sys::errno::ENODEV),
         raw::__NR_sysinfo => memory::sysinfo(arguments)?,

@@ -43,15 +43,23 @@ pub struct File {
     pub key: u64,
     /// What is to be subtracted from the number of a page's address, modulo 2^64, for its place in the file.
     shift: u64,
+    /// It is memory and nothing else (System V and POSIX segments, `memfd`, what forks share), which has memory policies of its own; a stored
+    /// file has none.
+    pub is_memory: bool,
 }
 
 impl File {
     /// Private memory, or a file of which only private copies are written.
-    pub const NONE: File = File { key: 0, shift: 0 };
+    pub const NONE: File = File { key: 0, shift: 0, is_memory: false };
 
     /// The page `first` of the file that `key` stands for is at the page `at` of the address space.
     pub fn new(key: u64, at: u64, first: u64) -> Self {
-        File { key, shift: at.wrapping_sub(first) }
+        File { key, shift: at.wrapping_sub(first), is_memory: false }
+    }
+
+    /// The same of memory and nothing else, or not.
+    pub fn memory(self, is_memory: bool) -> Self {
+        File { is_memory, ..self }
     }
 
     /// Where in the file the page at an address (by its number) is.
@@ -211,6 +219,9 @@ pub struct Line<'a> {
     pub name: &'a [u8],
 }
 
+/// What the kernel calls shared memory that is no stored file.
+const MEMORY: [&[u8]; 4] = [b"/SYSV", b"/memfd:", b"/dev/zero", b"/dev/shm/"];
+
 /// The lines of /proc/self/maps.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
@@ -225,7 +236,10 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let name = words.next().unwrap_or(&[]).trim_ascii_start();
         let shared = flags.get(3) == Some(&b's');
         let file = match shared {
-            true => File::new(file_key((device, inode)), start / PAGE, offset / PAGE),
+            true => {
+                let is_memory = MEMORY.iter().any(|prefix| name.starts_with(prefix));
+                File::new(file_key((device, inode)), start / PAGE, offset / PAGE).memory(is_memory)
+            }
             false => File::NONE,
         };
         let backing = match name {

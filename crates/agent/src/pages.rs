@@ -30,6 +30,7 @@ mod zeros;
 use crate::allocator;
 use crate::call;
 use crate::lock::Lock;
+use crate::machine;
 use crate::maps::{Backing, Mapping};
 use crate::runtime::{give_up, runtime};
 use crate::shared::ProcessMemory;
@@ -37,12 +38,13 @@ use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::words;
 use alloc::vec::Vec;
+pub use ask::Exclusive;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
-pub use home::is_virtual;
-use home::{class_of, class_with, expected, may_be_huge, undecided};
+pub use home::{class_in, expected, is_virtual};
+use home::{class_of, class_with, may_be_huge, undecided};
 use numalens_event::exact::{self, PageRecord, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -194,6 +196,7 @@ impl Shadow {
         }
         // What is taken back was counted in a page that is known.
         let takes_back = (run.count as i64) < 0;
+        self.catch_up(runtime());
         let terrain = runtime().code.lock().world.maps.find(run.address).copied();
         let needed = if writes { raw::PROT_WRITE } else { raw::PROT_READ };
         if terrain.is_some_and(|mapping| mapping.protection & needed == 0) {
@@ -202,6 +205,7 @@ impl Shadow {
         }
         // What no mapping is known of can only be the stack, which the kernel extends.
         let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
+        let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
         let known = self.load(page);
         if is_known(known) {
@@ -215,8 +219,7 @@ impl Shadow {
             if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
                 return Some(PageEntry { class: undecided(memory), ..known });
             }
-            if memory.page(known.slot / 2).open.load(Relaxed) == open::SETTLED && toucher.is_watched(memory, run, known)
-            {
+            if memory.page(known.slot / 2).state() == open::SETTLED && toucher.is_watched(memory, run, known) {
                 return Some(counted_as(memory, known));
             }
             match self.ask_again(memory, toucher.thread, run, known) {
@@ -244,7 +247,7 @@ impl Shadow {
     fn ask_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
         let (page, writes) = (run.address >> PAGE_BITS, run.kind != Kind::Read);
         let record = memory.page(known.slot / 2);
-        let waits = record.open.load(Relaxed);
+        let waits = record.state();
         if decide::is_open(memory, record) {
             if let Some(entry) = decide::counted_along(memory, thread, run, known) {
                 return Again::Known(entry);
@@ -297,7 +300,7 @@ impl Shadow {
     fn settle(&self, record: &PageRecord, page: u64, known: PageEntry, class: u32) -> PageEntry {
         record.class.store(class, Relaxed);
         record.waited.store(0, Relaxed);
-        record.open.store(open::SETTLED, Relaxed);
+        record.set_state(open::SETTLED);
         let entry = PageEntry { class, ..known };
         self.store(page, entry);
         entry
@@ -420,7 +423,7 @@ impl Shadow {
                 changed = true;
                 let record = memory.page(entry.slot / 2);
                 record.class.store(entry.class, Relaxed);
-                record.open.store(if moved { open::MOVED } else { open::IN_DOUBT }, Relaxed);
+                record.set_state(if moved { open::MOVED } else { open::IN_DOUBT });
                 shadow.store(page, PageEntry { class: 0, ..entry });
             }
             false
@@ -473,7 +476,7 @@ impl Shadow {
         for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
             self.each_held(mapping.start..mapping.end, |page, entry| {
                 let record = memory.page(entry.slot / 2);
-                let open = if record.open.load(Relaxed) == open::ZERO { open::ZERO } else { open::SHARED };
+                let open = if record.state() == open::ZERO { open::ZERO } else { open::SHARED };
                 if entry.class == 0 || mapping.protection & raw::PROT_WRITE != 0 {
                     let (number, class) = (entry.slot / 2, entry_class(record, entry));
                     pages.push(Inherited { page, number, class, open });
@@ -572,7 +575,7 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
 /// have placed a page meanwhile.
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
-    match record.open.load(Relaxed) {
+    match record.state() {
         _ if decide::is_open(memory, record) => false,
         // It had its class already, and somebody wants it looked for.
         open::ZERO if record.class.load(Relaxed) == PageEntry::READ_ONLY => false,

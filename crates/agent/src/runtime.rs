@@ -5,7 +5,7 @@ use crate::area::{self, Area, Layout};
 use crate::code::World;
 use crate::lock::Lock;
 use crate::machine;
-use crate::pages::{Shadow, Toucher};
+use crate::pages::{Shadow, Toucher, is_virtual};
 use crate::placement;
 use crate::requests;
 use crate::shared::{ProcessMemory, Session};
@@ -194,6 +194,17 @@ pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     sys::exit_group(boot::FAILED)
 }
 
+/// Takes notice of what others have done: to the thread, and to pages of its process.
+fn take_notice(thread: &mut Thread) {
+    placement::take_notice(thread);
+    if is_virtual() {
+        let runtime = runtime();
+        let moved = runtime.shadow.catch_up(runtime);
+        let news = runtime.session.commons().news_since(moved);
+        thread.area.set(numalens_translator::area::NEWS, news.as_ptr() as u64);
+    }
+}
+
 /// Through `area::DISPATCH`.
 ///
 /// # Safety
@@ -201,7 +212,7 @@ pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
 pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread);
+    take_notice(thread);
     let goes_on = |left: &Leave| match *left {
         Leave::Enter(address) | Leave::Syscall { execute: address, .. } | Leave::Reached { execute: address, .. } => {
             Some(address)
@@ -257,7 +268,7 @@ unsafe fn land(
 ) -> u64 {
     // SAFETY: the caller's promise.
     let thread = unsafe { Thread::of(area) };
-    placement::take_notice(thread);
+    take_notice(thread);
     // The table is changed under the lock: nothing of it may be struck in between.
     let find = |cache: &mut Cache, world: &mut World| {
         let landing = find(cache, world, target)?;

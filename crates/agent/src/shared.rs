@@ -7,7 +7,7 @@ use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
-    self, COMMON_ENTRIES, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
+    self, COMMON_ENTRIES, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
     SessionHeader, SiteRecord, StretchRecord, kind,
 };
 
@@ -41,7 +41,7 @@ impl Session {
     }
 
     fn map_common(&self) -> Result<u64, Errno> {
-        let bytes = COMMON_ENTRIES as u64 * size_of::<AtomicU64>() as u64;
+        let bytes = exact::COMMON_BYTES;
         let path = self.header().common.each_ref().map(|byte| byte.load(Relaxed));
         let path = CStr::from_bytes_until_nul(&path).ok().filter(|path| !path.is_empty());
         if let Some(file) = path.and_then(|path| sys::open(path, raw::O_RDWR | raw::O_NOFOLLOW)) {
@@ -72,6 +72,12 @@ impl Session {
     pub fn common(&self) -> &'static [AtomicU64] {
         // SAFETY: mapped for ever, made of atomics.
         unsafe { core::slice::from_raw_parts(self.common as *const AtomicU64, COMMON_ENTRIES) }
+    }
+
+    /// What processes say of such memory.
+    pub fn commons(&self) -> &'static Commons {
+        // SAFETY: as above; it stands behind those.
+        unsafe { &*((self.common + exact::COMMONS_AT) as *const Commons) }
     }
 
     /// The entry of an extent in the directory.

@@ -8,6 +8,7 @@
 //!  0        header: what the collector wants, how many extents are in use
 //!  1 MiB    the agent's image: mapped privately into each program at its exec
 //!  1 GiB    directory: one entry for each extent
+//!  4 GiB    what processes have in common: where pages are, policies of memory
 //!  1 TiB    extent 0: a process       header | log | sites | stretches | pages | lines
 //!  2 TiB    extent 1: a thread        header | site counters | page counters | stays | lines
 //!  3 TiB    ...
@@ -41,6 +42,7 @@
 //! the flat tables first, then `entry`, `since`, the passes, `since` and `entry` again, and leaves out a stay that changed.
 
 mod code;
+mod commons;
 mod directory;
 mod file;
 mod line;
@@ -54,6 +56,7 @@ pub mod tally;
 pub mod thread;
 
 pub use code::*;
+pub use commons::{Commons, PolicyWords};
 pub use directory::{DirectoryEntry, Extent, end, kind};
 pub use file::*;
 pub use line::*;
@@ -75,8 +78,9 @@ mod tests {
         assert!(size_of::<SessionHeader>() as u64 <= PLACEMENT_OFFSET);
         assert!(PLACEMENT_OFFSET + size_of::<Placement>() as u64 <= IMAGE_OFFSET);
         const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= PATTERN_OFFSET) };
-        const { assert!(COMMON_OFFSET + COMMON_ENTRIES as u64 * 8 <= DIRECTORY_OFFSET) };
-        assert!(Extent(MOST_EXTENTS).directory_offset() <= Extent(0).offset());
+        const { assert!(PATTERN_OFFSET < DIRECTORY_OFFSET) };
+        assert!(Extent(MOST_EXTENTS).directory_offset() <= COMMON_OFFSET);
+        assert!(COMMON_OFFSET + COMMON_BYTES <= Extent(0).offset());
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };

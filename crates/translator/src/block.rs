@@ -166,6 +166,8 @@ pub(crate) enum ExitKind {
     Asks(Question),
     /// The program comes to a watched address; `execute` is what comes next in the cache.
     Reached { execute: u64 },
+    /// Behind a system call, to `target`: the owner of the cache wants to hear of it.
+    News,
     /// The program's code is no longer what was translated.
     Stale,
     /// An instruction that cannot be translated.

@@ -228,6 +228,7 @@ impl Cache {
             ExitKind::Request => Ok(Leave::Request { next: block.end() }),
             ExitKind::Asks(question) => Ok(Leave::Asks { question, next: block.end() }),
             ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
+            ExitKind::News => self.entry(env, target).map(Leave::Enter),
             ExitKind::Stale => {
                 let range = block.ip..block.end();
                 self.invalidate(env, range);

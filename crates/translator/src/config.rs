@@ -1,6 +1,10 @@
 //! What the translator is told, and what it asks for.
 
 use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area};
+use core::sync::atomic::AtomicU64;
+
+/// What `area::NEWS` points to where there never are any.
+static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 
 /// How generated code finds the shadow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +95,7 @@ pub struct Config {
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
     pub flags_dead_at_calls: bool,
     /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
-    /// through [`crate::Leave::Asks`].
+    /// through [`crate::Leave::Asks`]. And behind each system call the thread leaves where there is news: `area::NEWS`.
     pub own_processor: bool,
 }
 
@@ -148,7 +152,7 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 14] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 15] {
         [
             (area::PAGE_MASK, area::PAGE_MASK_VALUE),
             (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
@@ -164,6 +168,7 @@ impl Config {
             (area::STAYS, u64::from(self.stays)),
             (area::TOUCHED, u64::from(self.touched)),
             (area::READ_ONLY, u64::from(self.read_only())),
+            (area::NEWS, NO_NEWS.as_ptr() as u64),
         ]
     }
 

@@ -117,6 +117,7 @@ const LIMIT: u8 = 4;
 const REACHED: u8 = 5;
 const STALE: u8 = 6;
 const UNSUPPORTED: u8 = 7;
+const NEWS: u8 = 8;
 
 impl Exit {
     fn pack(&self, into: &mut Vec<u8>, ip: u64, hot: u64, cold: u64) {
@@ -137,6 +138,7 @@ impl Exit {
                 into.push(REACHED);
                 put_signed(into, near(execute, hot));
             }
+            ExitKind::News => into.push(NEWS),
             ExitKind::Stale => into.push(STALE),
             ExitKind::Unsupported => into.push(UNSUPPORTED),
         }
@@ -157,6 +159,7 @@ impl Exit {
                 _ => return None,
             },
             REACHED => ExitKind::Reached { execute: near(hot) },
+            NEWS => ExitKind::News,
             STALE => ExitKind::Stale,
             _ => ExitKind::Unsupported,
         };

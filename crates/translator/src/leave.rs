@@ -101,9 +101,30 @@ impl<E: Env> Builder<'_, E> {
         self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
         self.hot.imm32(area::CALLING);
         self.hot.imm32(0);
+        if self.config.own_processor {
+            self.look_for_news(next)?;
+        }
         self.hot.constant(RCX, next);
         self.mark_hot(State::Before);
         self.leave_to(&[0xe9], next)
+    }
+
+    /// Leaves where the owner wants to hear of it. Behind a system call rcx is free, and the flags are the program's.
+    fn look_for_news(&mut self, next: u64) -> Result<(), Error> {
+        self.hot.load(RCX, Memory::area(area::NEWS));
+        self.hot.load(RCX, Memory::Flat { base: Some(RCX), index: None, scale: 1, displacement: 0 });
+        self.hot.raw(&[0xe3, 0]); // jrcxz past the jump
+        let from = self.hot.bytes.len();
+        self.hot.constant(RCX, next);
+        self.mark_hot(State::Before);
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        self.exit_stub(ExitKind::News, next)?;
+        let distance = self.hot.bytes.len() - from;
+        self.hot.bytes[from - 1] = distance as u8;
+        self.mark_hot(State::AfterSyscall);
+        Ok(())
     }
 
     /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another block.

@@ -1,12 +1,13 @@
 //! `numa_maps` of a process: the kernel's text with the machine's policies and nodes.
 //!
 //! The kernel has a line for each of its mappings. In this process a mapping falls into as many lines as it has policies here, and what is not
-//! the program's has none. Of another process of the recording the records of its pages tell their homes, and the policy of the thread stands for
-//! those of its mappings, which only that process knows.
+//! the program's has none. Of another process of the recording the records of its pages tell their homes, and it has told which of its mappings have
+//! policies.
 
+use super::others::Other;
 use super::policy::{Policy, mode};
-use super::{number_of, others, placement};
-use crate::maps::{self, Mapping};
+use super::{number_of, placement, shared_policies, told_policies};
+use crate::maps;
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
 use crate::syscalls::tasks;
@@ -62,7 +63,8 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
         let first = pieces.len();
         for mapping in code.world.maps.overlapping(range.clone()) {
             let part = mapping.start.max(range.start)..mapping.end.min(range.end);
-            let policy = policy_of(mapping, policy);
+            let own = shared_policies::of_page(mapping, part.start >> PAGE_BITS);
+            let policy = if own.mode == mode::DEFAULT { policy } else { own };
             match pieces[first..].last_mut() {
                 Some(before) if before.range.end == part.start && before.policy == policy => {
                     before.range.end = part.end
@@ -76,10 +78,6 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
     pieces
 }
 
-fn policy_of(mapping: &Mapping, of_thread: Policy) -> Policy {
-    if mapping.policy.mode == mode::DEFAULT { of_thread } else { mapping.policy }
-}
-
 fn count(counts: &mut Counts, home: u8) {
     if let Some(count) = number_of(placement(), home).and_then(|number| counts.get_mut(number as usize)) {
         *count += 1;
@@ -88,15 +86,34 @@ fn count(counts: &mut Counts, home: u8) {
 
 /// The mappings of another process, with the pages that it has touched.
 fn of_another(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Range<u64>]) -> Option<Vec<Piece>> {
-    let with = |range: &Range<u64>| Piece { range: range.clone(), policy, counts: [0; MOST_NODES] };
-    let mut pieces: Vec<Piece> = mappings.iter().map(with).collect();
-    others::each_home(runtime, process, |page, home| {
+    let told = told_policies::of(runtime, process);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for range in mappings {
+        let first = pieces.len();
+        let mut add = |part: Range<u64>, own: Policy| {
+            let policy = if own.mode == mode::DEFAULT { policy } else { own };
+            match pieces[first..].last_mut() {
+                _ if part.is_empty() => {}
+                Some(before) if before.policy == policy => before.range.end = part.end,
+                _ => pieces.push(Piece { range: part, policy, counts: [0; MOST_NODES] }),
+            }
+        };
+        let mut at = range.start;
+        for mapping in told.iter().filter(|mapping| mapping.start < range.end && mapping.end > range.start) {
+            let part = mapping.start.max(range.start)..mapping.end.min(range.end);
+            add(at..part.start, Policy::NONE);
+            add(part.clone(), shared_policies::of_page(mapping, part.start >> PAGE_BITS));
+            at = part.end;
+        }
+        add(at..range.end, Policy::NONE);
+    }
+    Other::open(runtime, process)?.each_home(|page, home| {
         let address = page << PAGE_BITS;
         let at = pieces.partition_point(|piece| piece.range.end <= address);
         if let Some(piece) = pieces.get_mut(at).filter(|piece| piece.range.contains(&address)) {
             count(&mut piece.counts, home);
         }
-    })?;
+    });
     Some(pieces)
 }
 

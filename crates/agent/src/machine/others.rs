@@ -1,45 +1,113 @@
 //! Pages of other processes of the recording: what their agents have written down of them.
 //!
-//! Where those pages are is told; only their own process can move them, as nobody else may change its table of pages.
+//! Nobody else may change the table of pages of a process. So who moves a page of another one writes into the page's record where it is to be counted, and
+//! tells that process, which takes notice before it next says anything of homes, and as `pages/rehome.rs` has it.
 
+use crate::pages::class_in;
 use crate::runtime::Runtime;
 use crate::sys;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use hashbrown::HashMap;
 use numalens_event::exact::{self, Extent, PageRecord, ProcessHeader, touch};
+use rustc_hash::FxBuildHasher;
 
-/// The process of a thread that is recorded and runs.
-pub fn process_of(runtime: &Runtime, tid: u32) -> Option<Extent> {
-    let thread = runtime.session.thread_of(tid)?;
-    Some(Extent(runtime.session.entry(thread).parent.load(Relaxed)))
+/// Another process of the recording.
+pub struct Other {
+    header: (u64, u64),
+    records: (u64, u64),
+    given: usize,
+    /// The numbers of the pages that it has touched and that are there, by their addresses' numbers.
+    pages: HashMap<u64, u32, FxBuildHasher>,
 }
 
-/// Calls `found` for the pages that a process has touched and that are there and have homes: with their numbers and the indices of their nodes.
-/// None: its records cannot be mapped.
-pub fn each_home(runtime: &Runtime, process: Extent, mut found: impl FnMut(u64, u8)) -> Option<()> {
-    let descriptor = runtime.session.descriptor;
-    let header_bytes = size_of::<ProcessHeader>().next_multiple_of(sys::PAGE as usize) as u64;
-    let header_at = sys::map_shared(header_bytes, descriptor, process.offset()).ok()?;
-    // SAFETY: mapped just now, made of atomics, given back below.
-    let header = unsafe { &*(header_at as *const ProcessHeader) };
-    let given = header.pages.load(Acquire).min(exact::MOST_PAGES) as usize;
-    let bytes = (given.max(1) * size_of::<PageRecord>()).next_multiple_of(sys::PAGE as usize) as u64;
-    let mapped = sys::map_shared(bytes, descriptor, process.offset() + exact::process::PAGES).ok();
-    if let Some(at) = mapped {
-        // SAFETY: as above; so many have been given.
-        let records = unsafe { core::slice::from_raw_parts(at as *const PageRecord, given) };
-        let is_there = |record: &&PageRecord| {
+impl Other {
+    /// The process of a thread that is recorded and runs.
+    pub fn process_of(runtime: &Runtime, tid: u32) -> Option<Extent> {
+        let thread = runtime.session.thread_of(tid)?;
+        Some(Extent(runtime.session.entry(thread).parent.load(Relaxed)))
+    }
+
+    /// Looks at its records; none: they cannot be mapped.
+    pub fn open(runtime: &Runtime, process: Extent) -> Option<Self> {
+        let map = |bytes: usize, at: u64| {
+            let bytes = bytes.next_multiple_of(sys::PAGE as usize) as u64;
+            Some((sys::map_shared(bytes, runtime.session.descriptor, process.offset() + at).ok()?, bytes))
+        };
+        let header = map(size_of::<ProcessHeader>(), 0)?;
+        let mut other = Other { header, records: (0, 0), given: 0, pages: HashMap::with_hasher(FxBuildHasher) };
+        let given = other.header().pages.load(Acquire).min(exact::MOST_PAGES) as usize;
+        other.records = map(given.max(1) * size_of::<PageRecord>(), exact::process::PAGES)?;
+        other.given = given;
+        let is_there = |record: &PageRecord| {
             record.how.load(Acquire) != touch::NONE
                 && record.end_ns.load(Relaxed) == 0
                 && record.page.load(Relaxed) != 0
         };
-        for record in records.iter().filter(is_there) {
-            let class = header.classes.get(record.class.load(Relaxed) as usize).map_or(0, |word| word.load(Relaxed));
-            if let Some((Some(home), _)) = exact::class_meaning(class) {
-                found(record.page.load(Relaxed), home);
+        let records = other.records().iter().zip(0..).filter(|(record, _)| is_there(record));
+        let pages = records.map(|(record, number)| (record.page.load(Relaxed), number)).collect();
+        other.pages = pages;
+        Some(other)
+    }
+
+    fn header(&self) -> &ProcessHeader {
+        // SAFETY: mapped as long as this is, made of atomics.
+        unsafe { &*(self.header.0 as *const ProcessHeader) }
+    }
+
+    fn records(&self) -> &[PageRecord] {
+        // SAFETY: as above; so many have been given.
+        unsafe { core::slice::from_raw_parts(self.records.0 as *const PageRecord, self.given) }
+    }
+
+    fn record(&self, page: u64) -> Option<&PageRecord> {
+        self.records().get(*self.pages.get(&page)? as usize)
+    }
+
+    /// The index of the node that has a page (by the number of its address), if it has touched it and it has a home.
+    pub fn home(&self, page: u64) -> Option<u8> {
+        let record = self.record(page)?;
+        let class = record.moved_to().unwrap_or(record.class.load(Relaxed));
+        exact::class_meaning(self.header().classes.get(class as usize)?.load(Relaxed))?.0
+    }
+
+    /// Calls `found` for the pages that it has touched and that are there and have homes: with their numbers and the indices of their nodes.
+    pub fn each_home(&self, mut found: impl FnMut(u64, u8)) {
+        for &page in self.pages.keys() {
+            if let Some(home) = self.home(page) {
+                found(page, home);
             }
         }
-        sys::unmap(at, bytes);
     }
-    sys::unmap(header_at, header_bytes);
-    mapped.map(drop)
+
+    /// A page is on the node of this index from now on.
+    pub fn move_page(&self, page: u64, node: u8) {
+        if let Some(record) = self.record(page) {
+            record.move_to(class_in(self.header(), exact::class_word(Some(node), true)));
+        }
+    }
+
+    /// Moves the pages that `to` names new nodes for (page, index of its node; index of the new one).
+    pub fn rehome(&self, mut to: impl FnMut(u64, u8) -> Option<u8>) {
+        self.each_home(|page, home| {
+            if let Some(new) = to(page, home).filter(|&new| new != home) {
+                self.move_page(page, new);
+            }
+        });
+    }
+
+    /// Tells it that pages of it have moved.
+    pub fn tell_moved(&self, runtime: &Runtime) {
+        self.header().moved.fetch_add(1, AcqRel);
+        runtime.session.commons().tell_moved();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        for (at, bytes) in [self.header, self.records] {
+            if bytes != 0 {
+                sys::unmap(at, bytes);
+            }
+        }
+    }
 }

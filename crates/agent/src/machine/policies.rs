@@ -1,42 +1,39 @@
 //! Calls about where pages go.
 
 use super::policy::{self, Policy, mode};
-use super::{all_nodes, index_of, memory_nodes, number_of, others, placement};
-use crate::call;
+use super::{all_nodes, memory_nodes, number_of, placement, shared_policies, told_policies};
+use crate::pages::{Exclusive, expected};
 use crate::placement as places;
 use crate::runtime::Runtime;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::syscalls::errno;
 use crate::thread::Thread;
 use crate::user;
-use alloc::vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use hashbrown::HashMap;
-use linux_raw_sys::errno::{E2BIG, EFAULT, EINVAL, EIO, ENODEV, ENOENT, EOPNOTSUPP, EPERM, ESRCH};
-use rustc_hash::FxBuildHasher;
+use linux_raw_sys::errno::{EFAULT, EINVAL, EIO, ENOENT, EOPNOTSUPP, EPERM};
 
 const F_NODE: u64 = 1;
 const F_ADDR: u64 = 2;
 const F_MEMS_ALLOWED: u64 = 4;
 const MF_STRICT: u64 = 1;
-const MF_MOVE: u64 = 2;
-const MF_MOVE_ALL: u64 = 4;
+pub(super) const MF_MOVE: u64 = 2;
+pub(super) const MF_MOVE_ALL: u64 = 4;
 /// Nodes that the kernel is built for.
 pub(crate) const MOST_NUMBERS: u64 = 1024;
 
-type Result<T> = core::result::Result<T, u32>;
+pub(super) type Result<T> = core::result::Result<T, u32>;
 
-fn word(result: Result<u64>) -> u64 {
+pub(super) fn word(result: Result<u64>) -> u64 {
     result.unwrap_or_else(errno)
 }
 
-fn fault<T>(result: core::result::Result<T, Errno>) -> Result<T> {
+pub(super) fn fault<T>(result: core::result::Result<T, Errno>) -> Result<T> {
     result.map_err(|Errno(error)| error as u32)
 }
 
 /// The nodes of a mask of the program's, of so many bits and one. What the machine cannot have is left out.
-fn read_nodes(mask: u64, bits: u64) -> Result<u64> {
+pub(super) fn read_nodes(mask: u64, bits: u64) -> Result<u64> {
     let bits = bits.wrapping_sub(1);
     if bits == 0 || mask == 0 {
         return Ok(0);
@@ -84,8 +81,9 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
         (0, memory_nodes(placement()))
     } else if flags & F_ADDR != 0 {
         let mapping = runtime.code.lock().world.maps.find(address).copied().ok_or(EFAULT)?;
-        let told = if flags & F_NODE == 0 { mapping.policy.word() } else { node_at(runtime, thread, address)? };
-        (told, mapping.policy.told())
+        let policy = shared_policies::of_page(&mapping, address / PAGE);
+        let told = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
+        (told, policy.told())
     } else if address != 0 {
         return Err(EINVAL);
     } else {
@@ -119,7 +117,7 @@ fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
 }
 
 /// The number of the node that has the page at `address`, which is there.
-fn home_of(runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
+pub(super) fn home_of(runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
     runtime.shadow.fetched(runtime.process(), thread, address);
     number_of(placement(), runtime.shadow.home_of(runtime.process(), address / PAGE)?)
 }
@@ -186,14 +184,27 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
         mapping.policy = policy;
         mapping.bound = policy.binds_to_one();
     });
-    if moves {
-        let toucher = thread.place.current_node(sys::cpu).max(0) as usize;
-        runtime.shadow.rehome(memory, range, |page, home| match policy.mode {
-            _ if is_in_place(home) => None,
-            mode::DEFAULT => thread.place.policy.home(placement(), toucher, &thread.place.last),
-            _ => policy.home_within(placement(), toucher, page),
-        });
+    let mut exclusive = Exclusive::of(thread.tid);
+    for mapping in maps.overlapping(range.clone()) {
+        let part = mapping.start.max(range.start)..mapping.end.min(range.end);
+        shared_policies::set(runtime, mapping, part.clone(), policy);
+        if moves {
+            // Pages that are mapped several times stay, which is no failure.
+            let mut may = |page| flags & MF_MOVE_ALL != 0 || exclusive.has(page);
+            runtime.shadow.rehome(
+                memory,
+                |_| mapping.file,
+                part,
+                |page, home| {
+                    if is_in_place(home) || !may(page) { None } else { expected(page, thread, mapping) }
+                },
+            );
+        }
     }
+    told_policies::begin();
+    told_policies::tell(runtime, maps);
+    drop(code);
+    runtime.shadow.catch_up(runtime);
     Ok(0)
 }
 
@@ -220,122 +231,17 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     if !policies.all(|kind| matches!(kind, mode::BIND | mode::PREFERRED_MANY)) {
         return Err(EOPNOTSUPP);
     }
-    maps.change(range, |mapping| {
+    maps.change(range.clone(), |mapping| {
         if mapping.policy != Policy::NONE {
             mapping.policy.home = node as u32;
         }
     });
+    for mapping in maps.overlapping(range.clone()).iter().filter(with) {
+        let part = mapping.start.max(range.start)..mapping.end.min(range.end);
+        shared_policies::set(runtime, mapping, part, mapping.policy);
+    }
+    told_policies::tell(runtime, maps);
     Ok(0)
-}
-
-/// Whether a call is about this very process.
-fn is_own(pid: u64) -> bool {
-    pid as u32 == 0 || pid as u32 == sys::process_id()
-}
-
-/// Why nothing can be done for a process that is not this one.
-fn stranger(pid: u64) -> u32 {
-    // SAFETY: signal 0 asks whether the process exists.
-    match unsafe { call!(__NR_kill, pid as u32, 0) } {
-        Err(Errno(error)) if error as u32 == ESRCH => ESRCH,
-        _ => EPERM,
-    }
-}
-
-/// The homes of the pages of another process that is recorded, by their numbers.
-fn homes_of_another(runtime: &Runtime, pid: u64) -> Option<HashMap<u64, u8, FxBuildHasher>> {
-    let mut homes = HashMap::with_hasher(FxBuildHasher);
-    others::each_home(runtime, others::process_of(runtime, pid as u32)?, |page, home| {
-        homes.insert(page, home);
-    })?;
-    Some(homes)
-}
-
-/// move_pages.
-pub fn move_pages(runtime: &Runtime, thread: &Thread, arguments: [u64; 6]) -> u64 {
-    word(move_all(runtime, thread, arguments))
-}
-
-fn move_all(runtime: &Runtime, thread: &Thread, [pid, count, pages, nodes, status, flags]: [u64; 6]) -> Result<u64> {
-    const AT_ONCE: u64 = 1024;
-    if flags & !(MF_MOVE | MF_MOVE_ALL) != 0 {
-        return Err(EINVAL);
-    }
-    if flags & MF_MOVE_ALL != 0 && !sys::is_root() {
-        return Err(EPERM);
-    }
-    let others = match is_own(pid) {
-        true => None,
-        false => Some(homes_of_another(runtime, pid).filter(|_| nodes == 0).ok_or_else(|| stranger(pid))?),
-    };
-    if count > u64::MAX >> 4 {
-        return Err(E2BIG);
-    }
-    let home_at = |address: u64| match &others {
-        None => home_of(runtime, thread, address),
-        Some(homes) => number_of(placement(), *homes.get(&(address / PAGE))?),
-    };
-    let mut addresses = vec![0u64; count.min(AT_ONCE) as usize];
-    let mut numbers = vec![0i32; addresses.len()];
-    let mut done = 0;
-    while done < count {
-        let some = (count - done).min(AT_ONCE) as usize;
-        let (addresses, numbers) = (&mut addresses[..some], &mut numbers[..some]);
-        fault(user::read_words(pages + done * 8, addresses))?;
-        // SAFETY: asks where these pages are: as many words for the answers.
-        let asked = unsafe {
-            let (from, to) = (addresses.as_ptr() as u64, numbers.as_mut_ptr() as u64);
-            sys::syscall(raw::__NR_move_pages, [pid, some as u64, from, 0, to, 0])
-        };
-        fault(sys::check(asked))?;
-        for (place, (&address, number)) in (done..).zip(addresses.iter().zip(numbers)) {
-            if nodes != 0 {
-                let mut node = [0u8; 4];
-                fault(user::read_bytes(nodes + place * 4, &mut node))?;
-                let node = u32::from_le_bytes(node);
-                let is_there = node < 64 && memory_nodes(placement()) >> node & 1 != 0;
-                let index = index_of(placement(), node).filter(|_| is_there).ok_or(ENODEV)?;
-                if *number >= 0 {
-                    runtime.shadow.fetched(runtime.process(), thread, address);
-                    let page = address & !(PAGE - 1);
-                    runtime.shadow.rehome(runtime.process(), page..page + PAGE, |_, _| Some(index));
-                }
-            }
-            if *number >= 0 {
-                *number = home_at(address).map_or(-(ENOENT as i32), |node| node as i32);
-            }
-            if status != 0 {
-                fault(user::write_bytes(status + place * 4, &number.to_le_bytes()))?;
-            }
-        }
-        done += some as u64;
-    }
-    Ok(0)
-}
-
-/// migrate_pages.
-pub fn migrate_pages(runtime: &Runtime, [pid, bits, from, to, ..]: [u64; 6]) -> u64 {
-    let moved = || {
-        let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
-        if !is_own(pid) {
-            return Err(stranger(pid));
-        }
-        let memory = memory_nodes(placement());
-        if to & !memory != 0 && !sys::is_root() {
-            return Err(EPERM);
-        }
-        let to = to & memory;
-        if to == 0 {
-            return Err(EINVAL);
-        }
-        let place = |_, home: u8| {
-            let node = number_of(placement(), home)?;
-            index_of(placement(), policy::migrates(node, from, to)?)
-        };
-        runtime.shadow.rehome(runtime.process(), 0..sys::USER_END, place);
-        Ok(0)
-    };
-    word(moved())
 }
 
 /// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said

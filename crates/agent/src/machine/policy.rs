@@ -9,7 +9,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::EINVAL;
-use numalens_event::exact::{MOST_NODES, NO_NODE, Placement};
+use numalens_event::exact::{MOST_NODES, NO_NODE, Placement, PolicyWords};
 
 /// `MPOL_*`.
 pub mod mode {
@@ -91,6 +91,16 @@ impl Policy {
     pub fn from_words(word: u64, nodes: u64, named: u64) -> Policy {
         let word = word as u32;
         Policy { mode: (word & !FLAGS) as u8, flags: (word & FLAGS) as u16, nodes, named, home: NOBODY }
+    }
+
+    /// The policy that words of shared memory say: of those that [`Policy::to_words`] has made.
+    pub fn from_shared([word, nodes, named]: PolicyWords) -> Policy {
+        Policy { home: (word >> 32) as u32, ..Policy::from_words(word & u64::from(u32::MAX), nodes, named) }
+    }
+
+    /// All of it in words.
+    pub fn to_words(self) -> PolicyWords {
+        [u64::from(self.home) << 32 | u64::from(self.word()), self.nodes, self.named]
     }
 
     /// Mode and flags, as the kernel tells them.
@@ -221,6 +231,11 @@ mod tests {
         assert_eq!(Policy::new(2 | RELATIVE_NODES, 0b0110, MEMORY).unwrap().nodes, 0b1100);
         let bound = Policy::new(2, 4, MEMORY).unwrap();
         assert_eq!(Policy::from_words(u64::from(bound.word()), bound.nodes, bound.named), bound);
+        let near = Policy { home: 3, ..bound };
+        assert_eq!(
+            (Policy::from_shared(near.to_words()), Policy::from_shared(Policy::NONE.to_words())),
+            (near, Policy::NONE)
+        );
         assert!(bound.binds_to_one() && !Policy::new(2, 5, MEMORY).unwrap().binds_to_one());
     }
 

@@ -6,6 +6,8 @@ use crate::runtime::runtime;
 use crate::sys::{self, raw};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::fmt::Write;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -64,6 +66,50 @@ fn open_page_map() -> Option<u64> {
 pub fn is_files(page: u64) -> bool {
     const FILE_OR_SHARED: u64 = 1 << 61;
     page_word(page).is_none_or(|word| word & FILE_OR_SHARED != 0)
+}
+
+/// Which pages are mapped once only, by the page tables of this process or of another one. They are read in pieces, so it is for pages in order.
+pub struct Exclusive {
+    map: Option<i32>,
+    first: u64,
+    words: Vec<u64>,
+}
+
+impl Exclusive {
+    const AT_ONCE: u64 = 512;
+
+    /// For the process of a thread.
+    pub fn of(tid: u32) -> Self {
+        let mut path = sys::Line::new();
+        let written = write!(path, "/proc/{tid}/pagemap\0");
+        let path = CStr::from_bytes_until_nul(path.text()).ok().filter(|_| written.is_ok());
+        let map = path.and_then(|path| sys::open(path, raw::O_RDONLY));
+        Exclusive { map, first: 0, words: Vec::new() }
+    }
+
+    /// Whether a page that is there is; where the kernel does not say, it is.
+    pub fn has(&mut self, page: u64) -> bool {
+        const MAPPED_ONCE: u64 = 1 << 56;
+        if page.wrapping_sub(self.first) >= self.words.len() as u64 {
+            self.first = page - page % Self::AT_ONCE;
+            self.words.clear();
+            self.words.resize(Self::AT_ONCE as usize, MAPPED_ONCE);
+            if let Some(map) = self.map {
+                let (to, bytes) = (self.words.as_mut_ptr(), Self::AT_ONCE * 8);
+                // SAFETY: so many words of our own; a descriptor of our own.
+                let _ = unsafe { call!(__NR_pread64, map, to, bytes, self.first * 8) };
+            }
+        }
+        self.words[(page - self.first) as usize] & MAPPED_ONCE != 0
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        if let Some(map) = self.map {
+            sys::close(map);
+        }
+    }
 }
 
 /// Whether there is a page (or the zero page), by the page tables.

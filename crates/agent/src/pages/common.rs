@@ -12,6 +12,8 @@
 //!   the page is there   another process has placed it   the first to come here has
 //!   it is not           it was given up: a new one      this access places it
 //! ```
+//! Whoever moves such a page changes its entry, and the others look at theirs again (`rehome.rs`).
+//!
 //! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said. Who has said it has
 //! not made the access yet, so for a moment the page is not there: an entry says when it was made, and is believed that long in any case.
 
@@ -72,14 +74,11 @@ impl<'a> Common<'a> {
     /// Where the page is; if nobody has said so yet, or it is not there any more, where `fresh` says.
     /// `now`: in milliseconds.
     pub fn place(&self, fresh: u32, now: u16, is_there: impl FnOnce() -> bool) -> Placed {
-        let tag = self.hash & !(BELOW_TAG - 1);
+        let tag = self.tag();
         let new = tag | u64::from(now) << TIME_SHIFT | USED | u64::from(fresh) & CLASS;
         let known = |entry: u64| Placed { class_word: 1 << 31 | (entry & CLASS) as u32, before: true };
         let mut is_there = Some(is_there);
-        let (groups, _) = self.table.as_chunks::<{ GROUP as usize }>();
-        for probe in 0..PROBES {
-            let group = &groups[self.hash.wrapping_add(probe) as usize & (groups.len() - 1)];
-            let at = &group[self.within];
+        for at in self.places() {
             let entry = at.load(Acquire);
             let is_its = entry & !(BELOW_TAG - 1) == tag && entry != 0;
             if entry != 0 && !is_its {
@@ -97,6 +96,38 @@ impl<'a> Common<'a> {
             }
         }
         Placed { class_word: fresh, before: false }
+    }
+
+    /// Where the page is; none where nobody has said so.
+    pub fn known(&self) -> Option<u32> {
+        self.entry().map(|(_, entry)| 1 << 31 | (entry & CLASS) as u32)
+    }
+
+    /// The page has moved, to where `class_word` says. Whether others can know of it.
+    pub fn moved(&self, class_word: u32) -> bool {
+        while let Some((at, entry)) = self.entry() {
+            let new = entry & !CLASS | u64::from(class_word) & CLASS;
+            if at.compare_exchange(entry, new, AcqRel, Acquire).is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn tag(&self) -> u64 {
+        self.hash & !(BELOW_TAG - 1)
+    }
+
+    /// Where its entry may stand.
+    fn places(&self) -> impl Iterator<Item = &'a AtomicU64> {
+        let (groups, _) = self.table.as_chunks::<{ GROUP as usize }>();
+        let (hash, within) = (self.hash, self.within);
+        (0..PROBES).map(move |probe| &groups[hash.wrapping_add(probe) as usize & (groups.len() - 1)][within])
+    }
+
+    fn entry(&self) -> Option<(&'a AtomicU64, u64)> {
+        let entries = self.places().map(|at| (at, at.load(Acquire))).take_while(|&(_, entry)| entry != 0);
+        entries.into_iter().find(|&(_, entry)| entry & !(BELOW_TAG - 1) == self.tag())
     }
 }
 
@@ -134,6 +165,12 @@ mod tests {
         // It was given up, and is placed again.
         assert_eq!(there.place(word(3), 200, || false), Placed { class_word: word(3), before: false });
         assert_eq!(here.place(word(1), 300, || true), Placed { class_word: word(3), before: true });
+        // It is moved by one mapping, and is elsewhere by the other.
+        assert!(here.moved(word(5)));
+        assert_eq!((there.known(), next.known()), (Some(word(5)), Some(word(2))));
+        assert_eq!(there.place(word(1), 600, || true), Placed { class_word: word(5), before: true });
+        let nobodys = Common::new(&table, &other, 0x20_007).expect("a page");
+        assert!(nobodys.known().is_none() && !nobodys.moved(word(1)));
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Shadow {
             let record = memory.page(entry.slot / 2);
             if let Some(home) = home {
                 decide(memory, record, home);
-                if record.open.load(Relaxed) == open::PLACED {
+                if record.state() == open::PLACED {
                     self.settle(record, page, entry, record.class.load(Relaxed));
                 }
             }

@@ -1,6 +1,7 @@
 //! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is counted.
 
 use super::{CHUNK, END, PAGE_BITS, Shadow, ask, may_be_huge};
+use crate::machine;
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::thread::Thread;
@@ -17,6 +18,7 @@ impl Shadow {
             return;
         }
         let Some(terrain) = runtime().code.lock().world.maps.find(address).copied() else { return };
+        let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
         // The zero page and the kernel's own code are nowhere.
         if self.load(page).slot != 0 || ask::presence(page).is_none() {

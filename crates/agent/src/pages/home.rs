@@ -7,8 +7,8 @@ use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact::{self, huge_pages};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use numalens_event::exact::{self, ProcessHeader, huge_pages};
 use numalens_translator::PageEntry;
 
 /// Whether pages go where a simulated policy says.
@@ -19,9 +19,14 @@ pub fn is_virtual() -> bool {
 /// Where a page of memory mapped like `terrain` will land if the thread touches it first.
 pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
     if is_virtual() {
-        let huge = if may_be_huge(terrain, page) { CHUNK } else { 1 };
-        let by_address = terrain.backing != Backing::Shared;
-        if let Some(home) = machine::wanted_home(thread, &terrain.policy, page / huge, by_address) {
+        let number = match terrain.file.is_memory {
+            // By the place in the memory, which is the same for all who map it.
+            true => terrain.file.page(page),
+            false if may_be_huge(terrain, page) => page / CHUNK,
+            false => page,
+        };
+        let by_address = terrain.backing != Backing::Shared || terrain.file.is_memory;
+        if let Some(home) = machine::wanted_home(thread, &terrain.policy, number, by_address) {
             return Some(home);
         }
     }
@@ -40,28 +45,32 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
     (home != exact::NO_NODE).then_some(home)
 }
 
-/// The number of a class; called with the table locked.
+/// The number of a class.
 pub fn class_of(memory: &ProcessMemory, home: Option<u8>, pinned: bool) -> u32 {
     class_with(memory, exact::class_word(home, pinned))
 }
 
-/// The number of [`exact::UNDECIDED`]; called with the table locked.
+/// The number of [`exact::UNDECIDED`].
 pub fn undecided(memory: &ProcessMemory) -> u32 {
     class_with(memory, exact::UNDECIDED)
 }
 
-/// The number of the class of such a word; called with the table locked.
+/// The number of the class of such a word.
 pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
+    class_in(memory.header(), word)
+}
+
+/// The number of the class of such a word, in a process of the recording. Whoever makes new ones makes them known at once.
+pub fn class_in(process: &ProcessHeader, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
-    let known = &memory.header().classes[..classes.min(exact::MOST_CLASSES)];
+    let known = &process.classes[..classes.min(exact::MOST_CLASSES)];
     for (number, class) in known.iter().enumerate().skip(PageEntry::READ_ONLY as usize + 1) {
-        match class.load(Relaxed) {
-            0 => {
-                class.store(word, Release);
-                return number as u32;
-            }
-            found if found == word => return number as u32,
-            _ => {}
+        let found = match class.load(Relaxed) {
+            0 => class.compare_exchange(0, word, AcqRel, Relaxed).err().unwrap_or(word),
+            found => found,
+        };
+        if found == word {
+            return number as u32;
         }
     }
     // There are as many as the machine can make; a full table would be a mistake of the collector's.

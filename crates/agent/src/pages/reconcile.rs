@@ -3,6 +3,7 @@
 use super::home::{class_of, class_with, expected, is_virtual};
 use super::{CHUNK, END, PAGE_BITS, Shadow, ask, common, new_record};
 use crate::interposer;
+use crate::machine;
 use crate::maps::{Mapping, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys;
@@ -46,10 +47,11 @@ impl Shadow {
         for ((&page, mapping), home) in pages.iter().zip(of).zip(homes) {
             // Another thread may have come first meanwhile.
             let (Some(home), 0) = (home, self.load(page).slot) else { continue };
+            let mapping = machine::in_force(*mapping, page);
             let pinned = thread.node >= 0 || mapping.bound;
-            let home = if is_virtual() { expected(page, thread, mapping) } else { home };
+            let home = if is_virtual() { expected(page, thread, &mapping) } else { home };
             let (Some(home), Some((number, record))) = (home, new_record(memory)) else { continue };
-            let placed = common::placed(thread, mapping, page, true, pinned);
+            let placed = common::placed(thread, &mapping, page, true, pinned);
             if placed.is_some_and(|placed| placed.before) {
                 record.fault.store(fault::ANOTHERS, Relaxed);
             }

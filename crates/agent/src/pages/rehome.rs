@@ -1,10 +1,19 @@
 //! Homes of pages of a virtual machine: asked for, counted, and changed by those who move pages on purpose.
+//!
+//! A page that is mapped several times has one home. Whoever moves it writes that into the table of pages that processes have in common
+//! (`common.rs`) and says that something has moved there; all others compare their pages with that table before they next look at one, or leave translated
+//! code. Who moves a page of another process writes that into its record, and the process takes notice likewise.
 
-use super::home::class_of;
-use super::{Shadow, ask, entry_class};
+use super::common::Common;
+use super::home::class_with;
+use super::{PAGE_BITS, Shadow, ask, entry_class};
+use crate::maps::File;
+use crate::runtime::{Runtime, runtime};
 use crate::shared::ProcessMemory;
+use crate::sys;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{self, PageRecord, log};
 use numalens_translator::PageEntry;
 
@@ -56,25 +65,95 @@ impl Shadow {
     }
 
     /// Moves the pages of a range that are known and have homes to the nodes that `to` names for them (page, index of its node; index of the
-    /// new one). They count as placed by a pinned thread from then on.
-    pub fn rehome(&self, memory: &ProcessMemory, range: Range<u64>, mut to: impl FnMut(u64, u8) -> Option<u8>) {
-        let mut changed = false;
+    /// new one). They count as placed by a pinned thread from then on. `file`: what is mapped at a page.
+    pub fn rehome(
+        &self,
+        memory: &ProcessMemory,
+        file: impl Fn(u64) -> File,
+        range: Range<u64>,
+        mut to: impl FnMut(u64, u8) -> Option<u8>,
+    ) {
+        let (mut changed, mut others) = (false, false);
         self.each(range.clone(), |shadow, page, entry| {
-            let record = memory.page(entry.slot / 2);
-            let Some(now) = home(memory, record, entry) else { return false };
+            let Some(now) = home(memory, memory.page(entry.slot / 2), entry) else { return false };
             if let Some(new) = to(page, now).filter(|&new| new != now) {
-                let class = class_of(memory, Some(new), true);
-                record.class.store(class, Relaxed);
-                memory.log(log::REHOMED, &[u64::from(entry.slot / 2), u64::from(class)], &[]);
-                if entry.class != 0 {
-                    shadow.store(page, PageEntry { class, ..entry });
-                    changed = true;
-                }
+                let word = exact::class_word(Some(new), true);
+                changed |= shadow.put(memory, page, entry, class_with(memory, word));
+                others |= common_page(&file(page), page).is_some_and(|common| common.moved(word));
             }
             false
         });
         if changed {
             self.forget(range);
         }
+        if others {
+            runtime().session.commons().tell_moved();
+        }
     }
+
+    /// Counts a page in another class from now on. Whether its entry has changed.
+    fn put(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> bool {
+        memory.page(entry.slot / 2).class.store(class, Relaxed);
+        memory.log(log::REHOMED, &[u64::from(entry.slot / 2), u64::from(class)], &[]);
+        if entry.class != 0 {
+            self.store(page, PageEntry { class, ..entry });
+        }
+        entry.class != 0
+    }
+
+    /// Takes notice of what has moved since this process last looked: pages that others have mapped as well, by any mapping of any process, and pages
+    /// of this process that others have moved. To be called before anything is said of homes, by somebody who holds no lock.
+    /// Returns how many moves it knows of then.
+    pub fn catch_up(&self, runtime: &Runtime) -> u64 {
+        static SEEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+        let memory = runtime.process();
+        let told = [runtime.session.commons().moved(), memory.header().moved.load(Acquire)];
+        let seen = SEEN.each_ref().map(|count| count.load(Acquire));
+        if told == seen {
+            return told[0];
+        }
+        let code = runtime.code.lock();
+        let maps = &code.world.maps;
+        if told[1] != seen[1] {
+            let file = |page: u64| maps.find(page << PAGE_BITS).map_or(File::NONE, |mapping| mapping.file);
+            self.follow(memory, file, 0..sys::USER_END);
+        } else {
+            for mapping in maps.iter().filter(|mapping| mapping.file.key != 0) {
+                self.follow(memory, |_| mapping.file, mapping.start..mapping.end);
+            }
+        }
+        SEEN.iter().zip(told).for_each(|(seen, told)| seen.store(told, Release));
+        told[0]
+    }
+
+    /// Puts the pages of a range where others say that they are.
+    fn follow(&self, memory: &ProcessMemory, file: impl Fn(u64) -> File, range: Range<u64>) {
+        let (mut changed, mut others) = (false, false);
+        self.each(range.clone(), |shadow, page, entry| {
+            let common = common_page(&file(page), page);
+            let moved = memory.page(entry.slot / 2).take_moved_to();
+            let known = || common.as_ref().and_then(Common::known).map(|word| class_with(memory, word));
+            let Some(class) = moved.or_else(known) else { return false };
+            if moved.is_some()
+                && let Some(common) = &common
+            {
+                others |= common.moved(memory.header().classes[class as usize % exact::MOST_CLASSES].load(Relaxed));
+            }
+            if class != entry_class(memory.page(entry.slot / 2), entry) {
+                changed |= shadow.put(memory, page, entry, class);
+            }
+            false
+        });
+        if changed {
+            self.forget(range);
+        }
+        if others {
+            runtime().session.commons().tell_moved();
+        }
+    }
+}
+
+/// The page at an address (by its number) of what `file` says, if others may have it too.
+fn common_page(file: &File, page: u64) -> Option<Common<'static>> {
+    Common::new(runtime().session.common(), file, page)
 }

@@ -4,6 +4,7 @@ use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
+use crate::machine::told_policies;
 use crate::maps::{self, Backing, File, Huge, Mapping};
 use crate::runtime::{Code, Runtime, runtime};
 use crate::shared::ProcessMemory;
@@ -56,6 +57,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
     let result = unsafe { sys::for_program(number, arguments) };
     if sys::check(result).is_ok() {
         follow(runtime, &mut code, number, arguments, range, result);
+        told_policies::tell(runtime, &code.world.maps);
         code.world.forget_pages();
     }
     result
@@ -150,8 +152,8 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             };
             let shared = backing == Backing::Shared && !anonymous;
             let file = match backing {
-                Backing::Shared if anonymous => File::new(unique_key(memory), result / PAGE, 0),
-                Backing::Shared => File::new(key_of(descriptor), result / PAGE, offset / PAGE),
+                Backing::Shared if anonymous => File::new(unique_key(memory), result / PAGE, 0).memory(true),
+                Backing::Shared => file_of(memory, descriptor, result / PAGE, offset / PAGE),
                 Backing::Anonymous | Backing::PrivateFile => File::NONE,
             };
             let mapping = Mapping { shared, backing, file, ..Mapping::anonymous(result, end, third as u32) };
@@ -162,6 +164,9 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             if interposer::contains(result) && !mapping.executable() {
                 maps.remove(result..end);
                 return;
+            }
+            if mapping.file.is_memory {
+                told_policies::begin();
             }
             maps.insert(mapping);
             log_mapping(memory, &mapping, offset, &name);
@@ -226,6 +231,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
         raw::__NR_shmat => {
             let text = maps::read();
             if let Some(line) = maps::parse(&text).find(|line| line.mapping.start == result) {
+                told_policies::begin();
                 maps.insert(line.mapping);
                 log_mapping(memory, &line.mapping, line.offset, line.name);
             }
@@ -257,16 +263,26 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     runtime.shadow.clear(runtime.process(), range);
 }
 
-/// The key of the file of a descriptor.
-fn key_of(descriptor: u64) -> u64 {
-    // SAFETY: a structure of numbers.
-    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+/// What a descriptor shows when it is mapped at the page `at`, from its page `first` on.
+fn file_of(memory: &ProcessMemory, descriptor: u64, at: u64, first: u64) -> File {
+    // SAFETY: structures of numbers.
+    let (mut stat, mut system): (raw::stat, raw::statfs64) = unsafe { (core::mem::zeroed(), core::mem::zeroed()) };
     // SAFETY: the kernel's structure, our own.
-    match unsafe { call!(__NR_fstat, descriptor, &raw mut stat) } {
-        Ok(_) => maps::file_key((stat.st_dev, stat.st_ino)),
-        Err(_) => 0,
+    if unsafe { call!(__NR_fstat, descriptor, &raw mut stat) }.is_err() {
+        return File::NONE;
     }
+    // Each mapping of /dev/zero is memory of its own.
+    if stat.st_mode & raw::S_IFMT == raw::S_IFCHR && stat.st_rdev == DEV_ZERO {
+        return File::new(unique_key(memory), at, first).memory(true);
+    }
+    // SAFETY: as above.
+    let asked = unsafe { call!(__NR_fstatfs, descriptor, &raw mut system) };
+    let is_memory = asked.is_ok() && system.f_type as u32 == raw::TMPFS_MAGIC;
+    File::new(maps::file_key((stat.st_dev, stat.st_ino)), at, first).memory(is_memory)
 }
+
+/// The device number of /dev/zero.
+const DEV_ZERO: u64 = 1 << 8 | 5;
 
 /// A key for shared memory without a name, which only those have that this process forks.
 fn unique_key(memory: &ProcessMemory) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::{Verdict, errno, exec};
 use crate::area::{Area, own};
+use crate::machine::told_policies;
 use crate::pages::{Inherited, is_virtual};
 use crate::runtime::{self, runtime};
 use crate::sys::{self, Errno, raw};
@@ -188,6 +189,7 @@ fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
     runtime.shadow.inherit(&memory, shared);
+    told_policies::tell_again(runtime);
     // The parent's other threads do not exist here.
     exec::forget();
     runtime.retired.lock().clear();

@@ -15,7 +15,7 @@ use super::left_behind::PREFIX;
 use super::machine_files::MEMORY;
 use crate::control::{own_user, parent_and_start};
 use crate::rank;
-use numalens_event::exact::COMMON_ENTRIES;
+use numalens_event::exact::COMMON_BYTES;
 use numalens_topology::Machine;
 use rustc_hash::FxBuildHasher;
 use std::fs::{self, File, OpenOptions};
@@ -53,7 +53,7 @@ impl RankTable {
             }
             let table = RankTable { path: path.to_owned(), file };
             if table.is_at_its_place() {
-                table.file.set_len(COMMON_ENTRIES as u64 * 8).ok()?;
+                table.file.set_len(COMMON_BYTES).ok()?;
                 return Some(table);
             }
         }
@@ -103,7 +103,7 @@ mod tests {
         let user = own_user();
         let first = RankTable::open(&path, user).expect("the first");
         let second = RankTable::open(&path, user).expect("the second");
-        assert_eq!(second.file.metadata().unwrap().len(), COMMON_ENTRIES as u64 * 8);
+        assert_eq!(second.file.metadata().unwrap().len(), COMMON_BYTES);
         drop(first);
         assert!(path.exists());
         let third = RankTable::open(&path, user).expect("a third");

@@ -1,9 +1,11 @@
 //! Where the parts of the file stand.
 
+use super::commons::Commons;
+
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in [`super`].
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 /// Where the [`super::Placement`] stands.
@@ -14,10 +16,14 @@ pub const IMAGE_OFFSET: u64 = 1 << 20;
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
 /// Where the pattern of an empty lookup table stands: see [`super::SessionHeader::pattern`].
 pub const PATTERN_OFFSET: u64 = 1 << 29;
-/// Where pages stand that processes have in common: the agents'.
-pub const COMMON_OFFSET: u64 = 3 << 28;
+/// Where pages stand that processes have in common, the agents', and behind them a [`Commons`].
+pub const COMMON_OFFSET: u64 = 1 << 32;
 /// Words of that table.
 pub const COMMON_ENTRIES: usize = 1 << 25;
+/// Bytes of both.
+pub const COMMON_BYTES: u64 = COMMONS_AT + size_of::<Commons>() as u64;
+/// Where the [`Commons`] stands, from [`COMMON_OFFSET`] on.
+pub const COMMONS_AT: u64 = COMMON_ENTRIES as u64 * 8;
 /// Where the directory begins.
 pub const DIRECTORY_OFFSET: u64 = 1 << 30;
 /// Bytes of an extent.

@@ -1,5 +1,6 @@
 //! Incarnations of pages, and the accesses to them.
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Most page numbers of a process: 512 GiB touched at 4 KiB.
@@ -30,13 +31,48 @@ pub struct PageRecord {
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
     pub origin: AtomicU32,
-    /// The agent's: what is still to be found out; 0: `class` is final for now.
+    /// The agent's: what is still to be found out, and which class another process has moved the page to; 0: `class` is final for now.
     pub open: AtomicU32,
     /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
     /// ([`super::log::ACCESS`]); [`HOLD`]: not yet.
     pub waited: AtomicU32,
     /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
     pub stack: AtomicU32,
+}
+
+impl PageRecord {
+    const STATE: u32 = 0xffff;
+    const MOVED_SHIFT: u32 = 16;
+
+    /// What is still to be found out.
+    pub fn state(&self) -> u32 {
+        self.open.load(Relaxed) & Self::STATE
+    }
+
+    /// Sets that, whatever another process says meanwhile.
+    pub fn set_state(&self, state: u32) {
+        let with = |open: u32| Some(open & !Self::STATE | state & Self::STATE);
+        let _ = self.open.fetch_update(Relaxed, Relaxed, with);
+    }
+
+    /// Another process moves the page: it is to be counted in this class.
+    pub fn move_to(&self, class: u32) {
+        let with = |open: u32| Some(open & Self::STATE | class << Self::MOVED_SHIFT);
+        let _ = self.open.fetch_update(Relaxed, Relaxed, with);
+    }
+
+    /// The class that another process has moved it to, of which its own has not taken notice.
+    pub fn moved_to(&self) -> Option<u32> {
+        let class = self.open.load(Relaxed) >> Self::MOVED_SHIFT;
+        (class != 0).then_some(class)
+    }
+
+    /// The same, and notice is taken.
+    pub fn take_moved_to(&self) -> Option<u32> {
+        self.moved_to()?;
+        let class = self.open.fetch_and(Self::STATE, Relaxed) >> Self::MOVED_SHIFT;
+        (class != 0).then_some(class)
+    }
 }
 
 /// In [`PageRecord::waited`]: accesses are to be told, but threads that stay on the page must be made to look again first.

@@ -11,6 +11,10 @@ pub const LOG: u64 = 1 << 20;
 pub const LOG_BYTES: u64 = 1 << 30;
 /// What an empty lookup table looks like; threads map it copy-on-write.
 pub const LOOKUP: u64 = 1 << 36;
+/// Policies of its mappings, on a virtual machine: the agents' ([`TOLD_POLICIES`] of 56 bytes, and 24 bytes).
+pub const POLICIES: u64 = (1 << 36) + (1 << 35);
+/// How many mappings.
+pub const TOLD_POLICIES: usize = 4096;
 /// Site records.
 pub const SITES: u64 = 1 << 37;
 /// Stretch records.
@@ -56,6 +60,8 @@ pub struct ProcessHeader {
     pub classes: [AtomicU32; MOST_CLASSES],
     /// The program's limit of address space (soft, hard), in bytes, as it set it or inherited it.
     pub address_space: [AtomicU64; 2],
+    /// How often other processes have moved pages of this one ([`super::PageRecord::move_to`]).
+    pub moved: AtomicU64,
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
     /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
