@@ -3,6 +3,8 @@
 mod support;
 
 use numalens_translator::{Changes, Question, Scheme, State};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use support::assemble::assemble;
 use support::expected::{PageCounts, by_page, reads, updates, writes};
 use support::stops::{CAPACITY, TRAP_FLAG, prepare, restored};
@@ -66,9 +68,10 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
         (KERNEL, Silently, 2),
         (QUESTIONS, Never, 64),
         (QUESTIONS, Silently, 64),
+        (CALLS, Silently, 64),
     ];
     for (text, changes, instructions) in kinds {
-        let own_processor = text == QUESTIONS;
+        let own_processor = text != KERNEL;
         let options = Options { low_shadow: false, changes, instructions, own_processor, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
@@ -152,6 +155,40 @@ fn questions_about_the_processor_are_the_owner_s() {
         let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
         assert_eq!(counted, 6);
     }
+}
+
+/// With flags that are looked at behind the second call.
+const CALLS: &str = "
+        mov eax, 39
+        syscall
+        mov [rdi], rax
+        mov eax, 39
+        cmp rdi, rsi
+        syscall
+        adc rax, rcx
+        mov [rdi + 8], r11";
+
+#[test]
+fn the_owner_hears_of_news_behind_system_calls() {
+    static NEWS: AtomicU64 = AtomicU64::new(0);
+    prepare();
+    let mut machine = Machine::new(Options { low_shadow: false, own_processor: true, ..Options::default() });
+    machine.load(&assemble(&[CALLS])[0]);
+    machine.area.set(numalens_translator::area::NEWS as usize, NEWS.as_ptr() as u64);
+    let start = registers(&machine);
+    let native = machine.run_native(&start);
+    let memory = machine.data.bytes().to_vec();
+    // The first time exits are linked.
+    let left = [0, 0, 1].map(|news| {
+        NEWS.store(news, Relaxed);
+        machine.data.bytes_mut().fill(0);
+        machine.world.left = 0;
+        let translated = machine.run_translated(&start);
+        assert_eq!((translated.general, translated.flags), (native.general, native.flags));
+        assert!(machine.data.bytes() == memory, "memory");
+        machine.world.left
+    });
+    assert_eq!(left[2], left[1] + 2);
 }
 
 #[test]

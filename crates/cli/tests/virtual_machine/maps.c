@@ -58,7 +58,9 @@ int main(void) {
         int nodes[5], to[5] = {0};
         long told = move_pages(getppid(), 5, pages, NULL, nodes, 0);
         printf("its nodes: %ld, %d %d %d %d %d\n", told, nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]);
-        printf("moving them: %ld\n", move_pages(getppid(), 5, pages, to, nodes, MPOL_MF_MOVE));
+        /* They are mapped here as well. */
+        printf("moving them: %ld", move_pages(getppid(), 5, pages, to, nodes, MPOL_MF_MOVE));
+        printf(", %d\n", nodes[0]);
         return 0;
     }
     wait(NULL);

@@ -1,7 +1,6 @@
 /* Pages of another process, asked for and moved from outside, and what the calls say in passing. For a machine of four nodes with two CPUs each. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <inttypes.h>
 #include <numaif.h>
 #include <sched.h>
 #include <stdint.h>
@@ -72,17 +71,21 @@ __attribute__((noinline)) static uint64_t read_all(const char *memory)
     return sum;
 }
 
-/* The line of numa_maps at an address, without it and without what the kernel counts. */
+/* Policy and nodes of the line of numa_maps at an address. */
 static void maps_line(const char *what, int pid, char *at)
 {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/numa_maps", pid);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (strtoull(line, NULL, 16) == (uintptr_t)at) {
-            char *rest = strchr(line, ' ') + 1;
-            printf("%s: %s", what, rest);
-        }
+        char *rest;
+        if (strtoull(line, &rest, 16) != (uintptr_t)at)
+            continue;
+        printf("%s:", what);
+        for (char *word = strtok(rest, " \n"), *first = word; word; word = strtok(NULL, " \n"))
+            if (word == first || *word == 'N')
+                printf(" %s", word);
+        puts("");
     }
     if (file)
         fclose(file);
@@ -92,7 +95,7 @@ static void maps_line(const char *what, int pid, char *at)
 static void another(void)
 {
     int there[2], back[2], status[PAGES], twos[PAGES];
-    char byte = 0, *memory = fresh(), *bound = fresh() + 0, *shared;
+    char byte = 0, *memory = fresh(), *bound = fresh(), *shared;
     unsigned long two = 4, one = 2, three = 8;
     shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (pipe(there) || pipe(back) || shared == MAP_FAILED)
@@ -160,7 +163,7 @@ static void in_passing(void)
     unsigned long all = 15;
     if (set_mempolicy(MPOL_INTERLEAVE, &all, 64) || mbind(memory, BYTES, MPOL_DEFAULT, NULL, 0, MPOL_MF_MOVE))
         fail("mbind");
-    int status[PAGES], in_turn = 1, again = 1;
+    int status[PAGES], in_turn = 1;
     move(0, memory, NULL, status, 0);
     for (int i = 1; i < PAGES; i++)
         in_turn &= status[i] == (status[i - 1] + 1) % 4;
@@ -169,7 +172,7 @@ static void in_passing(void)
     if (mbind(memory, BYTES, MPOL_DEFAULT, NULL, 0, MPOL_MF_MOVE))
         fail("mbind");
     move(0, memory, NULL, status, 0);
-    again = status[0] == before;
+    int again = status[0] == before;
     printf("back to the thread's: %s, %s\n", in_turn ? "in turn" : "not in turn", again ? "as before" : "not as before");
     if (set_mempolicy(MPOL_DEFAULT, NULL, 0) || mbind(memory, BYTES, MPOL_DEFAULT, NULL, 0, MPOL_MF_MOVE))
         fail("mbind");

@@ -123,6 +123,7 @@ static void mappings(void)
     bind(one, BYTES, MPOL_BIND, 4);
     policy("by the other", other);
     touch(other);
+    read_all(one);
     homes("placed by the other", one, PAGES);
     bind(later + PAGE, PAGE, MPOL_PREFERRED, 8);
     policy("a piece", one + 2 * PAGE);
@@ -137,6 +138,7 @@ static void mappings(void)
     bind(one, BYTES, MPOL_INTERLEAVE, 15);
     for (int i = PAGES - 1; i >= 0; i--)
         (i < 3 ? one + i * PAGE : later + (i - 3) * PAGE)[0] = 1;
+    read_all(one);
     round_of("interleaved by the place in the memory", one, 4);
 
     /* A stored file has no policies: whoever maps it again finds none. */
@@ -297,6 +299,8 @@ int main(int count, char **words)
         moved_by_another();
     if (!strcmp(how, "look"))
         look(words[2]);
+    if (!strcmp(how, "key"))
+        printf("%d\n", ftok(words[2], 0));
     if (!strcmp(how, "attach")) {
         char *memory = shmat(atoi(words[2]), NULL, 0);
         policy("attached", memory);

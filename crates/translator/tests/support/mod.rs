@@ -67,6 +67,8 @@ pub struct World {
     slots: Vec<u64>,
     pub changes: Changes,
     pub cold_runs: usize,
+    /// How often it came to the dispatcher.
+    pub left: usize,
     /// Addresses that are watched, and where it came with which stack pointer.
     pub watched: Vec<u64>,
     pub reached: Vec<(u64, u64)>,
@@ -182,6 +184,7 @@ impl Machine {
                 slots: vec![u64::MAX],
                 changes: options.changes,
                 cold_runs: 0,
+                left: 0,
                 watched: Vec::new(),
                 reached: Vec::new(),
                 asked: Vec::new(),
@@ -508,6 +511,7 @@ fn machine_of(area: *mut u8) -> &'static mut Machine {
 extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     let machine = machine_of(area);
     let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
+    machine.world.left += 1;
     match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
         Leave::Enter(address) | Leave::Syscall { execute: address, .. } => address,
         Leave::Reached { ip, execute } => {
