@@ -86,7 +86,7 @@ pub struct Machine {
     pub world: World,
     program: Mapping,
     pub data: Mapping,
-    area: Mapping,
+    pub area: Mapping,
     updates: Mapping,
     tallies: Mapping,
     end: u64,
