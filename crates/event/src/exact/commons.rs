@@ -164,17 +164,24 @@ fn take<'a, T>(used: &AtomicU32, places: &'a [T]) -> Option<(u32, &'a T)> {
 mod tests {
     use super::*;
 
+    const fn word() -> AtomicU32 {
+        AtomicU32::new(0)
+    }
+
+    const fn long() -> AtomicU64 {
+        AtomicU64::new(0)
+    }
+
     const fn empty() -> Commons {
-        const WORD: AtomicU32 = AtomicU32::new(0);
-        const LONG: AtomicU64 = AtomicU64::new(0);
         Commons {
-            moved: LONG,
-            news: [const { LONG }; NEWS],
-            kinds_used: WORD,
-            ranges_used: WORD,
-            heads: [const { WORD }; HEADS],
-            kinds: [const { Kind { words: [const { LONG }; 3], is_filled: LONG } }; MOST_KINDS],
-            ranges: [const { PolicyRange { key: LONG, first: LONG, end: LONG, kind: WORD, older: WORD } }; MOST_RANGES],
+            moved: long(),
+            news: [const { long() }; NEWS],
+            kinds_used: word(),
+            ranges_used: word(),
+            heads: [const { word() }; HEADS],
+            kinds: [const { Kind { words: [const { long() }; 3], is_filled: long() } }; MOST_KINDS],
+            ranges: [const { PolicyRange { key: long(), first: long(), end: long(), kind: word(), older: word() } };
+                MOST_RANGES],
         }
     }
 
