@@ -260,6 +260,7 @@ mod tests {
                 .prop_map(|[to, bytes, selector]| { ExitKind::Asks(Question::Limit { to, bytes, selector }) }),
             Just(ExitKind::Asks(Question::Cpuid)),
             Just(ExitKind::Request),
+            Just(ExitKind::News),
             Just(ExitKind::Stale),
             Just(ExitKind::Unsupported),
         ];
