@@ -114,11 +114,9 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         let sum = |of: fn(&CacheLine) -> u64| users.iter().map(|row| of(row)).sum::<u64>();
         let (accesses, apart) = (sum(|row| row.reads + row.writes), sum(|row| row.false_sharing));
         let together = sum(|row| row.true_sharing);
-        let mut nodes: Vec<NodeId> = users.iter().filter_map(|row| study.pinning.last(row.thread)).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
         let Some(id) = subject_of(process, Page::of(line << LINE_SHIFT)) else { continue };
-        if nodes.len() < 2 || sum(|row| row.node_transitions) == 0 || (apart + together) * OFTEN < accesses {
+        // Which nodes these are is not known: threads may have been elsewhere by then.
+        if sum(|row| row.node_transitions) == 0 || (apart + together) * OFTEN < accesses {
             continue;
         }
         let subject = subjects.entry(id).or_default();

@@ -5,6 +5,7 @@
 //! whose communication is a good part of what one of them does are one cluster. Clusters that span nodes could be put on a
 //! node each, if that crowds no node more than now.
 
+use crate::seats::Seats;
 use crate::study::Study;
 use crate::usage::basis;
 use numalens_profile::ids::{ProcessId, ThreadId};
@@ -25,6 +26,8 @@ pub struct Cluster {
 #[derive(Default)]
 pub struct Communication {
     pub pairs: BTreeMap<(ThreadId, ThreadId), f64>,
+    /// The same by the nodes that the two were on.
+    pub nodes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64>,
     pub threads: BTreeMap<ThreadId, f64>,
 }
 
@@ -46,44 +49,80 @@ pub fn threads(study: &Study) -> BTreeMap<ThreadId, f64> {
     threads.into_iter().collect()
 }
 
-/// What one thread does to one page.
+/// What one thread does to one page, on one node.
 struct Use {
     process: ProcessId,
     page: u64,
     thread: ThreadId,
+    node: Option<NodeId>,
     n: u64,
+}
+
+/// The same in a neighbourhood of pages, on all nodes.
+struct User {
+    thread: ThreadId,
+    n: f64,
+    nodes: Vec<(Option<NodeId>, f64)>,
+}
+
+impl User {
+    /// Of all parts of one thread, which are together.
+    fn of(parts: &[&Use]) -> User {
+        let mut nodes: Vec<(Option<NodeId>, f64)> = Vec::new();
+        for part in parts {
+            match nodes.iter_mut().find(|(node, _)| *node == part.node) {
+                Some((_, n)) => *n += part.n as f64,
+                None => nodes.push((part.node, part.n as f64)),
+            }
+        }
+        User { thread: parts[0].thread, n: nodes.iter().map(|(_, n)| n).sum(), nodes }
+    }
+
+    /// Which part of what it did was done on each node.
+    fn parts(&self) -> impl Iterator<Item = (Option<NodeId>, f64)> {
+        self.nodes.iter().filter(|_| self.n > 0.0).map(|(node, n)| (*node, n / self.n))
+    }
 }
 
 /// Who shares pages with whom, initialisations left out.
 pub fn communication(study: &Study) -> Communication {
     let uses = study.flows.sums.iter().filter(|(key, _)| !key.initial);
     let mut uses: Vec<Use> = uses
-        .map(|(key, tally)| Use { process: key.process, page: key.page.0, thread: key.thread, n: basis(tally) })
+        .map(|(key, tally)| Use {
+            process: key.process,
+            page: key.page.0,
+            thread: key.thread,
+            node: key.node,
+            n: basis(tally),
+        })
         .collect();
     // Sorted rather than hashed: neighbours of any width are then together.
     uses.par_sort_unstable_by_key(|one| (one.process, one.page));
     let shift = neighbourhood(&uses);
     let mut pairs: FxHashMap<(ThreadId, ThreadId), f64> = FxHashMap::default();
-    let mut users: Vec<(ThreadId, f64)> = Vec::new();
+    let mut nodes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
+    let mut parts: Vec<&Use> = Vec::new();
     for part in uses.chunk_by(|a, b| (a.process, a.page >> shift) == (b.process, b.page >> shift)) {
-        users.clear();
-        users.extend(part.iter().map(|one| (one.thread, one.n as f64)));
-        users.sort_unstable_by_key(|(thread, _)| *thread);
-        users.dedup_by(|from, into| {
-            let same = from.0 == into.0;
-            into.1 += if same { from.1 } else { 0.0 };
-            same
-        });
+        parts.clear();
+        parts.extend(part);
+        parts.sort_unstable_by_key(|one| one.thread);
+        let users: Vec<User> = parts.chunk_by(|a, b| a.thread == b.thread).map(User::of).collect();
         if users.len() > CROWD {
             continue;
         }
-        for (i, (a, n)) in users.iter().enumerate() {
-            for (b, m) in &users[i + 1..] {
-                *pairs.entry((*a, *b)).or_default() += n.min(*m);
+        for (i, a) in users.iter().enumerate() {
+            for b in &users[i + 1..] {
+                let shared = a.n.min(b.n);
+                *pairs.entry((a.thread, b.thread)).or_default() += shared;
+                for (from, of_a) in a.parts() {
+                    for (to, of_b) in b.parts() {
+                        *nodes.entry((from, to)).or_default() += shared * of_a * of_b;
+                    }
+                }
             }
         }
     }
-    Communication { pairs: pairs.into_iter().collect(), threads: threads(study) }
+    Communication { pairs: pairs.into_iter().collect(), nodes, threads: threads(study) }
 }
 
 /// Pages that stand for one, as a power of two. The uses are in the order of pages.
@@ -100,7 +139,8 @@ pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
     let all: f64 = communication.threads.values().sum();
     let active: Vec<ThreadId> =
         communication.threads.iter().filter(|(_, n)| **n * 100.0 >= all).map(|(thread, _)| *thread).collect();
-    let node = |thread: &ThreadId| study.pinning.last(*thread);
+    let seats = Seats::of(study);
+    let node = |thread: &ThreadId| seats.node(*thread);
     let mut clusters: Vec<Vec<ThreadId>> = active.iter().map(|thread| vec![*thread]).collect();
     for ((a, b), shared) in &communication.pairs {
         let least = communication.threads[a].min(communication.threads[b]);
@@ -124,19 +164,19 @@ pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
     }
     clusters.iter_mut().for_each(|cluster| cluster.sort());
     clusters.sort_by_key(|cluster| (Reverse(cluster.len()), cluster[0]));
-    place(study, clusters, &active).unwrap_or_default()
+    place(study, &seats, clusters, &active).unwrap_or_default()
 }
 
 /// The largest first, each where most room is left.
-fn place(study: &Study, clusters: Vec<Vec<ThreadId>>, active: &[ThreadId]) -> Option<Vec<Cluster>> {
-    let crowd = |at: NodeId| active.iter().filter(|thread| study.pinning.last(**thread) == Some(at)).count();
+fn place(study: &Study, seats: &Seats<'_>, clusters: Vec<Vec<ThreadId>>, active: &[ThreadId]) -> Option<Vec<Cluster>> {
+    let crowd = |at: NodeId| active.iter().filter(|thread| seats.node(**thread) == Some(at)).count();
     let most = study.machine.nodes_with_cpus().map(|node| crowd(node.id)).max()?;
     let mut free: Vec<(NodeId, usize)> =
         study.machine.nodes_with_cpus().map(|node| (node.id, node.cpus.len().max(most))).collect();
     let mut placed = Vec::new();
     for threads in clusters {
         // A node that it is on already, when there is a choice.
-        let here = |at: NodeId| threads.iter().filter(|thread| study.pinning.last(**thread) == Some(at)).count();
+        let here = |at: NodeId| threads.iter().filter(|thread| seats.node(**thread) == Some(at)).count();
         let (at, room) = free.iter_mut().max_by_key(|(at, room)| (*room, here(*at), Reverse(*at)))?;
         *room = room.checked_sub(threads.len())?;
         placed.push(Cluster { node: *at, threads });

@@ -9,6 +9,7 @@ use crate::clusters::{self, Communication};
 use crate::counts::percent;
 use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Report, Shape, Shown, Table, Value};
+use crate::seats::Seats;
 use crate::study::Study;
 use crate::threads::node;
 use numalens_profile::ids::ThreadId;
@@ -18,9 +19,10 @@ use std::collections::BTreeMap;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
+    let seats = Seats::of(study);
     let (rule, found) = match study.line_pairs.is_empty() {
         true => (&PAGES, clusters::communication(study)),
-        false => (&LINES, by_lines(study)),
+        false => (&LINES, by_lines(study, &seats)),
     };
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
@@ -29,7 +31,9 @@ pub fn run(study: &Study) -> Vec<Report> {
     if doubts.is_empty() && all == 0 {
         doubts.push(rule.nothing.to_string());
     }
-    let within: u64 = pairs.iter().filter(|((a, b), _)| together(study, *a, *b)).map(|(_, n)| n).sum();
+    doubts.extend(seats.doubt(pairs.iter().flat_map(|((a, b), _)| [*a, *b])).map(|doubt| rule.of_moved(doubt)));
+    let together = found.nodes.iter().filter(|((a, b), _)| a.is_some() && a == b);
+    let within = together.map(|(_, n)| n).sum::<f64>().round() as u64;
     let score = structure(&found);
     let record = vec![
         Field::new("shared", rule.metric.title, Value::Count(all)),
@@ -39,15 +43,16 @@ pub fn run(study: &Study) -> Vec<Report> {
         Field::new("rule", "rule", Value::Text(rule.says.to_string())),
     ];
     let record = Report::new("communication", "communication", "communication of threads", Shape::Record(record));
-    vec![record.doubting(doubts), matrix(study, rule, &pairs), table(study, rule, pairs, all)]
+    vec![record.doubting(doubts), matrix(study, rule, &found), table(study, rule, &seats, pairs, all)]
 }
 
-/// As counted by cache line.
-fn by_lines(study: &Study) -> Communication {
+/// As counted by cache line: on which nodes the two were at each access is not known.
+fn by_lines(study: &Study, seats: &Seats<'_>) -> Communication {
     let mut found = Communication { threads: clusters::threads(study), ..Communication::default() };
     for row in &study.line_pairs {
         let pair = (row.thread.min(row.other), row.thread.max(row.other));
         *found.pairs.entry(pair).or_default() += row.accesses as f64;
+        *found.nodes.entry((seats.node(pair.0), seats.node(pair.1))).or_default() += row.accesses as f64;
     }
     found
 }
@@ -58,6 +63,18 @@ struct Rule {
     metric: &'static Metric,
     matrix: &'static str,
     nothing: &'static str,
+    /// The matrix knows the node of each access.
+    by_access: bool,
+}
+
+impl Rule {
+    fn of_moved(&self, doubt: String) -> String {
+        if self.by_access {
+            format!("{doubt} in the table of pairs; the matrix has them where they were")
+        } else {
+            doubt
+        }
+    }
 }
 
 const PAGES: Rule = Rule {
@@ -65,17 +82,15 @@ const PAGES: Rule = Rule {
     metric: &metrics::SHARED,
     matrix: "communication matrix: accesses to pages that threads of two nodes share",
     nothing: "no two threads used the same pages",
+    by_access: true,
 };
 const LINES: Rule = Rule {
     says: "last accessor of a cache line",
     metric: &metrics::COMMUNICATION,
     matrix: "communication matrix: accesses to cache lines that a thread of the other node had accessed last",
     nothing: "no two threads accessed the same cache lines",
+    by_access: false,
 };
-
-fn together(study: &Study, a: ThreadId, b: ThreadId) -> bool {
-    study.pinning.last(a).is_some_and(|node| study.pinning.last(b) == Some(node))
-}
 
 /// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it communicates.
 fn structure(found: &Communication) -> Option<f64> {
@@ -98,10 +113,9 @@ fn structure(found: &Communication) -> Option<f64> {
     (sum > 0.0).then(|| weighted * 100.0 / sum)
 }
 
-fn matrix(study: &Study, rule: &Rule, pairs: &[((ThreadId, ThreadId), u64)]) -> Report {
-    let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
-    for ((a, b), n) in pairs {
-        let (from, to) = (study.pinning.last(*a), study.pinning.last(*b));
+fn matrix(study: &Study, rule: &Rule, found: &Communication) -> Report {
+    let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
+    for (&(from, to), n) in &found.nodes {
         // Unpinned threads have a row and no column.
         let (from, to) = if from.is_none() { (from, to) } else { (to, from) };
         *cells.entry((from, to)).or_default() += n;
@@ -109,12 +123,18 @@ fn matrix(study: &Study, rule: &Rule, pairs: &[((ThreadId, ThreadId), u64)]) -> 
             *cells.entry((to, from)).or_default() += n;
         }
     }
-    let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
+    let at = |from, to| cells.get(&(from, to)).map_or(0, |n| n.round() as u64);
     let matrix = fill(study.nodes(), rule.metric, "unpinned", at);
     Report::new("communication", "matrix.communication", rule.matrix, Shape::Matrix(matrix))
 }
 
-fn table(study: &Study, rule: &Rule, mut pairs: Vec<((ThreadId, ThreadId), u64)>, all: u64) -> Report {
+fn table(
+    study: &Study,
+    rule: &Rule,
+    seats: &Seats<'_>,
+    mut pairs: Vec<((ThreadId, ThreadId), u64)>,
+    all: u64,
+) -> Report {
     pairs.sort_by_key(|(pair, n)| (Reverse(*n), *pair));
     let name = |id: ThreadId| study.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
     let of_thread = |id: ThreadId| Value::Id(u64::from(id.0));
@@ -124,10 +144,10 @@ fn table(study: &Study, rule: &Rule, mut pairs: Vec<((ThreadId, ThreadId), u64)>
             percent(n, all, 0),
             of_thread(a),
             Value::Text(name(a)),
-            node(study.pinning.last(a)),
+            node(seats.node(a)),
             of_thread(b),
             Value::Text(name(b)),
-            node(study.pinning.last(b)),
+            node(seats.node(b)),
         ]
     });
     let columns = vec![

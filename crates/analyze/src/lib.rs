@@ -51,6 +51,7 @@ mod remote_frees;
 pub mod report;
 mod residency;
 mod runtime;
+mod seats;
 pub mod sections;
 mod shared_use;
 mod sharing;

@@ -7,6 +7,7 @@ use crate::counts::percent;
 use crate::metrics;
 use crate::pages::Homes;
 use crate::report::{Column, Field, Location, Report, Shape, Shown, Table, Value};
+use crate::seats::Seats;
 use crate::study::Study;
 use crate::threads::node;
 use numalens_profile::ids::{ObjectId, Page, ProcessId, SiteId, ThreadId};
@@ -81,6 +82,8 @@ pub fn run(study: &Study) -> Vec<Report> {
         doubts
             .push("counts of cache lines know neither time nor function: they are of the whole recording".to_string());
     }
+    let seats = Seats::of(study);
+    doubts.extend(seats.doubt(lines.values().flat_map(|(_, rows)| rows.iter().map(|row| row.thread))));
     let record = vec![
         Field::new("lines", "cache lines", Value::Count(all.lines)),
         Field::new("shared_lines", "of several threads", Value::Count(shared)),
@@ -92,10 +95,15 @@ pub fn run(study: &Study) -> Vec<Report> {
         Field::new("contended_share", "contended", percent(all.contended(), all.accesses(), 0)),
     ];
     let record = Report::new("cache-lines", "line_sharing", "sharing of cache lines", Shape::Record(record));
-    vec![record.doubting(doubts), table(study, lines, &all)]
+    vec![record.doubting(doubts), table(study, &seats, lines, &all)]
 }
 
-fn table(study: &Study, lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)>, all: &Sum) -> Report {
+fn table(
+    study: &Study,
+    seats: &Seats<'_>,
+    lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)>,
+    all: &Sum,
+) -> Report {
     let mut sorted: Vec<_> = lines.into_iter().collect();
     sorted.sort_by_key(|(key, (sum, _))| (Reverse(sum.contended()), Reverse(sum.transitions), *key));
     let omitted = sorted.len().saturating_sub(MOST);
@@ -120,7 +128,7 @@ fn table(study: &Study, lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)
             Value::Text(word(&sum).to_string()),
             threads(|row| row.reads),
             threads(|row| row.writes),
-            Value::List(rows.iter().map(|row| Value::Record(user(study, row))).collect()),
+            Value::List(rows.iter().map(|row| Value::Record(user(seats, row))).collect()),
             Value::List(objects(study, &homes, process, address, &rows).into_iter().map(Value::Text).collect()),
             Value::List(places.of(process, address).into_iter().map(Value::Location).collect()),
         ]
@@ -160,14 +168,14 @@ fn word(sum: &Sum) -> &'static str {
 }
 
 /// What one thread did there.
-fn user(study: &Study, row: &CacheLine) -> Vec<Field> {
+fn user(seats: &Seats<'_>, row: &CacheLine) -> Vec<Field> {
     let offsets = |words: u32| {
         let set = (0..LINE / WORD).filter(|word| words >> word & 1 != 0);
         Value::List(set.map(|word| Value::Count(word * WORD)).collect())
     };
     vec![
         Field::new("thread", "thread", Value::Id(u64::from(row.thread.0))),
-        Field::new("node", "node", node(study.pinning.last(row.thread))),
+        Field::new("node", "node", node(seats.node(row.thread))),
         Field::metric(&metrics::READS, Value::Count(row.reads)),
         Field::metric(&metrics::WRITES, Value::Count(row.writes)),
         Field::metric(&metrics::TRANSITIONS, Value::Count(row.transitions)),

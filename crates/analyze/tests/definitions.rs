@@ -265,6 +265,53 @@ fn cache_lines_and_who_takes_them() {
     assert_eq!(find(&without, "communication").field("rule"), Some(&Value::Text("pages that both use".to_string())));
 }
 
+/// Threads that go elsewhere in the end have worked where they were.
+#[test]
+fn threads_stand_where_they_worked() {
+    let moved = |mut content: Synthetic| {
+        let last = content.placements.iter().filter(|row| row.thread == ThreadId(1)).max_by_key(|row| row.time_ns);
+        let mut last = last.unwrap().clone();
+        (last.time_ns, last.node) = (content.meta.duration_ns, Some(NodeId(3)));
+        content.placements.push(last);
+        content
+    };
+    let same = |content: fn() -> Synthetic, keys: &[&str]| {
+        let (before, after) =
+            (reports(&content(), &Options::default()), reports(&moved(content()), &Options::default()));
+        for key in keys {
+            assert_eq!(find(&before, key), find(&after, key), "{key}");
+        }
+        after
+    };
+    let all = ["communication", "matrix.communication", "communication_pairs", "line_sharing", "cache_lines"];
+    let after = same(|| Synthetic::example().with_lines(), &all);
+    assert!(find(&after, "communication").doubts.is_empty());
+    same(Synthetic::example, &all);
+    // One that has worked on two nodes.
+    let on_two = |mut content: Synthetic| {
+        let of_it = content.site_accesses.iter_mut().filter(|row| row.thread == ThreadId(1));
+        of_it.min_by_key(|row| row.reads + row.writes).unwrap().node = Some(NodeId(3));
+        content
+    };
+    let doubt = "thread 1 worked on several nodes: it stands on that of most of its accesses";
+    let after = reports(&on_two(Synthetic::example().with_lines()), &Options::default());
+    for key in ["communication", "line_sharing"] {
+        assert_eq!(find(&after, key).doubts, [doubt], "{key}");
+    }
+    // Of pages it is known which accesses were made where.
+    let mut content = Synthetic::example();
+    let before = reports(&content, &Options::default());
+    let uses = content.page_accesses.iter_mut().filter(|row| row.thread == ThreadId(1));
+    uses.for_each(|row| row.node = Some(NodeId(3)));
+    let after = reports(&content, &Options::default());
+    let from_unpinned = |reports: &[Report], node: usize| {
+        let Shape::Matrix(matrix) = &find(reports, "matrix.communication").shape else { panic!("a matrix") };
+        matrix.unpinned[node]
+    };
+    assert_ne!(from_unpinned(&before, 1), from_unpinned(&after, 1));
+    assert_eq!(from_unpinned(&before, 1), from_unpinned(&after, 3));
+}
+
 #[test]
 fn what_misses_a_cache() {
     let reports = reports(&Synthetic::example().with_cache(), &Options::default());

@@ -3,6 +3,7 @@
 mod commands;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use commands::tell::tell;
 use commands::usage::Usage;
 use std::process::ExitCode;
 
@@ -59,11 +60,11 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| match error.downcast_ref::<Usage>() {
         Some(mistake) => {
-            eprintln!("numalens: {mistake}");
+            tell!("numalens: {mistake}");
             ExitCode::from(2)
         }
         None => {
-            eprintln!("numalens: {error:?}");
+            tell!("numalens: {error:?}");
             ExitCode::FAILURE
         }
     })

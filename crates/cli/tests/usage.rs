@@ -4,6 +4,7 @@ use assert_cmd::Command;
 use numalens_profile::testing::Synthetic;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use tempfile::TempDir;
 
 /// A directory with the synthetic profile in it.
@@ -57,6 +58,70 @@ fn a_full_standard_output_is_told() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {told}");
         assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{args:?}: {told}");
+    }
+}
+
+/// What is said there is lost, and nothing else: the status, the document and the profile are what they are without it.
+#[test]
+fn a_full_or_closed_standard_error_changes_nothing() {
+    let (directory, path) = profile();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (copy, rows, recorded, missing) = (at("copy.csv"), at("rows"), at("recorded.numalens"), at("missing"));
+    let (path, exit) = (word(&path), ["record", "-f", "-o", recorded.as_str(), "--", "sh", "-c", "echo out; exit 3"]);
+    let commands: [(&[&str], i32); 12] = [
+        (&exit, 3),
+        (&["record", "-o", &at("no/folder.numalens"), "--", "true"], 2),
+        (&["record", "--machine", "nowhere", "--", "true"], 2),
+        (&["record", "-f", "-o", &recorded, "--", &missing], 127),
+        (&["report", path], 0),
+        (&["report", path, "--sort", "nothing"], 2),
+        (&["report", path, "--phase", "none"], 2),
+        (&["report", &missing], 1),
+        (&["export", path, "--to", "csv", "-f", "-o", &rows], 0),
+        (&["export", path, "--to", "callgrind", "-f", "-o", &copy], 0),
+        (&["diff", path, path, "--fail-if", "accesses>1"], 1),
+        (&["ctl", "start"], 2),
+    ];
+    for (args, code) in commands {
+        let run = |standard_error: Stdio| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_numalens"));
+            let output = command.args(args).stderr(standard_error).output().unwrap();
+            (output.status.code(), output.stdout)
+        };
+        let told = run(Stdio::null());
+        assert_eq!(told.0, Some(code), "{args:?}");
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        for (what, standard_error) in [("full", full.into()), ("closed", closed.into())] {
+            let found = run(standard_error);
+            assert!(found == told, "{args:?}, {what}: {:?}, not {:?}", found.0, told.0);
+        }
+    }
+    assert!(Path::new(&recorded).exists());
+}
+
+#[test]
+fn negative_numbers_are_told_what_is_possible() {
+    let (_directory, path) = profile();
+    let path = word(&path);
+    let commands: [(&[&str], &str); 12] = [
+        (&["report", path, "--top", "-5"], "-5 is not in 0..=4294967295"),
+        (&["report", path, "--top=-5"], "-5 is not in 0..=4294967295"),
+        (&["diff", path, path, "--top", "-5"], "-5 is not in 0..=4294967295"),
+        (&["report", path, "--thread", "-1"], "-1 is not in 0..=4294967295"),
+        (&["advise", path, "--object", "-1"], "-1 is not in 0..=4294967295"),
+        (&["advise", path, "--process", "-1"], "-1 is not in 0..=4294967295"),
+        (&["view", path, "--port", "-1"], "-1 is not in 0..=65535"),
+        (&["simulate", path, "--page-size", "-4"], "there are 4K, 64K, 2M"),
+        (&["record", "--time-bins", "-1", "--", "true"], "-1 is not in 1..=100000"),
+        (&["record", "--frequency", "-1", "--", "true"], "-1 is not in 1..=100000"),
+        (&["record", "--duration", "-1", "--", "true"], "no number of seconds above 0"),
+        (&["import", path, "--run-time", "-1", "-o", "x"], "no number of seconds above 0"),
+    ];
+    for (args, told) in commands {
+        let found = failure(&mut numalens(args), 2);
+        assert!(found.contains(told), "{args:?}: {found}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `numalens check`: every invariant of a profile.
 
 use super::output;
-use anstream::eprintln;
+use super::tell::tell;
 use miette::{IntoDiagnostic, Report};
 use numalens_profile::{CHECKS, Profile, check};
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ pub fn run(args: Args) -> Result<ExitCode, Report> {
         output::print(format!("ok: {CHECKS} invariants, {} rows{state}\n", profile.total_rows()).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     };
-    eprintln!("numalens: {}: {first}", profile.path().display());
+    tell!("numalens: {}: {first}", profile.path().display());
     if violations.len() > 1 {
-        eprintln!("and {} more:", violations.len() - 1);
-        violations[1..].iter().for_each(|violation| eprintln!("  {violation}"));
+        tell!("and {} more:", violations.len() - 1);
+        violations[1..].iter().for_each(|violation| tell!("  {violation}"));
     }
     Ok(ExitCode::FAILURE)
 }

@@ -1,6 +1,7 @@
 //! `numalens ctl`
 
 use super::output;
+use super::tell::tell;
 use clap::Subcommand;
 use numalens_collect::control::{self, Command};
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ enum What {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let Some(pid) = args.pid else {
-        eprintln!("numalens: which recording? Name the recorded program, or its recorder: `--pid PID`");
+        tell!("numalens: which recording? Name the recorded program, or its recorder: `--pid PID`");
         return Ok(ExitCode::from(2));
     };
     let command = match args.what {

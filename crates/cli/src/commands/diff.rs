@@ -1,5 +1,6 @@
 //! `numalens diff`
 
+use super::tell::tell;
 use super::{input, output};
 use clap::ValueEnum;
 use miette::IntoDiagnostic;
@@ -32,8 +33,8 @@ pub struct Args {
     source_map: Vec<(PathBuf, PathBuf)>,
 
     /// Rows of each table [default: 15, all with json]
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    top: Option<u32>,
 
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -93,11 +94,11 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let broken = match broken(&args.fail_if, &diff.scalars) {
         Ok(broken) => broken,
         Err(complaint) => {
-            eprintln!("numalens: {complaint}");
+            tell!("numalens: {complaint}");
             return Ok(ExitCode::from(2));
         }
     };
-    let rows = args.top.or((args.format != Format::Json).then_some(ROWS));
+    let rows = args.top.map(|rows| rows as usize).or((args.format != Format::Json).then_some(ROWS));
     if let Some(rows) = rows {
         diff.reports.iter_mut().filter(|report| report.section != "figures").for_each(|report| report.limit(rows));
     }
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Html => html::document(&diff.reports),
     };
     args.place.write(&document)?;
-    broken.iter().for_each(|sentence| eprintln!("numalens: {sentence}"));
+    broken.iter().for_each(|sentence| tell!("numalens: {sentence}"));
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,5 +1,6 @@
 //! `numalens export`
 
+use super::tell::tell;
 use super::{input, output};
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
@@ -61,7 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Form::Csv | Form::Firefox => firefox::document(&paths).into_diagnostic()?,
     };
     output::write(Some(&args.output), &document)?;
-    eprintln!("numalens: {} paths in {}", paths.paths.len(), args.output.display());
+    tell!("numalens: {} paths in {}", paths.paths.len(), args.output.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,7 +95,7 @@ fn tables(args: &Args) -> Result<ExitCode, miette::Report> {
         // Best effort: the error that matters is the one before.
         let _ = std::fs::remove_dir_all(&aside);
     })?;
-    eprintln!("numalens: {} files in {}", files.len(), args.output.display());
+    tell!("numalens: {} files in {}", files.len(), args.output.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! `numalens import`
 
+use super::tell::tell;
 use super::usage::mistake;
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
@@ -28,7 +29,7 @@ pub struct Args {
     machine: Option<String>,
 
     /// Run time of the program without any profiler, in seconds: rates are divided by it
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     run_time: Option<u64>,
 
     /// The profile to make
@@ -68,7 +69,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Tool::Perf => perf::import(&args.file, &options, &args.output, args.force),
     };
     let made = made.into_diagnostic()?;
-    eprintln!("numalens: {} imported; next: numalens report {}", args.file.display(), made.display());
+    tell!("numalens: {} imported; next: numalens report {}", args.file.display(), made.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,15 +18,15 @@ pub struct Args {
     pub profiles: Vec<PathBuf>,
 
     /// Only the process with this pid (may be repeated)
-    #[arg(long = "process", value_name = "PID")]
+    #[arg(long = "process", value_name = "PID", allow_negative_numbers = true)]
     processes: Vec<u32>,
 
     /// Only accesses of this thread: the profile's number, as in section `threads` (may be repeated)
-    #[arg(long = "thread", value_name = "N")]
+    #[arg(long = "thread", value_name = "N", allow_negative_numbers = true)]
     threads: Vec<u32>,
 
     /// Only accesses to this object, and to those that reports show in one row with it: its number, `object` in JSON
-    #[arg(long = "object", value_name = "N")]
+    #[arg(long = "object", value_name = "N", allow_negative_numbers = true)]
     object: Option<u32>,
 
     /// Where binaries and sources went: a path that begins with OLD is looked up under NEW (may be repeated)

@@ -1,8 +1,8 @@
 //! `numalens machine`: the machine that a recording would use, the machines that can be named, and how fast this one's memory is.
 
 use super::output;
+use super::tell::tell;
 use super::usage::mistake;
-use anstream::eprintln;
 use miette::{IntoDiagnostic, Report};
 use numalens_collect::measure::{self, Measured};
 use numalens_topology::{Machine, Node};
@@ -122,7 +122,7 @@ fn list(format: Format) -> Result<(), Report> {
 
 fn measure(args: &MeasureArgs) -> Result<(), Report> {
     let host = Machine::host().into_diagnostic()?;
-    let mut begins = |from, to| eprintln!("numalens: from node {from} to memory on node {to}");
+    let mut begins = |from, to| tell!("numalens: from node {from} to memory on node {to}");
     let measured = measure::measure(&host, &mut begins).into_diagnostic()?;
     match args.format {
         Format::Json => print_json(&measured_json(&measured))?,
@@ -130,7 +130,7 @@ fn measure(args: &MeasureArgs) -> Result<(), Report> {
     }
     if let Some(path) = &args.output {
         output::write(Some(path), measured.machine(&host).to_hwloc().as_bytes())?;
-        eprintln!("numalens: {} written; next: numalens simulate PROFILE --machine {}", path.display(), path.display());
+        tell!("numalens: {} written; next: numalens simulate PROFILE --machine {}", path.display(), path.display());
     }
     Ok(())
 }

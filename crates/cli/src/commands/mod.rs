@@ -18,6 +18,7 @@ pub mod pack;
 pub mod record;
 pub mod report;
 pub mod simulate;
+pub mod tell;
 pub mod unpack;
 pub mod usage;
 pub mod view;

@@ -3,7 +3,9 @@
 mod cache;
 mod naming;
 
+use super::tell::{self, tell};
 use clap::ValueEnum;
+use clap::builder::RangedI64ValueParser;
 use naming::Naming;
 use numalens_analyze::{Study, sections};
 use numalens_collect::exact::Geometry;
@@ -61,7 +63,7 @@ pub struct Args {
     policy: Option<PagePolicy>,
 
     /// Samples per second and CPU (sample engine) [default: 997]
-    #[arg(long, value_name = "HZ", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true, value_parser = RangedI64ValueParser::<u64>::new().range(1..=100_000))]
     frequency: Option<u64>,
 
     /// Watch a running process
@@ -107,7 +109,7 @@ pub struct Args {
     start_paused: bool,
 
     /// Time bins of the profile at most
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     time_bins: u32,
 
     /// Nothing of numalens on standard error but errors
@@ -169,11 +171,8 @@ impl Args {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| "not a time in the future".to_owned())
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "it is no number of seconds above 0".to_owned())
 }
 
 /// Runs the command.
@@ -181,12 +180,12 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let (options, target) = match prepare(&args) {
         Ok(prepared) => prepared,
         Err(message) => {
-            eprintln!("numalens: {message}");
+            tell!("numalens: {message}");
             return Ok(ExitCode::from(2));
         }
     };
     if !args.quiet {
-        eprintln!("numalens: {}", introduction(&args, &options));
+        tell!("numalens: {}", introduction(&args, &options));
     }
     let name = |pid| output_path(&args, pid);
     let mut naming = None;
@@ -203,14 +202,14 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             match Profile::open(&outcome.profile) {
                 Ok(profile) => {
                     if let Err(error) = naming.map_or(Ok(()), |naming| naming.write(&profile)) {
-                        eprintln!("numalens: functions and lines could not be found: {error}");
+                        tell!("numalens: functions and lines could not be found: {error}");
                     }
                     if !args.quiet {
                         summarise(&profile);
                     }
                 }
                 Err(error) => {
-                    eprintln!("numalens: the profile {} cannot be read: {error}", outcome.profile.display());
+                    tell!("numalens: the profile {} cannot be read: {error}", outcome.profile.display());
                 }
             }
             Ok(outcome.status.map_or(ExitCode::SUCCESS, end_like))
@@ -230,9 +229,9 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         );
     }
     let every_object = args.objects == Objects::Exact;
-    if (args.lines || every_object) && args.start_paused {
+    if args.lines && args.start_paused {
         return Err(
-            "--lines and --objects exact count from the beginning of a process to its end: they do not go with --start-paused".to_owned()
+            "--lines counts from the beginning of a process to its end: it does not go with --start-paused".to_owned()
         );
     }
     if !exact && (args.lines || args.cache.is_some() || every_object) {
@@ -404,12 +403,12 @@ fn host_name() -> String {
 fn report_progress(quiet: bool, progress: &Progress<'_>) {
     match progress {
         Progress::WriteFailed(error) => {
-            eprintln!(
+            tell!(
                 "numalens: the profile could not be brought up to date ({error}); recording goes on, and it will be tried again"
             );
         }
-        Progress::Grown(bytes) if !quiet => eprintln!("numalens: the profile has grown to {} MiB", bytes >> 20),
-        Progress::Limited(what) if !quiet => eprintln!("numalens: {what}"),
+        Progress::Grown(bytes) if !quiet => tell!("numalens: the profile has grown to {} MiB", bytes >> 20),
+        Progress::Limited(what) if !quiet => tell!("numalens: {what}"),
         _ => {}
     }
 }
@@ -423,12 +422,13 @@ fn summarise(profile: &Profile) {
             let reports = sections::first_of(&study, &wanted, 1);
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            eprint!("{}", text::closing_summary(&reports, profile.path(), Look { color, width: None }));
+            let summary = text::closing_summary(&reports, profile.path(), Look { color, width: None });
+            tell::write(format_args!("{summary}"));
             // This process ends: taking a hundred thousand things apart one by one would only take time.
             std::mem::forget((study, reports));
         }
         Err(error) => {
-            eprintln!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());
+            tell!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());
         }
     }
 }
@@ -449,7 +449,7 @@ fn end_like(status: ExitStatus) -> ExitCode {
 }
 
 fn failed(error: &RecordError, target: &Target) -> ExitCode {
-    eprintln!("numalens: {error}");
+    tell!("numalens: {error}");
     match error {
         RecordError::Launch(LaunchError::NotFound(_)) => ExitCode::from(NOT_FOUND),
         RecordError::Launch(LaunchError::NotExecutable(..)) => ExitCode::from(NOT_EXECUTABLE),
@@ -460,7 +460,7 @@ fn failed(error: &RecordError, target: &Target) -> ExitCode {
                 Target::Launch(_) => Scope::FromExec(0),
             };
             let paranoid = doctor::perf_event_paranoid();
-            eprintln!(
+            tell!(
                 "numalens: {}",
                 doctor::explain_perf_open_failure(open.error.raw_os_error().unwrap_or(0), paranoid, scope)
             );

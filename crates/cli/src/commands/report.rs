@@ -1,5 +1,6 @@
 //! `numalens report`
 
+use super::tell::tell;
 use super::{input, output};
 use clap::ValueEnum;
 use miette::IntoDiagnostic;
@@ -33,8 +34,8 @@ pub struct Args {
     sort: Option<String>,
 
     /// Rows of each table [default: a few on the first screen, 25 of a named section and with html, all with json]
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    top: Option<u32>,
 
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -77,7 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         match phases::span(&known, name) {
             Ok((span, doubt)) => (options.filter.time_ns, doubts) = (span, doubt.into_iter().collect()),
             Err(message) => {
-                eprintln!("numalens: {message}");
+                tell!("numalens: {message}");
                 return Ok(ExitCode::from(2));
             }
         }
@@ -94,12 +95,12 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             } else {
                 format!("these sections can be sorted by: {}", keys.join(", "))
             };
-            eprintln!("numalens: no metric `{metric}` to sort by; {known}");
+            tell!("numalens: no metric `{metric}` to sort by; {known}");
             return Ok(ExitCode::from(2));
         }
     }
     let first_screen = args.format == Format::Text && args.sections.is_empty();
-    let rows = args.top.or(match args.format {
+    let rows = args.top.map(|rows| rows as usize).or(match args.format {
         Format::Json => None,
         Format::Html if args.sections.is_empty() => Some(NAMED_ROWS),
         Format::Html => None,

@@ -36,7 +36,7 @@ pub struct Args {
     choices: Vec<(ObjectId, Policy)>,
 
     /// Size of a page: 4K, 64K, 2M
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = whatif::page_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = whatif::page_size, allow_negative_numbers = true)]
     page_size: u64,
 
     #[arg(long, value_enum, default_value_t = output::Format::Text)]

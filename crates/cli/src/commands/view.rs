@@ -1,5 +1,6 @@
 //! `numalens view`
 
+use super::tell::tell;
 use super::{input, machine_code};
 use miette::IntoDiagnostic;
 use numalens_serve::{Server, View, interrupted};
@@ -16,7 +17,7 @@ pub struct Args {
     input: input::Args,
 
     /// Port on 127.0.0.1 [default: any that is free]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0, hide_default_value = true)]
     port: u16,
 
     /// Only print the address
@@ -42,11 +43,11 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{url}").and_then(|()| out.flush());
     drop(out);
-    eprintln!("numalens: open this address in a browser on this host; Ctrl-C ends it");
+    tell!("numalens: open this address in a browser on this host; Ctrl-C ends it");
     if !args.no_open
         && let Err(error) = open::that_detached(&url)
     {
-        eprintln!("numalens: no browser could be started ({error}); open the address yourself");
+        tell!("numalens: no browser could be started ({error}); open the address yourself");
     }
     server.run(interrupted()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use crate::support::*;
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Placed;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 
 fn serving(lab: &Lab) -> std::process::Command {
     let mut command = lab.recorder(&[]);
@@ -107,6 +108,33 @@ fn a_killed_recorder_leaves_the_program_alone_and_a_readable_profile() {
         ["partial", "not finished", "unfinished", "not complete", "incomplete"].iter().any(|word| words.contains(word)),
         "{words}"
     );
+}
+
+/// The folder in memory with the files of its virtual machine that a recorder holds.
+fn folder_in_memory(recorder: u32) -> PathBuf {
+    let open = std::fs::read_dir(format!("/proc/{recorder}/fd")).unwrap();
+    let mut paths = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    paths.find(|path| path.starts_with("/dev/shm")).expect("a folder that is held")
+}
+
+#[test]
+fn what_a_killed_recorder_leaves_in_memory_goes_when_its_program_has_ended() {
+    need_recording!();
+    let lab = Lab::new();
+    let mut command = lab.recorder(&["--engine", "exact", "--machine", "4x2"]);
+    command.arg(awkward()).arg("serve");
+    let mut served = serve(command);
+    let folder = folder_in_memory(served.numalens.id());
+    let record = || drop(Lab::new().record(&["--engine", "exact", "--machine", "4x2"], &["true"]));
+    record();
+    assert!(folder.join("sys").exists(), "it is in use");
+    served.kill_numalens();
+    record();
+    assert!(folder.join("sys").exists(), "the program goes on");
+    assert_eq!(served.finish(), "ended\n");
+    until("the program has ended", || !Path::new(&format!("/proc/{}", served.pid)).exists());
+    record();
+    assert!(!folder.exists(), "{} was left", folder.display());
 }
 
 /// More first touches than the rings hold, while nobody reads them: what is missing is counted, said, and found otherwise.

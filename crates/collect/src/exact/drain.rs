@@ -133,7 +133,7 @@ pub(super) struct Process {
     pub(super) last: bool,
     /// The last look found it gone, without a word.
     was_gone: bool,
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 pub(super) struct Thread {
@@ -219,15 +219,19 @@ impl Drain {
     /// # Errors
     /// The session file cannot be mapped.
     pub fn switch(&mut self, file: &SessionFile, session: &mut Session, counting: bool) -> io::Result<()> {
+        let asked = clock::agents_now(file.header());
         // Records that others are still filling: they take microseconds, or their threads have been stopped.
         for patience in 0..RECORDS_FILLED {
             self.look_until(file, session, Look::Settled)?;
-            if !self.threads.iter().any(|(_, thread)| thread.waits && !thread.ended) {
+            let is_behind = session.tells_every_object() && self.known_until < asked;
+            if !is_behind && !self.threads.iter().any(|(_, thread)| thread.waits && !thread.ended) {
                 break;
             }
             std::thread::sleep(Duration::from_micros(50 << patience));
         }
-        session.count_from(monotonic_ns(), counting);
+        self.share_until_now(file, session)?;
+        // By the clock of what agents and libraries tell: what they have told by now belongs to the part that ends.
+        session.count_from(clock::agents_now(file.header()), counting);
         Ok(())
     }
 

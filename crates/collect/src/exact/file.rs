@@ -1,6 +1,7 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
+use super::left_behind;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
@@ -249,6 +250,11 @@ impl SessionFile {
         // As the kernel names it, where somebody asks what it is that he has open.
         let folder = folder.canonicalize()?;
         store_path(&folder, &self.header().files)
+    }
+
+    /// Says in a folder that it belongs to this session.
+    pub fn owns(&self, folder: &Path) {
+        left_behind::belongs_to(folder, &self.file);
     }
 
     /// Tells the agents where the table is of pages that other recordings share.

@@ -44,6 +44,9 @@ impl MachineFiles {
         let folder = folder.map_err(|error| RecordError::Unobservable(cannot_be_written(&error)))?;
         file.set_files(folder.path())?;
         let held = left_behind::hold(folder.path());
+        if held.is_some() {
+            file.owns(folder.path());
+        }
         Ok(MachineFiles { folder, writer: None, _held: held })
     }
 

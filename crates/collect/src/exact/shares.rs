@@ -4,10 +4,14 @@
 //! tables, and is read when it changes no more: when a page has gone, when a thread or the process has ended. Each is taken in among what the
 //! preloaded library tells, in order of time, so the objects that are known at that moment are those whose words they were.
 //!
+//! Where the counting begins or ends ([`super::drain::Drain::switch`]), all tables are emptied: what was counted in a pause is nobody's, as it is in the counts of
+//! pages and sites.
+//!
 //! In the end each thread's count of a page is divided by what is known here: with its times where all of it is one object's, else as of
 //! the last time. What nobody can say (the tables have room for 32 GiB of pages, the log for 1 GiB) is told
 //! as *objects that share a page, not told apart*: the sum is the page's in any case.
 
+use super::clock::agents_now;
 use super::drain::{Drain, Process, WaitingPage, execed};
 use super::file::SessionFile;
 use super::spent::discard_words;
@@ -17,6 +21,8 @@ use numalens_profile::ids::{Bin, ObjectId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Times by which a thread's counts of a page are kept apart.
 const MOST_TIMES: usize = 16;
@@ -97,6 +103,9 @@ impl Waiting {
 /// Takes in words that changed hands.
 pub fn take_in(session: &mut Session, process: &mut Process, share: &ToldShare) {
     let time_ns = session.advance(share.time);
+    if !session.counted_at(time_ns) {
+        return;
+    }
     if let Some(object) = session.any_holder_of(process.pid, share.address, time_ns) {
         process.shares.add(share.thread, share.page, object, [share.reads, share.writes]);
     }
@@ -146,7 +155,7 @@ pub fn of_pages(
     Ok(())
 }
 
-/// Takes in a part of a thread's table. Whether there was anything.
+/// Takes in a part of a thread's table, which changes no more. Whether there was anything.
 fn read(
     drain: &Drain,
     file: &SessionFile,
@@ -165,15 +174,62 @@ fn read(
         let first = (piece.start - exact::thread::WORDS) / 8;
         for (number, count) in (first..).zip(file.read(thread, &piece)?).filter(|&(_, count)| count != 0) {
             any = true;
-            let (page, word) = ((number / WORDS_OF_PAGE) as u32, number % WORDS_OF_PAGE);
-            let Some(known) = drain.known_page(process, page).map(|known| known.page) else { continue };
-            let address = known.address() + (word << WORD_BITS);
-            if let Some(object) = session.any_holder_of(process.pid, address, time_ns) {
-                process.shares.add(thread, page, object, [count & u64::from(u32::MAX), count >> WORD_WRITES]);
+            if let Some(address) = address_of(drain, process, number) {
+                attribute(session, process, thread, number, address, count, time_ns);
             }
         }
     }
     Ok(any)
+}
+
+/// Takes in a part of the table of a thread that may run on, and begins anew there.
+fn empty(
+    drain: &Drain,
+    file: &SessionFile,
+    session: &mut Session,
+    process: &mut Process,
+    thread: Extent,
+    part: &Range<u64>,
+    time: u64,
+) -> io::Result<()> {
+    let time_ns = session.advance(time);
+    let map = file.extent(thread, part.start, (part.end - part.start) as usize)?;
+    let first = (part.start - exact::thread::WORDS) / 8;
+    for (number, counter) in (first..).zip(map.words::<AtomicU64>(0, map.len() / 8)) {
+        if counter.load(Relaxed) == 0 {
+            continue;
+        }
+        // What is counted of a page that is not known yet waits with it, as the page's counts do.
+        if let Some(address) = address_of(drain, process, number) {
+            attribute(session, process, thread, number, address, counter.swap(0, Relaxed), time_ns);
+        }
+    }
+    Ok(())
+}
+
+/// The address of a word, by its place in the tables.
+fn address_of(drain: &Drain, process: &Process, number: u64) -> Option<u64> {
+    let page = drain.known_page(process, (number / WORDS_OF_PAGE) as u32)?.page;
+    Some(page.address() + (number % WORDS_OF_PAGE << WORD_BITS))
+}
+
+/// Adds what was counted of a word, unless that was in a pause.
+fn attribute(
+    session: &mut Session,
+    process: &mut Process,
+    thread: Extent,
+    number: u64,
+    address: u64,
+    count: u64,
+    time_ns: u64,
+) {
+    if !session.counted_at(time_ns) {
+        return;
+    }
+    if let Some(object) = session.any_holder_of(process.pid, address, time_ns) {
+        let page = (number / WORDS_OF_PAGE) as u32;
+        process.shares.add(thread, page, object, [count & u64::from(u32::MAX), count >> WORD_WRITES]);
+    }
 }
 
 impl Drain {
@@ -196,11 +252,6 @@ impl Drain {
 
     /// Attributes what threads have counted of pages to objects.
     pub(super) fn share_out(&mut self, session: &mut Session) {
-        if session.tells_every_object() && session.was_ever_paused() {
-            session.coarsened(
-                "object_accesses: the counting was paused; pages that several objects share are divided by what was accessed in the pauses too",
-            );
-        }
         for waiting in self.take_waiting() {
             let WaitingPage { extent, of, thread, node, page, counts } = waiting;
             let Some(known) = self.processes.get(&of) else { continue };
@@ -253,11 +304,31 @@ impl Drain {
         let Some(mut process) = self.processes.remove(&extent) else { return Ok(()) };
         let threads = self.threads_of(extent).into_iter().map(|(thread, _)| thread);
         let threads: Vec<Extent> = threads.filter(|thread| !process.shares.read.contains(thread)).collect();
-        let done = threads.into_iter().try_for_each(|thread| {
-            of_thread(self, file, session, &mut process, thread, crate::sample::perf::monotonic_ns())
-        });
+        let now = agents_now(file.header());
+        let done = threads.into_iter().try_for_each(|thread| of_thread(self, file, session, &mut process, thread, now));
         self.processes.insert(extent, process);
         done
+    }
+
+    /// The counting begins or ends: takes in what all threads have counted by word until now, for whoever has the words, or leaves it out.
+    pub(super) fn share_until_now(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        if !session.tells_every_object() {
+            return Ok(());
+        }
+        let now = agents_now(file.header());
+        let live = self.processes.iter().filter(|(_, process)| !process.ended);
+        for extent in live.map(|(&extent, _)| extent).collect::<Vec<_>>() {
+            let Some(mut process) = self.processes.remove(&extent) else { continue };
+            let threads = self.threads_of(extent).into_iter().map(|(thread, _)| thread);
+            let threads: Vec<Extent> = threads.filter(|thread| !process.shares.read.contains(thread)).collect();
+            let done = threads.into_iter().try_for_each(|thread| {
+                let mut parts = file.written(thread, exact::thread::WORDS, exact::thread::WORDS_BYTES);
+                parts.try_for_each(|part| empty(self, file, session, &mut process, thread, &part, now))
+            });
+            self.processes.insert(extent, process);
+            done?;
+        }
+        Ok(())
     }
 }
 
