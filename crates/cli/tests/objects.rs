@@ -459,20 +459,20 @@ fn of_counted_parts(first: bool) -> [(&'static str, [u64; 2]); 6] {
     // In the order of the parts: that before the first start, if it is counted, and those that always are.
     let [before, mut rest] = [
         [
-            ("common", [50, 100]),
-            ("lent", [0, 7]),
-            ("used", [0, 13]),
-            ("late", [0, 0]),
-            ("kept", [0, 60]),
-            ("large", [0, 0]),
+            ("common block", [50, 100]),
+            ("lent block", [0, 7]),
+            ("used block", [0, 13]),
+            ("late block", [0, 0]),
+            ("kept block", [0, 60]),
+            ("large block", [0, 0]),
         ],
         [
-            ("common", [20 + 6, 30 + 2]),
-            ("lent", [0, 3]),
-            ("used", [4, 11]),
-            ("late", [4, 8]),
-            ("kept", [21, 10]),
-            ("large", [0, 5]),
+            ("common block", [20 + 6, 30 + 2]),
+            ("lent block", [0, 3]),
+            ("used block", [4, 11]),
+            ("late block", [4, 8]),
+            ("kept block", [21, 10]),
+            ("large block", [0, 5]),
         ],
     ];
     if first {

@@ -70,7 +70,7 @@ fn a_full_or_closed_standard_error_changes_nothing() {
     let (path, exit) = (word(&path), ["record", "-f", "-o", recorded.as_str(), "--", "sh", "-c", "echo out; exit 3"]);
     let commands: [(&[&str], i32); 12] = [
         (&exit, 3),
-        (&["record", "-o", &at("no/folder.numalens"), "--", "true"], 2),
+        (&["record", "-o", &at("no/folder.numalens"), "--", "true"], 125),
         (&["record", "--machine", "nowhere", "--", "true"], 2),
         (&["record", "-f", "-o", &recorded, "--", &missing], 127),
         (&["report", path], 0),

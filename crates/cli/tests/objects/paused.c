@@ -72,11 +72,11 @@ int main(int count, char **arguments) {
     (void)arguments;
     by_user = count > 1;
     pthread_barrier_init(&barrier, 0, 2);
-    common = (volatile long *)malloc(48);  // EXPECT common
-    lent = (volatile long *)malloc(48);    // EXPECT lent
-    used = (volatile long *)malloc(48);    // EXPECT used
-    kept = (volatile long *)malloc(48);    // EXPECT kept
-    large = (volatile char *)malloc(BIG);  // EXPECT large
+    common = (volatile long *)malloc(48);  // EXPECT common block
+    lent = (volatile long *)malloc(48);    // EXPECT lent block
+    used = (volatile long *)malloc(48);    // EXPECT used block
+    kept = (volatile long *)malloc(48);    // EXPECT kept block
+    large = (volatile char *)malloc(BIG);  // EXPECT large block
     pthread_t thread;
     pthread_create(&thread, 0, other, 0);
     writes(common, 100);
@@ -91,7 +91,7 @@ int main(int count, char **arguments) {
     meet();
     turn(0);
     free((void *)used);
-    late = (volatile long *)malloc(48);  // EXPECT late
+    late = (volatile long *)malloc(48);  // EXPECT late block
     if (late != used) return 1;
     writes(late, 1000);
     meet();
