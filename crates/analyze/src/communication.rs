@@ -172,6 +172,7 @@ mod tests {
         let found = Communication {
             pairs: pairs.iter().map(|(a, b, n)| ((ThreadId(*a), ThreadId(*b)), *n)).collect(),
             threads: (0..threads).map(|thread| (ThreadId(thread), 1.0)).collect(),
+            nodes: BTreeMap::new(),
         };
         structure(&found).map(|score| score.round())
     }
