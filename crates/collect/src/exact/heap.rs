@@ -175,11 +175,19 @@ impl Told {
             self.stacks.keep(self.queues.values_mut().flatten());
             self.kept = self.stacks.bytes();
         }
+        let mut waited: FxHashMap<i32, usize> = FxHashMap::default();
         for note in self.stacks.take_in(fresh) {
             let queue = self.queues.entry(note.pid).or_default();
-            // One that comes late goes before those that wait.
-            let at = queue.iter().rposition(|other| other.time <= note.time).map_or(0, |before| before + 1);
-            queue.insert(at, note);
+            waited.entry(note.pid).or_insert(queue.len());
+            queue.push_back(note);
+        }
+        // Those that come late go before those that wait, as far as they must: a program that allocates all the time has many of both.
+        for (pid, waited) in waited {
+            let Some(queue) = self.queues.get_mut(&pid).map(VecDeque::make_contiguous) else { continue };
+            let (old, new) = queue.split_at(waited);
+            let earliest = new.iter().map(|note| note.time).min().unwrap_or(u64::MAX);
+            let from = old.partition_point(|note| note.time <= earliest);
+            queue[from..].sort_by_key(|note| note.time);
         }
     }
 
