@@ -117,7 +117,7 @@ impl Seals {
         if self.closed == 0 {
             return Vec::new();
         }
-        let few = pages(range).count() <= self.pages.len();
+        let few = (range.end - range.start) / PAGE <= self.pages.len() as u64;
         let found: Vec<u64> = match few {
             true => pages(range).filter(|&page| self.is_closed(page)).collect(),
             false => self.pages.keys().copied().filter(|page| range.contains(page) && self.is_closed(*page)).collect(),

@@ -29,7 +29,9 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
         raw::__NR_mprotect | raw::__NR_pkey_mprotect => true,
         _ => false,
     };
-    code.unseal(&range);
+    if replaces || number == raw::__NR_madvise {
+        code.unseal(&range);
+    }
     if replaces {
         drop_code(&mut code, range.clone());
     }
