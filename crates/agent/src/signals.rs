@@ -57,8 +57,9 @@ const ALL_BUT_FAULTS: u64 = !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SI
 const TRAP_FLAG: u64 = 0x100;
 /// Cleared for a handler: direction, trap, resume.
 const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
-/// `TRAP_TRACE`: a single step.
-const STEPPED: i32 = 2;
+/// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose host has not said in DR6 that it was a step. (Breakpoints are
+/// [`SI_KERNEL`].)
+const STEPPED: [i32; 2] = [2, 1];
 const SI_KERNEL: i32 = 0x80;
 /// `SEGV_ACCERR`.
 const NO_ACCESS: i32 = 2;
@@ -292,11 +293,11 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let waiting = area.get(own::PENDING) != 0;
     if end_write(thread) && !waiting {
         context.registers[R_FLAGS] &= !TRAP_FLAG;
-        if signal == SIGTRAP && code == STEPPED {
+        if signal == SIGTRAP && STEPPED.contains(&code) {
             return;
         }
     }
-    let stepped = signal == SIGTRAP && waiting && code == STEPPED;
+    let stepped = signal == SIGTRAP && waiting && STEPPED.contains(&code);
     if rip == take_return_writes as *const () as u64 && !stepped && is_fault(signal, code) {
         // A return off a stack that cannot be written.
         for (register, at) in [(0, fixed::SETTLE_SAVED), (2, fixed::SETTLE_SAVED + 8), (1, fixed::register(1))] {
