@@ -1,5 +1,6 @@
 //! Accesses split by class, read and write: the sum that every level of attribution carries.
 
+use crate::facts::Bound;
 use crate::intervals::{self, Interval};
 use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Shown, Value};
@@ -239,6 +240,33 @@ pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
     ]);
     values.extend(Class::ALL.iter().map(|class| Value::Count(part.class(*class))));
     values.push(Value::Count(part.samples));
+    values
+}
+
+/// [`values`] of an object that has shared pages with others, as far as `bound` says: any of what was divided may be its own, with the probability that samples
+/// give, and any of what was not told apart.
+pub fn bounded(part: &Counts, bound: &Bound, total: &Counts) -> Vec<Value> {
+    let (divided, estimated) = (bound.divided.max(part.estimated) as f64, part.estimated as f64);
+    // Samples that would tell as much if each stood for as many accesses.
+    let samples = if bound.squares > 0.0 { divided * divided / bound.squares } else { 0.0 };
+    let own = samples * estimated / divided.max(1.0);
+    let alike = Counts { samples: part.samples.min((own.round() as u64).max(1)), ..*part };
+    let mut values = values(&alike, total);
+    if let Some(last) = values.last_mut() {
+        *last = Value::Count(part.samples);
+    }
+    let known = part.accesses();
+    let exact = known.saturating_sub(part.estimated) as f64;
+    let (low, high) = intervals::proportion((estimated / divided.max(1.0)).min(1.0), samples);
+    let interval = ((exact + low * divided).min(known as f64), exact + high * divided + bound.untold as f64);
+    values[0] = match bound.untold {
+        0 => Value::Estimate(known, interval),
+        _ => Value::Within(known, interval),
+    };
+    if let Value::Percent(share, _) = values[1] {
+        let percent = |accesses: f64| (accesses * 100.0 / total.accesses().max(1) as f64).min(100.0);
+        values[1] = Value::Percent(share, Some((percent(interval.0).min(share), percent(interval.1).max(share))));
+    }
     values
 }
 

@@ -10,11 +10,12 @@ use crate::sorted::Times;
 use crate::sorted_sums::{Entries, SortedSums};
 use crate::subjects::Cursor;
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
-use numalens_profile::tables::{CodeFetch, ObjectAccess, PageAccess, SiteAccess};
+use numalens_profile::tables::{CodeFetch, ObjectAccess, ObjectBound, PageAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
+use std::ops::AddAssign;
 
 /// What one counted sample adds to a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,16 +205,40 @@ pub struct ObjectKey {
     pub class: Class,
 }
 
-/// `object_accesses` without time, thread and site.
+/// `object_accesses` without time, thread and site, and what is uncertain of them, of the whole recording.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ObjectFacts {
     pub sums: Sums<ObjectKey>,
+    pub bounds: FxHashMap<ObjectId, Bound>,
+}
+
+/// What is uncertain of accesses to objects of an exact recording: sums of [`ObjectBound`].
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Bound {
+    pub divided: u64,
+    pub squares: f64,
+    pub untold: u64,
+}
+
+impl AddAssign for Bound {
+    fn add_assign(&mut self, other: Self) {
+        self.divided = self.divided.saturating_add(other.divided).min(counts::MOST);
+        self.squares += other.squares;
+        self.untold = self.untold.saturating_add(other.untold).min(counts::MOST);
+    }
 }
 
 impl ObjectFacts {
     /// Columns that [`ObjectFacts::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
         &["process", "node", "object", "home", "class", "reads", "writes", "samples", "period"];
+
+    /// Adds what is uncertain of an object.
+    pub fn bound(&mut self, row: &ObjectBound) {
+        let &ObjectBound { divided, squares, untold, .. } = row;
+        let squares = if squares.is_finite() { squares.max(0.0) } else { f64::MAX };
+        *self.bounds.entry(row.object).or_default() += Bound { divided, squares, untold };
+    }
 
     /// Adds accesses of one key.
     pub fn add(&mut self, row: &ObjectAccess, times: Times<'_>) {
@@ -223,7 +248,7 @@ impl ObjectFacts {
 
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
-        ObjectFacts { sums: merge(self.sums, other.sums) }
+        ObjectFacts { sums: merge(self.sums, other.sums), ..self }
     }
 }
 

@@ -12,15 +12,18 @@ pub fn share(percent: f64, samples: u64) -> Option<Interval> {
     if samples == 0 {
         return None;
     }
-    let n = samples as f64;
-    let p = (percent / 100.0).clamp(0.0, 1.0);
-    let z2 = Z * Z;
-    let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
-    let half = Z / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
+    let (low, high) = proportion((percent / 100.0).clamp(0.0, 1.0), samples as f64);
     // Rounding must not push the estimate itself out of its interval.
-    let low = ((centre - half) * 100.0).clamp(0.0, percent);
-    let high = ((centre + half) * 100.0).clamp(percent.min(100.0), 100.0);
-    Some((low, high))
+    Some(((low * 100.0).clamp(0.0, percent), (high * 100.0).clamp(percent.min(100.0), 100.0)))
+}
+
+/// The same of a proportion between 0 and 1, from as much as so many samples tell: some may tell more than others.
+pub fn proportion(p: f64, samples: f64) -> Interval {
+    let n = samples.max(f64::MIN_POSITIVE);
+    let z2 = Z * Z;
+    let centre = (p * n + z2 / 2.0) / (n + z2);
+    let half = Z / (n + z2) * (p * (1.0 - p) * n + z2 / 4.0).sqrt();
+    ((centre - half).clamp(0.0, p), (centre + half).clamp(p, 1.0))
 }
 
 /// Byar's approximation to the exact interval of a Poisson count, scaled to `value`, which `samples` samples estimate.

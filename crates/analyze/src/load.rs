@@ -20,7 +20,7 @@ use crate::subjects::Subjects;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
-    Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, PageAccess,
+    Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, ObjectBound, PageAccess,
     Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
@@ -195,7 +195,7 @@ impl Study {
             )?),
             false => None,
         };
-        let by_object = match needs(Need::Objects) {
+        let mut by_object = match needs(Need::Objects) {
             true => source.fold::<ObjectAccess, ObjectFacts>(
                 columns(ObjectFacts::COLUMNS, ObjectAccess::COLUMNS),
                 |row| sieve.object(row),
@@ -204,6 +204,10 @@ impl Study {
             )?,
             false => ObjectFacts::default(),
         };
+        if needs(Need::Objects) {
+            let bounds: Vec<ObjectBound> = only.rows(profile, |row: &ObjectBound| row.process)?;
+            bounds.iter().for_each(|row| by_object.bound(row));
+        }
         let fetches = match needs(Need::Fetches) {
             true => fold::<CodeFetch, CodeFacts>(
                 profile,

@@ -6,6 +6,7 @@
 use crate::advice::classify::{self, Judged};
 use crate::code::OwnPlace;
 use crate::counts::{self, Counts};
+use crate::facts::Bound;
 use crate::lines::via;
 use crate::margins;
 use crate::metrics;
@@ -40,6 +41,7 @@ pub enum Group {
 #[derive(Default)]
 struct Row {
     counts: Counts,
+    bound: Bound,
     touches: FirstTouches,
     /// Accesses by the page's home, placed bytes by home, accesses by the thread's node.
     accessed: BTreeMap<Option<NodeId>, u64>,
@@ -110,6 +112,9 @@ pub fn run(study: &Study) -> Vec<Report> {
             total += counts;
         }
     }
+    for (id, bound) in &study.by_object.bounds {
+        rows.of(*id).bound += *bound;
+    }
     let rest = unattributed(study);
     for page in &study.placed {
         if let Some(object) = page.object {
@@ -133,12 +138,17 @@ pub fn run(study: &Study) -> Vec<Report> {
         true => classify::objects(&Usages::of(study)),
         false => FxHashMap::default(),
     };
-    let mut in_part = false;
+    let (mut in_part, mut untold) = (false, false);
     let table = Table {
         rows: sorted
             .into_iter()
-            .map(|(group, row)| {
+            .map(|(group, mut row)| {
                 let beyond = beyond(&group, &row, &rest);
+                if beyond > 0 {
+                    // It is among those.
+                    row.bound.untold = 0;
+                }
+                untold |= row.bound.untold > 0;
                 let judged = judged.remove(&group);
                 let mut values = values(study, &group, row, &total, judged);
                 in_part |= beyond > 0;
@@ -156,6 +166,13 @@ pub fn run(study: &Study) -> Vec<Report> {
         doubts.push(
             "small heap blocks were sampled, and rows of them show how many accesses they may have, from least to most; `record \
              --engine exact --objects exact` tells"
+                .to_owned(),
+        );
+    }
+    if untold {
+        doubts.push(
+            "of some accesses to pages that several objects share none was looked at: rows show how many they may have, from least to most; \
+             `record --engine exact --objects exact` tells"
                 .to_owned(),
         );
     }
@@ -238,7 +255,10 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option
         Group::Lost(object) => (ObjectKind::Unknown, format!("object {object}")),
     };
     let alone = example.filter(|o| row.count == o.count);
-    let mut values = counts::values(&row.counts, total);
+    let mut values = match row.bound.divided.saturating_add(row.bound.untold) {
+        0 => counts::values(&row.counts, total),
+        _ => counts::bounded(&row.counts, &row.bound, total),
+    };
     values.extend([
         if row.size > 0 { Value::Bytes(row.size) } else { Value::Absent },
         Value::Count(row.count),

@@ -168,6 +168,19 @@ table! {
         period: u64,
     }
 
+    /// What is uncertain of an object's accesses in an exact recording, because of pages that several objects shared. Profiles of versions that did not
+    /// tell have none.
+    ObjectBound = "object_bounds" {
+        process: ProcessId,
+        object: ObjectId,
+        /// Accesses to pages that it has shared, while it did, which were divided by samples.
+        divided: u64,
+        /// Sum over these of how many accesses such a sample stands for.
+        squares: f64,
+        /// Those that were not told apart: any of them may be its own.
+        untold: u64,
+    }
+
     /// Fact of imported profiles that have no finer ones: accesses of one thread, while bound to `node`, to pages of one home. Reads and writes
     /// are not told apart (`meta.reads_and_writes` is false).
     NodeAccess = "node_accesses" {

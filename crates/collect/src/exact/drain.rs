@@ -15,6 +15,7 @@ mod pauses;
 mod site_counts;
 
 use super::clock;
+use super::division::{Bounds, SharedCounts, Window};
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
@@ -22,9 +23,10 @@ use super::pages::{self, KnownPage, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
+use super::tenants::{Had, Tenants};
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
-use super::watch::{Mix, Watch};
+use super::watch::Watch;
 use crate::sample::session::{BegunThread, Owner, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
@@ -84,6 +86,9 @@ pub struct Drain {
     watch: RefCell<Watch>,
     /// Until when all is known that was told of blocks.
     known_until: u64,
+    /// Looks so far, and when the latest three began.
+    looks: u64,
+    looks_began_ns: [u64; 3],
     /// Rows of cache lines so far.
     pub(super) lines_told: u64,
 }
@@ -109,8 +114,16 @@ pub(super) struct Process {
     pub(super) live_pages: BTreeMap<Page, u32>,
     /// Accesses that its log tells, until they are looked at.
     pub(super) told_accesses: Vec<ToldAccess>,
-    /// What they say of pages that several objects share, by the page's number.
-    pub(super) mixes: FxHashMap<u32, Mix>,
+    /// Who has had pages that several objects share, by the page's number; of those that have gone until their counts are known, by looks.
+    pub(super) tenants: FxHashMap<u32, Tenants>,
+    pub(super) tenants_ended: [Vec<u32>; 3],
+    /// Counts of earlier times will not come any more.
+    pub(super) undivided_ns: u64,
+    /// Counts of such pages and accesses that were looked at.
+    pub(super) window: Window,
+    bounds: Bounds,
+    /// How much such pages were used, by number: between which looks, and before.
+    used: FxHashMap<u32, (u64, u64, u64)>,
     /// What its log tells of words that changed hands, until it is looked at.
     pub(super) told_shares: Vec<ToldShare>,
     pub(super) shares: Shares,
@@ -150,8 +163,10 @@ pub(super) struct Thread {
     misses: Misses,
     /// Accesses of sites that were left out, where there is such a cache.
     left_out: FxHashMap<u64, u64>,
-    /// Counts of pages that several objects share, until they are divided: by the page's number, with the latest time.
-    shared: FxHashMap<u32, (u64, u64, u64)>,
+    /// Counts of pages that several objects share, until they are where they are divided.
+    shared: Vec<SharedCounts>,
+    /// Before its counters were read for the last time, since the start of the recording.
+    read_ns: u64,
     /// What the latest look found counted of pages, until the next one has read whose they were.
     counted: Vec<CountedPage>,
     /// Counts of all pages, where every access is attributed to its object, until they are.
@@ -235,6 +250,16 @@ impl Drain {
         Ok(())
     }
 
+    /// Whether a good part of what the latest look has found is to be divided by samples.
+    pub fn divides_much(&self) -> bool {
+        self.watch.borrow().is_much_shared()
+    }
+
+    /// Whether an access that was told came as soon as its page's use lets expect.
+    pub(super) fn is_fair(&self, process: Extent, number: u32, time: u64) -> bool {
+        self.watch.borrow().is_fair(process, number, time)
+    }
+
     /// Has a few accesses told, of pages that the latest look found in use.
     pub fn watch(&mut self, file: &SessionFile) {
         self.watch.get_mut().draw(file, &self.processes);
@@ -242,6 +267,7 @@ impl Drain {
 
     fn look_until(&mut self, file: &SessionFile, session: &mut Session, look: Look) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
+        self.begin_look(now);
         // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
         self.read_heap();
@@ -284,7 +310,8 @@ impl Drain {
             self.give_back(file, session, extent)?;
             self.end_process(file, session, extent, horizon);
         }
-        self.watch.get_mut().looked();
+        self.divide_what_is_full(session);
+        self.watch.get_mut().looked(clock::agents_now(file.header()));
         // After the last look there is no more to come.
         if look != Look::Last {
             session.keep_within_limits();
@@ -489,6 +516,7 @@ impl Drain {
         let settled = look != Look::Running;
         let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, settled));
         self.threads[number].1 = thread;
+        self.gather(number);
         result
     }
 
@@ -507,7 +535,10 @@ impl Drain {
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
         let lookup = Known { drain: self, process, of: thread.process, thread: extent };
+        let read_ns = session.since_start(monotonic_ns());
         let totals = Totals::read(file, extent, classes_log2, &lookup, (thread.sites.len(), thread.pages.len()))?;
+        let until_ns = session.since_start(monotonic_ns());
+        let (since_ns, waited) = (std::mem::replace(&mut thread.read_ns, read_ns), thread.waits);
         let executed = self.executed(file, session, extent, thread, process, &totals, settled)?;
         let counting = Counting {
             header,
@@ -544,8 +575,10 @@ impl Drain {
         self.attribute(session, process, thread, before);
         let mut counted = Vec::new();
         for GrownPage { number, more } in grown_pages {
-            let Some(&KnownPage { page, owner, class, .. }) = self.known_page(process, number) else { continue };
+            let Some(&KnownPage { page, owner, class, begin_ns, .. }) = self.known_page(process, number) else { continue };
             let before = thread.pages.entry(number.into()).or_default();
+            // Its first counts have waited for it to be known.
+            let since_ns = if waited && *before == more { since_ns.min(begin_ns) } else { since_ns };
             let [reads, writes] = [0, 1].map(|kind| {
                 let (told, too_early) = thread.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
@@ -556,13 +589,15 @@ impl Drain {
             }
             let (id, node) = (thread.id, thread.node);
             session.count_page(&UsedPage { process: process.id, thread: id, bin, node, page, reads, writes });
-            let is_shared = !matches!(owner, Owner::One(_));
+            let is_shared = !matches!(owner, Owner::One(_))
+                && !matches!(self.had(process, number, since_ns, until_ns), Some(Had::By(_) | Had::ByNobody));
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             let time_ns = session.now_ns();
             if session.tells_every_object() {
                 thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
             } else {
-                counted.push(CountedPage { number, time_ns, class, reads, writes });
+                let look = self.looks;
+                counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
             }
         }
         match look {

@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
 const FASTEST_LOOK: Duration = Duration::from_millis(50);
+/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two looks.
+const FASTEST_LOOK_TO_DIVIDE: Duration = Duration::from_millis(10);
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
 const LOOK_SHARE: u32 = 20;
@@ -279,6 +281,7 @@ impl Recorder {
             }
             let (slowest, look_share) = match self.session.tells_every_object() {
                 true => (FASTEST_LOOK_FOR_BLOCKS, LOOK_SHARE_OF_BLOCKS),
+                false if self.drain.divides_much() => (FASTEST_LOOK_TO_DIVIDE, LOOK_SHARE),
                 false => (FASTEST_LOOK, LOOK_SHARE),
             };
             let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);

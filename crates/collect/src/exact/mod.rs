@@ -4,6 +4,8 @@
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
 //!   heap     allocations, as the preloaded library tells them
+//!   tenants  who has had a page of several objects, and when
+//!   division   counts of such pages, divided by accesses that were looked at
 //!   watch    accesses looked at one by one, where counters of pages do not tell enough
 //!   totals   what a thread has counted
 //!   pages    what the records say of pages
@@ -17,6 +19,7 @@
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
 mod clock;
+mod division;
 mod drain;
 pub mod engine;
 mod fetches;
@@ -33,8 +36,10 @@ mod shares;
 mod sites;
 mod spent;
 mod tallies;
+mod tenants;
 mod totals;
 mod undecided;
 mod watch;
 
+pub use division::Bound;
 pub use numalens_event::exact::Geometry;

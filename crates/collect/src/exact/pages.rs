@@ -3,12 +3,14 @@
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
 //! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
 
+use super::division::Told as Sample;
 use super::drain::{Drain, Process};
 use super::file::SessionFile;
 use super::heap::Told;
 use super::shares;
+use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
+use crate::sample::session::{Change, HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId};
 use numalens_profile::words::{Access, Fault};
@@ -28,14 +30,14 @@ pub struct KnownPage {
     /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
     pub class: (Option<u8>, bool),
     /// When it began, since the start of the recording.
-    begin_ns: u64,
+    pub begin_ns: u64,
     /// All of a huge page was placed with it.
     huge: bool,
 }
 
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Change {
+enum Event {
     End(u32),
     /// A range has gone: an index.
     Gone(usize),
@@ -82,7 +84,7 @@ pub fn read(
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
     let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
     let records = map.words::<PageRecord>(skipped, (given - own) as usize);
-    let mut changes: Vec<(u64, Change)> = Vec::new();
+    let mut changes: Vec<(u64, Event)> = Vec::new();
     let header = process.header.clone();
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
@@ -100,7 +102,7 @@ pub fn read(
         process.pages[number as usize].class = class(record);
         let end = record.end_ns.load(Relaxed);
         if end != 0 && end <= until {
-            changes.push((end, Change::End(number)));
+            changes.push((end, Event::End(number)));
         }
     }
     doubt(process, &unwritten);
@@ -135,44 +137,45 @@ pub fn read(
         let (owner, class) = (Owner::Nobody, class(record));
         process.pages.push(KnownPage { page, ended: !filled, touch: None, owner, class, begin_ns: 0, huge: false });
         if filled {
-            changes.push((begin, Change::Begin(number)));
+            changes.push((begin, Event::Begin(number)));
             let end = record.end_ns.load(Relaxed);
             if end != 0 && end <= until {
-                changes.push((end.max(begin + 1), Change::End(number)));
+                changes.push((end.max(begin + 1), Event::End(number)));
             }
         }
     }
     let accesses = std::mem::take(&mut process.told_accesses);
-    changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Change::Access(index))));
+    changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Event::Access(index))));
     let mut told_shares = std::mem::take(&mut process.told_shares);
     process.told_shares = told_shares.extract_if(.., |share| share.time > until).collect();
-    changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Change::Share(index))));
+    changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
     let ended = if every { drain.ended_threads(file, extent, process, until) } else { Vec::new() };
-    changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Change::Ended(index))));
+    changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Event::Ended(index))));
     let mut gone = std::mem::take(&mut process.gone);
     process.gone = gone.extract_if(.., |(time, _)| *time > until).collect();
-    changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Change::Gone(index))));
+    changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Event::Gone(index))));
     changes.sort_unstable();
     for (time, change) in changes {
         heap_events(told, session, process, time, now);
         match change {
-            Change::Begin(number) => {
+            Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
             }
-            Change::Gone(index) => {
+            Event::Gone(index) => {
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
             }
-            Change::Access(index) => look_at(drain, session, process, &accesses[index]),
-            Change::Share(index) => shares::take_in(session, process, &told_shares[index]),
-            Change::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
-            Change::End(number) => {
+            Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
+            Event::Share(index) => shares::take_in(session, process, &told_shares[index]),
+            Event::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
+            Event::End(number) => {
                 if every {
                     let pages = own + number..own + number + 1;
                     shares::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
+                process.tenants_ended[1].push(number);
                 let page = known.page;
                 if process.live_pages.get(&page) == Some(&number) {
                     process.live_pages.remove(&page);
@@ -204,7 +207,7 @@ pub struct ToldAccess {
 }
 
 /// Takes in an access that was told: it is a sample, and says whose part of its page was accessed.
-fn look_at(drain: &Drain, session: &mut Session, process: &mut Process, access: &ToldAccess) {
+fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &ToldAccess) {
     let [site, thread, address, count, number] = access.words;
     let Some((site, flags)) = drain.site(process, site as u32) else { return };
     let Some(thread) = drain.thread(Extent(thread as u32)) else { return };
@@ -217,7 +220,10 @@ fn look_at(drain: &Drain, session: &mut Session, process: &mut Process, access: 
     let own = (number as u32).checked_sub(process.inherited_pages.max(1));
     let known = own.and_then(|own| process.pages.get(own as usize));
     let Some((home, pinned)) = known.map(|known| known.class) else { return };
-    process.mixes.entry(number as u32).or_default().add(object, count);
+    if drain.is_fair(extent, number as u32, access.time) {
+        let class = (home, pinned);
+        process.window.tell(number as u32, Sample { time_ns, thread, class, object, accesses: count.max(1) });
+    }
     let access = match (flags & site::READ != 0, flags & site::WRITE != 0) {
         (true, true) => Access::ReadWrite,
         (false, _) => Access::Write,
@@ -238,20 +244,44 @@ fn is_ready(session: &Session, process: &Process, note: &HeapNote, now: u64) -> 
 /// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
 fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
     while let Some(note) = told.next(process.pid, until, |note| is_ready(session, process, note, now)) {
-        let Some(claimed) = session.heap_told(told.stacks(), &note) else { continue };
-        let live: Vec<(Page, u32)> =
-            process.live_pages.range(claimed.pages.clone()).map(|(&page, &number)| (page, number)).collect();
+        let Some(change) = session.heap_told(told.stacks(), &note) else { continue };
+        let time_ns = session.advance(note.time);
+        let pages = match &change {
+            Change::Claimed(claimed) => &claimed.pages,
+            Change::Released(pages) => pages,
+        };
+        let live: Vec<(Page, u32)> = process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
         for (page, number) in live {
-            let known = &mut process.pages[number as usize];
-            // What the allocator itself has touched of fresh memory on the way, it touched for the object.
-            let fresh = known.begin_ns >= claimed.since_ns;
             let owner = session.owner_by_blocks(process.pid, page);
-            known.owner = if fresh { owner } else { known.owner.and(owner) };
-            if fresh && let Some(touch) = known.touch {
-                known.touch = session.touched_for(process.pid, page, touch, &claimed);
+            let before = process.pages[number as usize].owner;
+            if let Change::Claimed(claimed) = &change {
+                let known = &mut process.pages[number as usize];
+                // What the allocator itself has touched of fresh memory on the way, it touched for the object.
+                let fresh = known.begin_ns >= claimed.since_ns;
+                known.owner = if fresh { owner } else { known.owner.and(owner) };
+                if fresh && let Some(touch) = known.touch {
+                    known.touch = session.touched_for(process.pid, page, touch, claimed);
+                }
+                if fresh && known.owner == owner && owner != Owner::Several {
+                    continue;
+                }
+            }
+            if !session.tells_every_object() {
+                tenants_change(session, process, number, before, owner, time_ns);
             }
         }
     }
+}
+
+/// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
+fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
+    let page = process.pages[number as usize].page;
+    let tenants = process.tenants.entry(number).or_insert_with(|| match before {
+        Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
+        _ => Tenants::default(),
+    });
+    let present = session.holders_on(process.pid, page);
+    tenants.changed(&present, matches!(now, Owner::One(_)), time_ns, process.undivided_ns);
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -350,6 +380,12 @@ fn take_in(
     let class = if first.is_none() { (home, pinned) } else { now };
     process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge };
     process.live_pages.insert(page, number);
+    if owner == Owner::Several && !session.tells_every_object() {
+        // Whoever was there before it began.
+        let mut tenants = Tenants::default();
+        tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
+        process.tenants.insert(number, tenants);
+    }
 }
 
 /// The call stack that a process's log holds at `reference`, as page records refer to it.

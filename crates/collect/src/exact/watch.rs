@@ -7,15 +7,18 @@
 //!   a drawn page loses its class              -->  its next access comes to the agent, which tells it and gives the class back
 //! ```
 //! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their stays are ended as well; until they are, the agent
-//! tells nothing, or code that stays would be told less often than other code. A page's samples say how *its* accesses are divided, which
-//! are counted exactly: what is drawn is never used as a measure of how much a page is used.
+//! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `division.rs`.
+//!
+//! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of programs that pause, the beginning of what
+//! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Watch::is_fair`]).
 
+use super::clock;
 use super::drain::Process;
 use super::file::SessionFile;
 use super::pages::doubt;
 use super::tallies::Place;
 use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
-use numalens_profile::ids::{ObjectId, Page};
+use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +33,13 @@ pub struct Watch {
     found: Found,
     /// What the one that is under way finds.
     finds: Found,
+    /// How much pages that several objects share were used in the latest looks, the latest last.
+    uses: [u64; 3],
+    /// When the latest look was over, and how long after the one before.
+    looked_ns: u64,
+    between_ns: u64,
+    /// Of pages that were drawn: when, and until when the next access may be expected (on the agents' clock).
+    drawn: FxHashMap<(Extent, u32), u64>,
     random: u64,
 }
 
@@ -76,9 +86,33 @@ impl Watch {
         }
     }
 
-    /// The look is over.
-    pub fn looked(&mut self) {
+    /// The look is over, at this time of the agents' clock.
+    pub fn looked(&mut self, now: u64) {
         self.found = std::mem::take(&mut self.finds);
+        let [_, before, last] = self.uses;
+        self.uses = [before, last, self.found.shared.last().map_or(0, |&(_, _, sum)| sum)];
+        (self.between_ns, self.looked_ns) = (now.saturating_sub(self.looked_ns), now);
+        const FORGOTTEN_NS: u64 = 10_000_000_000;
+        self.drawn.retain(|_, until| *until + FORGOTTEN_NS > now);
+    }
+
+    /// Whether more than a twentieth of what the latest look has found went to pages that several objects share.
+    pub fn is_much_shared(&self) -> bool {
+        let all = |list: &[(Extent, u32, u64)]| list.last().map_or(0, |&(_, _, sum)| sum);
+        all(&self.found.shared).saturating_mul(20) > all(&self.found.any)
+    }
+
+    /// Whether a page that was used `before` between two looks, and `now` between the next two (those that the latest look has ended), was as likely to be
+    /// drawn in the latter as its use deserves.
+    pub fn was_drawable(&self, before: u64, now: u64) -> bool {
+        const LEAST_SHARE: u128 = 4;
+        let [_, all_before, all_now] = self.uses.map(u128::from);
+        LEAST_SHARE * u128::from(before) * all_now.max(1) >= u128::from(now) * all_before.max(1)
+    }
+
+    /// Whether an access that was told at this time came as soon as the page's use lets expect.
+    pub fn is_fair(&self, process: Extent, number: u32, time: u64) -> bool {
+        self.drawn.get(&(process, number)).is_some_and(|&until| time <= until)
     }
 
     /// The next random number (SplitMix64).
@@ -91,20 +125,28 @@ impl Watch {
 
     /// Draws a page that several objects share and another one, by their use, and has the agents tell an access to each.
     pub fn draw(&mut self, file: &SessionFile, processes: &FxHashMap<Extent, Process>) {
+        let mut drawn = Vec::new();
         for random in [self.next(), self.next()].into_iter().zip([&self.found.shared, &self.found.any]) {
             let (random, list) = random;
             let Some(&(_, _, all)) = list.last() else { continue };
             let at = random % all.max(1);
-            let (extent, number, _) = list[list.partition_point(|&(_, _, sum)| sum <= at).min(list.len() - 1)];
+            let index = list.partition_point(|&(_, _, sum)| sum <= at).min(list.len() - 1);
+            let (extent, number, upto) = list[index];
+            let used = upto - index.checked_sub(1).map_or(0, |before| list[before].2);
             let Some(process) = processes.get(&extent).filter(|process| !process.last) else { continue };
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
             let stays = self.found.stays.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
-            let _ = self.ask(file, extent, process, number, page, stays);
+            if self.ask(file, extent, process, number, page, stays).is_ok_and(|asked| asked) {
+                const SOON_NS: u64 = 300_000;
+                let usual = 10 * self.between_ns / used.max(1);
+                drawn.push(((extent, number), clock::agents_now(file.header()) + SOON_NS + usual));
+            }
         }
+        self.drawn.extend(drawn);
     }
 
-    /// Has the agents tell the next accesses to a page.
+    /// Has the agents tell the next accesses to a page. Whether they do because of it.
     fn ask(
         &self,
         file: &SessionFile,
@@ -113,14 +155,16 @@ impl Watch {
         number: u32,
         page: Page,
         stays: &[(Extent, u64)],
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
         let map = file.extent(extent, offset & !4095, 4096)?;
         let record = &map.words::<PageRecord>((offset & 4095) as usize, 1)[0];
         // One that is open is looked at anyway, for other reasons.
         if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
-            return Ok(());
+            return Ok(false);
         }
+        // One that is still waited for was drawn before.
+        let waits = record.waited.load(Relaxed) != 0;
         // One piece of each thread's table, whatever lies between its records: what is not used is not there.
         let mut records = Vec::new();
         for of_thread in stays.chunk_by(|one, next| one.0 == next.0) {
@@ -142,77 +186,13 @@ impl Watch {
         }
         self.ask_tallies(file, extent, &[page]);
         record.waited.store(ACCESSES, Relaxed);
-        Ok(())
-    }
-}
-
-/// What is known of the accesses to a page that several objects share.
-#[derive(Default)]
-pub struct Mix {
-    /// Accesses told of, by object: all, and events that no count has been divided by yet.
-    objects: Vec<(ObjectId, u64, u32)>,
-}
-
-/// A part of a page's counts.
-pub struct Part {
-    pub object: ObjectId,
-    pub reads: u64,
-    pub writes: u64,
-    /// Samples that say so; at least one.
-    pub samples: u32,
-}
-
-impl Mix {
-    /// So many accesses went to an object.
-    pub fn add(&mut self, object: ObjectId, accesses: u64) {
-        let at = self.objects.iter().position(|(known, ..)| *known == object).unwrap_or_else(|| {
-            self.objects.push((object, 0, 0));
-            self.objects.len() - 1
-        });
-        let (_, weight, events) = &mut self.objects[at];
-        (*weight, *events) = (weight.saturating_add(accesses.max(1)), events.saturating_add(1));
-    }
-
-    /// Divides counts by what is known; the parts' sums are the counts. Nothing, where nothing is known.
-    pub fn divide(&mut self, reads: u64, writes: u64) -> Vec<Part> {
-        let all: u64 = self.objects.iter().map(|(_, weight, _)| weight).sum();
-        let upto = |count: u64, weight: u64| (u128::from(count) * u128::from(weight) / u128::from(all.max(1))) as u64;
-        let mut before = 0;
-        let mut parts = Vec::new();
-        for (object, weight, events) in &mut self.objects {
-            let after = before + *weight;
-            let part = |count: u64| upto(count, after) - upto(count, before);
-            let (reads, writes) = (part(reads), part(writes));
-            before = after;
-            if reads + writes > 0 {
-                let samples = (*events).clamp(1, (reads + writes).min(u64::from(u32::MAX)) as u32);
-                *events = 0;
-                parts.push(Part { object: *object, reads, writes, samples });
-            }
-        }
-        parts
+        Ok(!waits)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_is_lost_in_division() {
-        let mut mix = Mix::default();
-        assert!(mix.divide(5, 5).is_empty());
-        for (object, accesses) in [(1, 3), (2, 1), (1, 5), (3, 1)] {
-            mix.add(ObjectId(object), accesses);
-        }
-        let parts = mix.divide(1001, 7);
-        assert_eq!(parts.iter().map(|part| part.reads).sum::<u64>(), 1001);
-        assert_eq!(parts.iter().map(|part| part.writes).sum::<u64>(), 7);
-        let reads: Vec<(u32, u64, u32)> = parts.iter().map(|part| (part.object.0, part.reads, part.samples)).collect();
-        assert_eq!(reads, [(1, 800, 2), (2, 100, 1), (3, 101, 1)]);
-        // What has been told once is not told again as another sample.
-        assert!(mix.divide(100, 0).iter().all(|part| part.samples == 1));
-    }
 
     #[test]
     fn pages_are_drawn_by_their_use() {

@@ -11,14 +11,26 @@
 //! mapping's.
 
 use super::{Drain, Process, Thread};
+use crate::exact::division::{Bound, SharedCounts, Who};
 use crate::exact::pages::KnownPage;
+use crate::exact::tenants::Had;
 use crate::sample::session::{CountedObject, Owner, Session};
+use numalens_event::exact::Extent;
 use numalens_profile::ids::*;
+use rustc_hash::FxHashMap;
+
+/// By how much the clocks of agents, library and collector may differ.
+const CLOCKS_DIFFER_NS: u64 = 200_000;
 
 /// What a thread has counted of a page since the look before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedPage {
     pub number: u32,
+    /// Which look has found it.
+    pub look: u64,
+    /// It was counted after the one, and until the other.
+    pub since_ns: u64,
+    pub until_ns: u64,
     /// When it was found: bins may be wider when it is attributed.
     pub time_ns: u64,
     /// In which class it was counted: its home, and whether it was placed by a pinned thread.
@@ -28,6 +40,34 @@ pub(super) struct CountedPage {
 }
 
 impl Drain {
+    /// A look begins.
+    pub(super) fn begin_look(&mut self, now_ns: u64) {
+        self.looks += 1;
+        let [_, before, last] = self.looks_began_ns;
+        self.looks_began_ns = [before, last, now_ns];
+        for process in self.processes.values_mut() {
+            process.undivided_ns = before.saturating_sub(CLOCKS_DIFFER_NS);
+            process.tenants_ended.rotate_left(1);
+            for number in std::mem::take(&mut process.tenants_ended[2]) {
+                process.tenants.remove(&number);
+                process.used.remove(&number);
+            }
+        }
+    }
+
+    /// Who has had a page from one time to another, as far as that was written down.
+    pub(super) fn had(&self, process: &Process, number: u32, since_ns: u64, until_ns: u64) -> Option<Had> {
+        let (from, to) = (since_ns.saturating_sub(CLOCKS_DIFFER_NS), until_ns + CLOCKS_DIFFER_NS);
+        if number >= process.inherited_pages.max(1) {
+            return Some(process.tenants.get(&number)?.had(from, to));
+        }
+        // What a forked process does with its blocks says nothing of its parent's, and the other way round.
+        match self.had(self.processes.get(&process.parent?)?, number, 0, until_ns)? {
+            Had::By(object) => Some(Had::Between(vec![object])),
+            had => Some(had),
+        }
+    }
+
     /// Attributes what a thread has counted of pages to the objects that are known to have them.
     pub(super) fn attribute(
         &self,
@@ -36,10 +76,20 @@ impl Drain {
         thread: &mut Thread,
         counted: impl IntoIterator<Item = CountedPage>,
     ) {
-        for CountedPage { number, time_ns, class: (home, pinned), reads, writes } in counted {
-            let bin = session.bin_of(time_ns);
-            match self.known_page(process, number) {
-                Some(&KnownPage { owner: Owner::One(object), .. }) => session.count_object(&CountedObject {
+        for counted in counted {
+            let CountedPage { number, look, since_ns, until_ns, time_ns, class: (home, pinned), reads, writes } = counted;
+            let Some(&KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
+            let had = self.had(process, number, since_ns, until_ns);
+            let mut rest = || session.object_of_mapping(process.pid, page.address(), time_ns);
+            let one = match (owner, &had) {
+                (Owner::One(object), None | Some(Had::By(_) | Had::Between(_))) => Some(object),
+                (_, Some(Had::By(object))) => Some(*object),
+                (_, Some(Had::ByNobody)) => rest(),
+                _ => None,
+            };
+            if let Some(object) = one {
+                let bin = session.bin_of(time_ns);
+                session.count_object(&CountedObject {
                     process: process.id,
                     thread: thread.id,
                     bin,
@@ -51,53 +101,95 @@ impl Drain {
                     reads,
                     writes,
                     samples: 0,
-                }),
-                _ => {
-                    let waiting = thread.shared.entry(number).or_default();
-                    *waiting = (time_ns, waiting.1 + reads, waiting.2 + writes);
-                }
+                });
+                continue;
             }
+            let mut tenants = match had {
+                Some(Had::Between(objects)) => objects,
+                _ => Vec::new(),
+            };
+            let open = session.has_variables(process.pid, page);
+            if !open && let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
+                tenants.push(rest);
+                tenants.sort_unstable();
+                tenants.dedup();
+            }
+            let who = Who { thread: thread.id, node: thread.node, class: (home, pinned) };
+            let (counts, drawable) = ([reads, writes], false);
+            let counted =
+                SharedCounts { page: number, who, look, since_ns, until_ns, time_ns, counts, tenants, open, drawable };
+            thread.shared.push(counted);
+        }
+    }
+
+    /// Puts counts of shared pages where they are divided.
+    pub(super) fn gather(&mut self, number: usize) {
+        let (_, thread) = &mut self.threads[number];
+        let shared = std::mem::take(&mut thread.shared);
+        let Some(process) = self.processes.get_mut(&thread.process) else { return };
+        let watch = self.watch.get_mut();
+        for mut counted in shared {
+            let look = counted.look;
+            let more = counted.counts[0] + counted.counts[1];
+            let used = process.used.entry(counted.page).or_default();
+            *used = match *used {
+                (of, now, before) if of >= look => (of, now + more, before),
+                (of, now, _) if of + 1 == look => (look, more, now),
+                _ => (look, more, 0),
+            };
+            counted.drawable = watch.was_drawable(used.2, more);
+            process.window.count(counted);
+        }
+    }
+
+    /// Divides where there are samples enough.
+    pub(super) fn divide_what_is_full(&mut self, session: &mut Session) {
+        for process in self.processes.values_mut().filter(|process| process.window.is_full()) {
+            process.divide(session);
         }
     }
 
     /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
     /// of stands for itself.
     pub fn divide(&mut self, session: &mut Session) {
-        for number in 0..self.threads.len() {
-            let waiting = std::mem::take(&mut self.threads[number].1.shared);
-            let (of, id, node) = {
-                let thread = &self.threads[number].1;
-                (thread.process, thread.id, thread.node)
-            };
-            for (page, (time_ns, reads, writes)) in waiting {
-                let Some(process) = self.processes.get(&of) else { continue };
-                let Some(&KnownPage { class: (home, pinned), .. }) = self.known_page(process, page) else { continue };
-                let (process, site) = (process.id, None);
-                let mix = self.processes.get_mut(&of).and_then(|process| process.mixes.get_mut(&page));
-                let parts = mix.map(|mix| mix.divide(reads, writes)).unwrap_or_default();
-                let bin = session.bin_of(time_ns);
-                let all = CountedObject {
-                    process,
-                    thread: id,
-                    bin,
-                    node,
-                    site,
-                    object: ObjectId(0),
-                    home,
-                    pinned,
-                    reads,
-                    writes,
-                    samples: 0,
-                };
-                for part in &parts {
-                    let (object, reads, writes, samples) = (part.object, part.reads, part.writes, part.samples);
-                    session.count_object(&CountedObject { object, reads, writes, samples, ..all });
-                }
-                if parts.is_empty() {
-                    let object = session.objects_that_share(process);
-                    session.count_object(&CountedObject { object, ..all });
-                }
+        let mut extents: Vec<Extent> = self.processes.keys().copied().collect();
+        extents.sort_unstable();
+        session.unbound_objects();
+        for extent in extents {
+            let Some(process) = self.processes.get_mut(&extent) else { continue };
+            process.divide(session);
+            let Some(process) = self.processes.get(&extent) else { continue };
+            let page = |(&number, &bound)| Some((self.known_page(process, number)?.page, bound));
+            let mut pages: FxHashMap<Page, Bound> = FxHashMap::default();
+            for (page, bound) in process.bounds.pages.iter().filter_map(page) {
+                pages.entry(page).or_default().add(bound);
             }
+            let objects = process.bounds.objects.iter().map(|(&object, &bound)| (object, bound));
+            session.bound_objects(process.id, objects, &pages);
         }
+    }
+}
+
+impl Process {
+    fn divide(&mut self, session: &mut Session) {
+        let process = self.id;
+        self.window.divide(&mut self.bounds, |part| {
+            let object = part.object.unwrap_or_else(|| session.objects_that_share(process));
+            let (bin, Who { thread, node, class: (home, pinned) }) = (session.bin_of(part.time_ns), part.who);
+            let ([reads, writes], samples, site) = (part.counts, part.samples, None);
+            session.count_object(&CountedObject {
+                process,
+                thread,
+                bin,
+                node,
+                site,
+                object,
+                home,
+                pinned,
+                reads,
+                writes,
+                samples,
+            });
+        });
     }
 }

@@ -13,12 +13,14 @@ use super::objects::Owner;
 use super::pages::{Touch, TouchId};
 use super::vmas::Vma;
 use super::{HeapNotes, Session};
+use crate::exact::Bound;
 use crate::sample::session::heap::HeapNote;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
-use numalens_profile::words::{Access, Class, Found};
+use numalens_profile::words::{Access, Class, Found, ObjectKind};
 use numalens_topology::NodeId;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// The farthest that a stack grows below what was seen of it.
@@ -32,6 +34,15 @@ pub struct Claimed {
     /// The thread that took it, and since when it was about to, since the start of the recording: pages that it touched meanwhile are the object's.
     pub tid: u32,
     pub since_ns: u64,
+}
+
+/// What an event of the library has changed.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// An object has memory.
+    Claimed(Claimed),
+    /// What had these pages has them no more.
+    Released(Range<Page>),
 }
 
 /// Counts of one thread for one object, on pages of one class.
@@ -99,9 +110,9 @@ impl Session {
         });
     }
 
-    /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know. Returns what a new
-    /// object has taken.
-    pub fn heap_told(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Claimed> {
+    /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know. Returns what memory
+    /// has changed hands.
+    pub fn heap_told(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
         let time_ns = self.advance(note.time);
         let live = self.live.get_mut(&note.pid)?;
         match &note.what {
@@ -113,11 +124,12 @@ impl Session {
                 let since_ns = if *before == 0 { time_ns } else { self.since_start(*before) };
                 let object = self.allocated(notes, note, time_ns)?;
                 let pages = Page::of(*address)..Page::of(end.saturating_add(4095));
-                Some(Claimed { object, pages, tid: note.tid, since_ns })
+                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns }))
             }
             What::Free { address, told } => {
+                let pages = live.blocks.pages_at(*address);
                 self.freed(note, time_ns, *address, *told);
-                None
+                pages.map(Change::Released)
             }
             What::Named { address, name } => {
                 self.block_named(note.pid, *address, name);
@@ -128,8 +140,9 @@ impl Session {
                 None
             }
             What::Unmapped { address, size } => {
-                self.blocks_unmapped(note, time_ns, *address..address.saturating_add(*size));
-                None
+                let end = address.saturating_add(*size);
+                self.blocks_unmapped(note, time_ns, *address..end);
+                Some(Change::Released(Page::of(*address)..Page::of(end.saturating_add(4095))))
             }
             What::Moved { old, new, new_size, .. } => {
                 self.objects.moved(&mut live.blocks, *old, *new..new.saturating_add(*new_size), time_ns);
@@ -178,6 +191,22 @@ impl Session {
         self.live.get(&pid).map_or(Owner::Nobody, |live| live.blocks.owner_of(page))
     }
 
+    /// The heap blocks on a page: whose they are.
+    pub fn holders_on(&self, pid: i32, page: Page) -> Vec<ObjectId> {
+        self.live.get(&pid).map_or_else(Vec::new, |live| live.blocks.objects_on(page))
+    }
+
+    /// Whether an object is a heap block, or several of one place.
+    pub fn is_block(&self, object: ObjectId) -> bool {
+        self.objects.is_block(object)
+    }
+
+    /// Whether variables of a module may lie on a page.
+    pub fn has_variables(&self, pid: i32, page: Page) -> bool {
+        let (start, end) = (page.address(), page.address() + 4096);
+        self.live.get(&pid).is_some_and(|live| live.has_data_in(start..end))
+    }
+
     /// The object that an access touched that placed a page, where it is known more closely than by its mapping.
     pub fn object_placed(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
         self.holder_of(pid, address, time_ns).filter(|&object| !self.objects.is_rest(object))
@@ -216,7 +245,8 @@ impl Session {
         Some(holder.unwrap_or_else(|| self.objects.unmapped(process, time_ns)))
     }
 
-    fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+    /// What stands for memory that is nobody's more closely.
+    pub fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
         let live = self.live.get(&pid)?;
         let process = live.id;
         let vma: Vma = match live.vmas.find(address) {
@@ -237,6 +267,40 @@ impl Session {
     /// What stands for the objects of pages that could not be told apart.
     pub fn objects_that_share(&mut self, process: ProcessId) -> ObjectId {
         self.objects.shared(process, self.now_ns)
+    }
+
+    /// What is uncertain of objects, and, of variables, by the pages on which they lie.
+    pub fn bound_objects(
+        &mut self,
+        process: ProcessId,
+        objects: impl Iterator<Item = (ObjectId, Bound)>,
+        pages: &FxHashMap<Page, Bound>,
+    ) {
+        let mut bounds: FxHashMap<ObjectId, Bound> = objects.collect();
+        let rows = if pages.is_empty() { &[][..] } else { self.objects.rows() };
+        for row in rows.iter().filter(|row| row.process == process && row.kind == ObjectKind::Global) {
+            let of_row = Page::of(row.base).0..=Page::of(row.base.saturating_add(row.size.max(1) - 1)).0;
+            // Only pages at its ends are not its own.
+            let ends = [*of_row.start(), *of_row.end()];
+            for page in ends.into_iter().take(1 + usize::from(ends[0] != ends[1])) {
+                if let Some(&bound) = pages.get(&Page(page)) {
+                    bounds.entry(row.object).or_default().add(bound);
+                }
+            }
+        }
+        let bounds = bounds.into_iter().map(|(object, bound)| tables::ObjectBound {
+            process,
+            object,
+            divided: bound.divided,
+            squares: bound.squares,
+            untold: bound.untold,
+        });
+        self.object_bounds.extend(bounds);
+    }
+
+    /// Forgets what was uncertain of objects, which is to be told anew.
+    pub fn unbound_objects(&mut self) {
+        self.object_bounds.clear();
     }
 
     /// Adds a thread's accesses to an object.

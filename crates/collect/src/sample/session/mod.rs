@@ -34,7 +34,7 @@ use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 use crate::rank;
 pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId, UsedPage};
-pub use counted_objects::{Claimed, CountedObject, SeenAccess};
+pub use counted_objects::{Change, Claimed, CountedObject, SeenAccess};
 use facts::FactTables;
 pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
@@ -166,6 +166,8 @@ pub struct Session {
     processes: Vec<tables::Process>,
     threads: Threads,
     objects: Objects,
+    /// What is uncertain of their accesses, of an exact recording.
+    object_bounds: Vec<tables::ObjectBound>,
     facts: FactTables,
     marks: Marks,
     observed: Observed,
@@ -197,6 +199,7 @@ impl Session {
             observed: Observed::new(options.start_paused),
             balancing: !options.machine.is_virtual && kernel_balances(),
             objects: Objects::new(options.every_object),
+            object_bounds: Vec::new(),
             options,
             start_ns,
             now_ns: 0,
@@ -232,7 +235,7 @@ impl Session {
     }
 
     /// Nanoseconds since the start of the recording.
-    fn since_start(&self, time: u64) -> u64 {
+    pub fn since_start(&self, time: u64) -> u64 {
         time.saturating_sub(self.start_ns)
     }
 

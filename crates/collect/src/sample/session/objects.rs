@@ -140,6 +140,25 @@ impl Blocks {
         self.within.get(&address).or_else(|| self.by_start.get(&address)).copied()
     }
 
+    /// The pages of the block that begins at `address`, and of the one around it that begins there too.
+    pub fn pages_at(&self, address: u64) -> Option<Range<Page>> {
+        let ends = [&self.within, &self.by_start].into_iter().filter_map(|level| Some(level.get(&address)?.end));
+        Some(Page::of(address)..Page::of(ends.max()?.saturating_add(4095)))
+    }
+
+    /// Whose the blocks on a page are, each object once.
+    pub fn objects_on(&self, page: Page) -> Vec<ObjectId> {
+        let range = page.address()..page.address() + 4096;
+        let mut objects: Vec<ObjectId> = Vec::new();
+        for level in [&self.by_start, &self.within] {
+            let before = holder(level, range.start).map(|(_, block)| block);
+            objects.extend(before.into_iter().chain(level.range(range.clone()).map(|(_, &block)| block)).map(|b| b.object));
+        }
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+
     /// Whose the page is, as far as blocks tell.
     pub fn owner_of(&self, page: Page) -> Owner {
         match owner_in(&self.within, page) {
@@ -274,6 +293,11 @@ impl Objects {
             let name = "memory of the library that numalens preloads".to_owned();
             plain(process, id, ObjectKind::Unknown, name, 0, 0, time_ns)
         })
+    }
+
+    /// Whether an object is a block, or several of one place.
+    pub fn is_block(&self, object: ObjectId) -> bool {
+        self.rows[object.0 as usize].kind == ObjectKind::Heap && !self.is_rest(object)
     }
 
     /// Whether an object stands for what is not known more closely.

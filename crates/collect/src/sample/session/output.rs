@@ -242,6 +242,9 @@ impl Session {
             Content::of(|| processes.iter().cloned()),
             Content::of(|| tables::MachineNode::of(&options.machine)),
         ];
+        if options.counted {
+            contents.push(Content::of(|| self.object_bounds.iter().cloned()));
+        }
         if options.cache.is_some() {
             contents.push(Content::of(|| facts.page_miss_rows()));
             contents.push(Content::of(|| facts.site_miss_rows()));

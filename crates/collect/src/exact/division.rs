@@ -1,0 +1,358 @@
+//! Counts of pages that several objects share, divided by accesses that were looked at.
+//!
+//! Pages are drawn by their use, so each access that was looked at, a *sample*, stands for as many of all that went to such pages. Counts are
+//! divided in windows of time with a few dozen samples each:
+//!
+//! ```text
+//!   a page, while the same objects had it    its counts are divided by its samples, of each thread by its own where there are any
+//!   without samples, but one might have been drawn   by the samples that stand for more than their own page's counts: what these lack
+//!   the rest                                 not told apart
+//! ```
+//! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many accesses a sample there stands
+//! for, and what was not told apart.
+
+use numalens_profile::ids::{ObjectId, ThreadId};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Samples of a window.
+const SAMPLES: usize = 32;
+
+/// Home of a page, and whether it was placed by a pinned thread.
+pub type PageClass = (Option<u8>, bool);
+
+/// An access that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    pub time_ns: u64,
+    pub thread: ThreadId,
+    pub class: PageClass,
+    pub object: ObjectId,
+    /// Accesses that its instruction makes at once.
+    pub accesses: u64,
+}
+
+/// Whose counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Who {
+    pub thread: ThreadId,
+    pub node: Option<u8>,
+    pub class: PageClass,
+}
+
+/// Counts of a page between two looks.
+#[derive(Clone, Debug)]
+pub struct SharedCounts {
+    pub page: u32,
+    pub who: Who,
+    /// Which look has found them; they were counted after the one time, and until the other.
+    pub look: u64,
+    pub since_ns: u64,
+    pub until_ns: u64,
+    /// When they were found.
+    pub time_ns: u64,
+    pub counts: [u64; 2],
+    /// The objects that have had the page meanwhile, in order.
+    pub tenants: Vec<ObjectId>,
+    /// What objects lie there is not known, as of variables.
+    pub open: bool,
+    /// The look before has found it used, so that it might have been drawn.
+    pub drawable: bool,
+}
+
+/// A part of the counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    pub who: Who,
+    pub time_ns: u64,
+    /// None: not told apart.
+    pub object: Option<ObjectId>,
+    pub counts: [u64; 2],
+    /// Samples that say so.
+    pub samples: u32,
+}
+
+/// What is uncertain of an object.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Bound {
+    /// Accesses to pages that it has shared, which were divided.
+    pub divided: u64,
+    /// Sum over these of the accesses that the sample stands for by which they were.
+    pub squares: f64,
+    /// Those that were not told apart.
+    pub untold: u64,
+}
+
+impl Bound {
+    /// Adds another one's.
+    pub fn add(&mut self, other: Bound) {
+        self.divided = self.divided.saturating_add(other.divided);
+        self.squares += other.squares;
+        self.untold = self.untold.saturating_add(other.untold);
+    }
+}
+
+/// What is uncertain, by object; and by the page's number, where it is not known what objects lie there.
+#[derive(Default)]
+pub struct Bounds {
+    pub objects: FxHashMap<ObjectId, Bound>,
+    pub pages: FxHashMap<u32, Bound>,
+}
+
+impl Bounds {
+    fn add(&mut self, tenants: &[ObjectId], bound: Bound) {
+        for &object in tenants {
+            self.objects.entry(object).or_default().add(bound);
+        }
+    }
+}
+
+/// Counts and samples that wait to be divided.
+#[derive(Default)]
+pub struct Window {
+    pages: FxHashMap<u32, OfPage>,
+    samples: usize,
+    /// By look: until when it has counted, and how much.
+    looks: BTreeMap<u64, (u64, u64)>,
+}
+
+#[derive(Default)]
+struct OfPage {
+    eras: Vec<Era>,
+    told: Vec<Told>,
+}
+
+/// A time in which the same objects had a page.
+struct Era {
+    tenants: Vec<ObjectId>,
+    open: bool,
+    until_ns: u64,
+    counts: Vec<(Kind, [u64; 2])>,
+}
+
+/// Counts that are divided alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind {
+    who: Who,
+    time_ns: u64,
+    drawable: bool,
+}
+
+struct Sample {
+    told: Told,
+    /// How many it would stand for by the use of all pages between two looks, beside others.
+    of_look: f64,
+    /// Accesses that it stands for.
+    weight: f64,
+    is_told: bool,
+}
+
+impl Window {
+    /// Adds an access that was looked at.
+    pub fn tell(&mut self, page: u32, told: Told) {
+        self.pages.entry(page).or_default().told.push(told);
+        self.samples += 1;
+    }
+
+    /// Adds counts.
+    pub fn count(&mut self, more: SharedCounts) {
+        let eras = &mut self.pages.entry(more.page).or_default().eras;
+        let kind = Kind { who: more.who, time_ns: more.time_ns, drawable: more.drawable };
+        let (until_ns, sum) = self.looks.entry(more.look).or_default();
+        (*until_ns, *sum) = ((*until_ns).max(more.until_ns), *sum + more.counts[0] + more.counts[1]);
+        match eras.iter_mut().rev().find(|era| era.tenants == more.tenants && era.until_ns + 1 >= more.since_ns) {
+            Some(era) => {
+                era.until_ns = era.until_ns.max(more.until_ns);
+                match era.counts.iter_mut().find(|(known, _)| known.who == kind.who && known.drawable == kind.drawable) {
+                    Some((known, sum)) => {
+                        known.time_ns = kind.time_ns;
+                        *sum = [sum[0] + more.counts[0], sum[1] + more.counts[1]];
+                    }
+                    None => era.counts.push((kind, more.counts)),
+                }
+            }
+            None => {
+                let SharedCounts { tenants, open, until_ns, .. } = more;
+                eras.push(Era { tenants, open, until_ns, counts: vec![(kind, more.counts)] });
+            }
+        }
+    }
+
+    /// Whether there are enough samples.
+    pub fn is_full(&self) -> bool {
+        self.samples >= SAMPLES
+    }
+
+    /// Divides all that is there; the parts' sums are the counts.
+    pub fn divide(&mut self, bounds: &mut Bounds, mut tell: impl FnMut(Part)) {
+        let mut samples: Vec<Sample> = Vec::new();
+        // Eras with the range of their samples.
+        let mut eras = Vec::new();
+        let mut pages: Vec<(u32, OfPage)> = std::mem::take(&mut self.pages).into_iter().collect();
+        pages.sort_unstable_by_key(|&(page, _)| page);
+        self.samples = 0;
+        let looks: Vec<(u64, u64)> = std::mem::take(&mut self.looks).into_values().collect();
+        let until_ns = looks.iter().map(|&(until_ns, _)| until_ns).max().unwrap_or(0);
+        for (page, mut of_page) in pages {
+            of_page.told.sort_by_key(|told| told.time_ns);
+            let mut told = of_page.told.into_iter().peekable();
+            for era in of_page.eras {
+                let first = samples.len();
+                while let Some(told) = told.next_if(|told| told.time_ns <= era.until_ns) {
+                    samples.push(Sample { told, of_look: 0.0, weight: 0.0, is_told: false });
+                }
+                eras.push((page, era, first..samples.len()));
+            }
+            // What they were told of is counted by the next look.
+            let later: Vec<Told> = told.filter(|told| told.time_ns > until_ns).collect();
+            if !later.is_empty() {
+                self.samples += later.len();
+                self.pages.insert(page, OfPage { eras: Vec::new(), told: later });
+            }
+        }
+        weigh(&mut samples, &looks);
+        let mut left: FxHashMap<(Who, u64), [u64; 2]> = FxHashMap::default();
+        let mut drawable = 0.0;
+        for (_, era, range) in &eras {
+            drawable += sum(&era.counts, |kind| kind.drawable) as f64;
+            let samples = &mut samples[range.clone()];
+            for (kind, counts) in &era.counts {
+                if samples.is_empty() {
+                    if kind.drawable {
+                        add(left.entry((kind.who, kind.time_ns)).or_default(), *counts);
+                    } else {
+                        let (who, time_ns, counts) = (kind.who, kind.time_ns, *counts);
+                        tell(Part { who, time_ns, object: None, counts, samples: 0 });
+                    }
+                    continue;
+                }
+                let of_thread = samples.iter().any(|sample| sample.told.thread == kind.who.thread);
+                let weigh = |sample: &Sample| match !of_thread || sample.told.thread == kind.who.thread {
+                    true => sample.of_look,
+                    false => 0.0,
+                };
+                share(samples, weigh, kind.who, kind.time_ns, *counts, &mut tell);
+            }
+        }
+        // Each sample stands for as many of all accesses for which one might have been drawn: for those of pages without any it stands with what is more than
+        // its own page's.
+        let all: f64 = samples.iter().map(|sample| sample.of_look).sum();
+        let lacks: Vec<f64> = samples
+            .iter()
+            .map(|sample| (drawable * sample.of_look / all.max(1.0) - sample.weight).max(0.0))
+            .collect();
+        let mut left: Vec<((Who, u64), [u64; 2])> = left.into_iter().collect();
+        left.sort_unstable_by_key(|&(key, _)| key);
+        let mut lost: FxHashMap<PageClass, bool> = FxHashMap::default();
+        for ((who, time_ns), counts) in left {
+            let fits = |sample: &Sample, by_thread: bool| {
+                sample.told.class == who.class && (!by_thread || sample.told.thread == who.thread)
+            };
+            let any = |by_thread| samples.iter().zip(&lacks).any(|(sample, &lack)| lack > 0.0 && fits(sample, by_thread));
+            let by_thread = any(true);
+            if !by_thread && !any(false) {
+                lost.insert(who.class, true);
+                tell(Part { who, time_ns, object: None, counts, samples: 0 });
+                continue;
+            }
+            let mut weights = samples
+                .iter()
+                .zip(&lacks)
+                .map(|(sample, &lack)| if fits(sample, by_thread) { lack } else { 0.0 })
+                .collect::<Vec<_>>()
+                .into_iter();
+            share(&mut samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, &mut tell);
+        }
+        let of_all = spread(&samples);
+        for (page, era, range) in eras {
+            let samples = &samples[range];
+            let mut tenants = era.tenants;
+            tenants.extend(samples.iter().map(|sample| sample.told.object));
+            tenants.sort_unstable();
+            tenants.dedup();
+            let is_told = |kind: &Kind| !samples.is_empty() || kind.drawable && !lost.contains_key(&kind.who.class);
+            let divided = sum(&era.counts, is_told);
+            let untold = sum(&era.counts, |kind| !is_told(kind));
+            let spread = if samples.is_empty() { of_all } else { spread(samples) };
+            let bound = Bound { divided, squares: divided as f64 * spread, untold };
+            bounds.add(&tenants, bound);
+            if era.open {
+                bounds.pages.entry(page).or_default().add(bound);
+            }
+        }
+    }
+}
+
+/// Samples are drawn by time: where more is accessed between two looks than between two others, each stands for more.
+fn weigh(samples: &mut [Sample], looks: &[(u64, u64)]) {
+    let look = |told: &Told| looks.iter().position(|&(until_ns, _)| told.time_ns <= until_ns);
+    let mut of_look = vec![0.0; looks.len()];
+    for sample in samples.iter() {
+        if let Some(look) = look(&sample.told) {
+            of_look[look] += sample.told.accesses as f64;
+        }
+    }
+    for sample in samples {
+        let accesses = sample.told.accesses as f64;
+        sample.of_look = look(&sample.told).map_or(accesses, |look| accesses * looks[look].1.max(1) as f64 / of_look[look]);
+    }
+}
+
+fn add(sum: &mut [u64; 2], more: [u64; 2]) {
+    *sum = [sum[0] + more[0], sum[1] + more[1]];
+}
+
+/// Accesses of some kinds.
+fn sum(counts: &[(Kind, [u64; 2])], of: impl Fn(&Kind) -> bool) -> u64 {
+    counts.iter().filter(|(kind, _)| of(kind)).map(|(_, [reads, writes])| reads + writes).sum()
+}
+
+/// How many accesses a sample stands for that one of these accesses is counted by.
+fn spread(samples: &[Sample]) -> f64 {
+    let (sum, squares) = samples.iter().fold((0.0, 0.0), |(sum, squares), sample| {
+        (sum + sample.weight, squares + sample.weight * sample.weight)
+    });
+    if sum > 0.0 { squares / sum } else { 0.0 }
+}
+
+/// Divides counts by samples of such weights, one of which is not 0; the sums of the parts are the counts.
+fn share(
+    samples: &mut [Sample],
+    weigh: impl FnMut(&Sample) -> f64,
+    who: Who,
+    time_ns: u64,
+    counts: [u64; 2],
+    tell: &mut impl FnMut(Part),
+) {
+    let weights: Vec<f64> = samples.iter().map(weigh).collect();
+    let all: f64 = weights.iter().sum();
+    let total = (counts[0] + counts[1]) as f64;
+    // Objects in the order of their samples: their weights, and samples that have not been told yet.
+    let mut objects: Vec<(ObjectId, f64, u32)> = Vec::new();
+    for (sample, &weight) in samples.iter_mut().zip(&weights).filter(|&(_, &weight)| weight > 0.0) {
+        sample.weight += total * weight / all;
+        let fresh = u32::from(!std::mem::replace(&mut sample.is_told, true));
+        match objects.iter_mut().find(|(object, ..)| *object == sample.told.object) {
+            Some((_, sum, samples)) => (*sum, *samples) = (*sum + weight, *samples + fresh),
+            None => objects.push((sample.told.object, weight, fresh)),
+        }
+    }
+    let (mut before, mut done) = (0.0, [0; 2]);
+    let last = objects.len().saturating_sub(1);
+    for (at, (object, weight, fresh)) in objects.into_iter().enumerate() {
+        before += weight;
+        let upto = match at == last {
+            true => counts,
+            false => counts.map(|count| ((count as f64 * (before / all)) as u64).min(count)),
+        };
+        let part = [0, 1].map(|kind| upto[kind].saturating_sub(done[kind]));
+        add(&mut done, part);
+        if part != [0, 0] {
+            let samples = fresh.clamp(1, (part[0] + part[1]).min(u64::from(u32::MAX)) as u32);
+            tell(Part { who, time_ns, object: Some(object), counts: part, samples });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
