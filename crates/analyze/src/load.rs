@@ -20,8 +20,8 @@ use crate::subjects::Subjects;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
-    Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, ObjectBound, PageAccess,
-    Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,
+    Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, ObjectBound,
+    PageAccess, Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;

@@ -174,6 +174,25 @@ fn objects_of_one_page_are_told_apart_by_accesses_that_are_looked_at() {
     assert!((share - 0.75).abs() < 5.0 * deviation + 0.05, "{share} from {samples} samples");
 }
 
+/// Whose a page was before says nothing of whose its accesses are now, and what nobody has looked at may be anybody's.
+#[test]
+fn objects_that_have_pages_one_after_the_other_have_as_many_accesses_as_their_intervals_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let (profile, said) = record_with(directory.path(), "one_after_other.c", &["-O1", "-g"], &[], &["400"]);
+    let rows = objects(&profile, "one_after_other.c");
+    for line in said.lines() {
+        let (tag, truth) = line.split_once(' ').unwrap();
+        let (row, truth) = (&rows[tag], truth.parse::<f64>().unwrap());
+        let known = number(&row["accesses"]) as f64;
+        let interval = &row["intervals"]["accesses"];
+        let [low, high] = [0, 1].map(|end| interval[end].as_f64().unwrap_or(known));
+        // One in twenty may be outside; none as far again as the interval is wide. The allocator has a few words of each block.
+        let beside = (high - low) + 0.005 * truth + 10_000.0;
+        assert!(low <= known && known <= high, "{tag}: {row}");
+        assert!((low - beside..=high + beside).contains(&truth), "{tag}: {low} to {high}, not {truth}: {row}");
+    }
+}
+
 #[test]
 fn allocations_say_who_made_and_who_freed() {
     for linked in ["-pie", "-static"] {

@@ -12,11 +12,14 @@
 //! for, and what was not told apart.
 
 use numalens_profile::ids::{ObjectId, ThreadId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Samples of a window.
 const SAMPLES: usize = 32;
+
+/// How much more than of equal ones the variance is of samples whose weights come from the same samples.
+const UNEVEN: f64 = 1.25;
 
 /// Home of a page, and whether it was placed by a pinned thread.
 pub type PageClass = (Option<u8>, bool);
@@ -138,8 +141,18 @@ struct Kind {
     drawable: bool,
 }
 
+/// Pages of the same objects: these; where they are not known, one page.
+type Stratum = (Option<u32>, Vec<ObjectId>);
+
+impl Era {
+    fn stratum(&self, page: u32) -> Stratum {
+        (self.open.then_some(page), self.tenants.clone())
+    }
+}
+
 struct Sample {
     told: Told,
+    stratum: Stratum,
     /// How many it would stand for by the use of all pages between two looks, beside others.
     of_look: f64,
     /// Accesses that it stands for.
@@ -163,7 +176,8 @@ impl Window {
         match eras.iter_mut().rev().find(|era| era.tenants == more.tenants && era.until_ns + 1 >= more.since_ns) {
             Some(era) => {
                 era.until_ns = era.until_ns.max(more.until_ns);
-                match era.counts.iter_mut().find(|(known, _)| known.who == kind.who && known.drawable == kind.drawable) {
+                match era.counts.iter_mut().find(|(known, _)| known.who == kind.who && known.drawable == kind.drawable)
+                {
                     Some((known, sum)) => {
                         known.time_ns = kind.time_ns;
                         *sum = [sum[0] + more.counts[0], sum[1] + more.counts[1]];
@@ -199,7 +213,13 @@ impl Window {
             for era in of_page.eras {
                 let first = samples.len();
                 while let Some(told) = told.next_if(|told| told.time_ns <= era.until_ns) {
-                    samples.push(Sample { told, of_look: 0.0, weight: 0.0, is_told: false });
+                    samples.push(Sample {
+                        told,
+                        stratum: Stratum::default(),
+                        of_look: 0.0,
+                        weight: 0.0,
+                        is_told: false,
+                    });
                 }
                 eras.push((page, era, first..samples.len()));
             }
@@ -211,15 +231,22 @@ impl Window {
             }
         }
         weigh(&mut samples, &looks);
-        let mut left: FxHashMap<(Who, u64), [u64; 2]> = FxHashMap::default();
-        let mut drawable = 0.0;
-        for (_, era, range) in &eras {
-            drawable += sum(&era.counts, |kind| kind.drawable) as f64;
+        // By who had pages: what was counted there, and how many accesses the samples there stand for.
+        let mut strata: FxHashMap<Stratum, (f64, f64)> = FxHashMap::default();
+        let mut left: FxHashMap<(Who, u64, Stratum), [u64; 2]> = FxHashMap::default();
+        for (page, era, range) in &eras {
+            let stratum = era.stratum(*page);
+            let (drawable, of_look) = strata.entry(stratum.clone()).or_default();
+            *drawable += sum(&era.counts, |kind| kind.drawable) as f64;
             let samples = &mut samples[range.clone()];
+            *of_look += samples.iter().map(|sample| sample.of_look).sum::<f64>();
+            for sample in &mut *samples {
+                sample.stratum = stratum.clone();
+            }
             for (kind, counts) in &era.counts {
                 if samples.is_empty() {
                     if kind.drawable {
-                        add(left.entry((kind.who, kind.time_ns)).or_default(), *counts);
+                        add(left.entry((kind.who, kind.time_ns, stratum.clone())).or_default(), *counts);
                     } else {
                         let (who, time_ns, counts) = (kind.who, kind.time_ns, *counts);
                         tell(Part { who, time_ns, object: None, counts, samples: 0 });
@@ -234,47 +261,54 @@ impl Window {
                 share(samples, weigh, kind.who, kind.time_ns, *counts, &mut tell);
             }
         }
-        // Each sample stands for as many of all accesses for which one might have been drawn: for those of pages without any it stands with what is more than
-        // its own page's.
-        let all: f64 = samples.iter().map(|sample| sample.of_look).sum();
-        let lacks: Vec<f64> = samples
-            .iter()
-            .map(|sample| (drawable * sample.of_look / all.max(1.0) - sample.weight).max(0.0))
-            .collect();
-        let mut left: Vec<((Who, u64), [u64; 2])> = left.into_iter().collect();
-        left.sort_unstable_by_key(|&(key, _)| key);
-        let mut lost: FxHashMap<PageClass, bool> = FxHashMap::default();
-        for ((who, time_ns), counts) in left {
-            let fits = |sample: &Sample, by_thread: bool| {
-                sample.told.class == who.class && (!by_thread || sample.told.thread == who.thread)
+        // Each sample stands for as many of all accesses there for which one might have been drawn: for those of pages without any it stands with what is
+        // more than its own page's.
+        let lack = |sample: &Sample| {
+            let (drawable, of_look) = strata.get(&sample.stratum).copied().unwrap_or_default();
+            (drawable * sample.of_look / of_look.max(1.0) - sample.weight).max(0.0)
+        };
+        let lacks: Vec<f64> = samples.iter().map(lack).collect();
+        let mut left: Vec<((Who, u64, Stratum), [u64; 2])> = left.into_iter().collect();
+        left.sort_unstable();
+        let mut lost: FxHashSet<(PageClass, Stratum)> = FxHashSet::default();
+        for ((who, time_ns, stratum), counts) in left {
+            let fits = |sample: &Sample| sample.told.class == who.class && sample.stratum == stratum;
+            let of_thread = |sample: &Sample| fits(sample) && sample.told.thread == who.thread;
+            let weights = |of: &dyn Fn(&Sample) -> bool, by: &dyn Fn(usize) -> f64| -> Option<Vec<f64>> {
+                let weight = |(at, sample): (usize, &Sample)| if of(sample) { by(at) } else { 0.0 };
+                let weights: Vec<f64> = samples.iter().enumerate().map(weight).collect();
+                weights.iter().any(|&weight| weight > 0.0).then_some(weights)
             };
-            let any = |by_thread| samples.iter().zip(&lacks).any(|(sample, &lack)| lack > 0.0 && fits(sample, by_thread));
-            let by_thread = any(true);
-            if !by_thread && !any(false) {
-                lost.insert(who.class, true);
+            let (lack, of_look) = (|at: usize| lacks[at], |at: usize| samples[at].of_look);
+            let found =
+                weights(&of_thread, &lack).or_else(|| weights(&fits, &lack)).or_else(|| weights(&fits, &of_look));
+            let Some(weights) = found else {
+                lost.insert((who.class, stratum));
                 tell(Part { who, time_ns, object: None, counts, samples: 0 });
                 continue;
-            }
-            let mut weights = samples
-                .iter()
-                .zip(&lacks)
-                .map(|(sample, &lack)| if fits(sample, by_thread) { lack } else { 0.0 })
-                .collect::<Vec<_>>()
-                .into_iter();
+            };
+            let mut weights = weights.into_iter();
             share(&mut samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, &mut tell);
         }
-        let of_all = spread(&samples);
+        let mut spreads: FxHashMap<Stratum, f64> = FxHashMap::default();
+        for stratum in strata.into_keys() {
+            let spread = spread(samples.iter().filter(|sample| sample.stratum == stratum));
+            spreads.insert(stratum, spread);
+        }
         for (page, era, range) in eras {
             let samples = &samples[range];
+            let stratum = era.stratum(page);
+            let is_told = |kind: &Kind| {
+                !samples.is_empty() || kind.drawable && !lost.contains(&(kind.who.class, stratum.clone()))
+            };
+            let divided = sum(&era.counts, is_told);
+            let untold = sum(&era.counts, |kind| !is_told(kind));
+            let spread = if samples.is_empty() { spreads[&stratum] } else { spread(samples) };
             let mut tenants = era.tenants;
             tenants.extend(samples.iter().map(|sample| sample.told.object));
             tenants.sort_unstable();
             tenants.dedup();
-            let is_told = |kind: &Kind| !samples.is_empty() || kind.drawable && !lost.contains_key(&kind.who.class);
-            let divided = sum(&era.counts, is_told);
-            let untold = sum(&era.counts, |kind| !is_told(kind));
-            let spread = if samples.is_empty() { of_all } else { spread(samples) };
-            let bound = Bound { divided, squares: divided as f64 * spread, untold };
+            let bound = Bound { divided, squares: divided as f64 * spread * UNEVEN, untold };
             bounds.add(&tenants, bound);
             if era.open {
                 bounds.pages.entry(page).or_default().add(bound);
@@ -294,7 +328,8 @@ fn weigh(samples: &mut [Sample], looks: &[(u64, u64)]) {
     }
     for sample in samples {
         let accesses = sample.told.accesses as f64;
-        sample.of_look = look(&sample.told).map_or(accesses, |look| accesses * looks[look].1.max(1) as f64 / of_look[look]);
+        sample.of_look =
+            look(&sample.told).map_or(accesses, |look| accesses * looks[look].1.max(1) as f64 / of_look[look]);
     }
 }
 
@@ -308,10 +343,10 @@ fn sum(counts: &[(Kind, [u64; 2])], of: impl Fn(&Kind) -> bool) -> u64 {
 }
 
 /// How many accesses a sample stands for that one of these accesses is counted by.
-fn spread(samples: &[Sample]) -> f64 {
-    let (sum, squares) = samples.iter().fold((0.0, 0.0), |(sum, squares), sample| {
-        (sum + sample.weight, squares + sample.weight * sample.weight)
-    });
+fn spread<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> f64 {
+    let (sum, squares) = samples
+        .into_iter()
+        .fold((0.0, 0.0), |(sum, squares), sample| (sum + sample.weight, squares + sample.weight * sample.weight));
     if sum > 0.0 { squares / sum } else { 0.0 }
 }
 

@@ -250,6 +250,11 @@ impl Drain {
         Ok(())
     }
 
+    /// A random number between a half and one and a half.
+    pub fn around_one(&mut self) -> f64 {
+        self.watch.get_mut().around_one()
+    }
+
     /// Whether a good part of what the latest look has found is to be divided by samples.
     pub fn divides_much(&self) -> bool {
         self.watch.borrow().is_much_shared()
@@ -575,7 +580,9 @@ impl Drain {
         self.attribute(session, process, thread, before);
         let mut counted = Vec::new();
         for GrownPage { number, more } in grown_pages {
-            let Some(&KnownPage { page, owner, class, begin_ns, .. }) = self.known_page(process, number) else { continue };
+            let Some(&KnownPage { page, owner, class, begin_ns, .. }) = self.known_page(process, number) else {
+                continue;
+            };
             let before = thread.pages.entry(number.into()).or_default();
             // Its first counts have waited for it to be known.
             let since_ns = if waited && *before == more { since_ns.min(begin_ns) } else { since_ns };

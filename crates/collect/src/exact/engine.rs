@@ -42,7 +42,7 @@ const FASTEST_LOOK_FOR_BLOCKS: Duration = Duration::from_millis(10);
 const WATCHES: u32 = 2000;
 /// That may cost one part in so many of the time.
 const WATCH_SHARE: u32 = 100;
-/// How often the end of the command is looked for.
+/// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the other as often would show the same one always.
 const NAP: Duration = Duration::from_millis(2);
 /// The profile on disk is brought up to date this often at most.
 const CHECKPOINT: Duration = Duration::from_secs(2);
@@ -268,7 +268,8 @@ impl Recorder {
                 return Some(status);
             }
             let header = self.file.header();
-            futex::sleep_on(&header.requests, header.answered.load(Relaxed), NAP);
+            let nap = NAP.mul_f64(self.drain.around_one());
+            futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
             if self.asked(child.pid) && last_look.elapsed() > look_cost.usual() * LOOK_SHARE {
                 // A phase begins or ends: what was counted before belongs to the time before.
                 last_look = began;

@@ -250,7 +250,8 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
             Change::Claimed(claimed) => &claimed.pages,
             Change::Released(pages) => pages,
         };
-        let live: Vec<(Page, u32)> = process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
+        let live: Vec<(Page, u32)> =
+            process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
         for (page, number) in live {
             let owner = session.owner_by_blocks(process.pid, page);
             let before = process.pages[number as usize].owner;

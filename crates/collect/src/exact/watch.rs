@@ -123,6 +123,11 @@ impl Watch {
         x ^ (x >> 31)
     }
 
+    /// A random number between a half and one and a half.
+    pub fn around_one(&mut self) -> f64 {
+        0.5 + (self.next() >> 32) as f64 / (1u64 << 32) as f64
+    }
+
     /// Draws a page that several objects share and another one, by their use, and has the agents tell an access to each.
     pub fn draw(&mut self, file: &SessionFile, processes: &FxHashMap<Extent, Process>) {
         let mut drawn = Vec::new();

@@ -30,7 +30,8 @@ fn record(uses: &Uses, draws: u64, random: &mut Random) -> (FxHashMap<ObjectId, 
         let of_look: u64 = pages.iter().map(of_page).sum();
         for _ in 0..draws {
             let mut at = random.below(of_look);
-            let accesses = pages.iter().flat_map(|(page, objects)| objects.iter().map(move |&(object, n)| (*page, object, n)));
+            let accesses =
+                pages.iter().flat_map(|(page, objects)| objects.iter().map(move |&(object, n)| (*page, object, n)));
             for (page, object, n) in accesses {
                 if at < n {
                     let time_ns = since_ns + 1 + random.below(LOOK_NS - 1);
@@ -77,13 +78,13 @@ fn interval(estimate: u64, bound: &Bound) -> (f64, f64) {
     let divided = bound.divided.max(estimate) as f64;
     let (p, n, z2) = (estimate as f64 / divided.max(1.0), divided * divided / bound.squares.max(1.0), 3.8415);
     let (centre, half) = ((p * n + z2 / 2.0) / (n + z2), (z2 * (p * (1.0 - p) * n + z2 / 4.0)).sqrt() / (n + z2));
-    ((centre - half).max(0.0) * divided, (centre + half).min(1.0) * divided + bound.untold as f64)
+    ((centre - half).clamp(0.0, p) * divided, (centre + half).clamp(p, 1.0) * divided + bound.untold as f64)
 }
 
 /// How often the truth is in the interval, in percent, and how wide that is in the mean, as a part of the truth.
 fn coverage(mut program: impl FnMut(&mut Random) -> Uses, draws: u64) -> (f64, f64) {
     let (mut random, mut hits, mut all, mut widths) = (Random(7), 0.0, 0.0, 0.0);
-    for _ in 0..200 {
+    for _ in 0..100 {
         let uses = program(&mut random);
         let mut truth: FxHashMap<u32, u64> = FxHashMap::default();
         for &(object, n) in uses.iter().flatten().flat_map(|(_, objects)| objects) {
@@ -170,7 +171,7 @@ fn what_nobody_could_draw_is_told_as_such() {
     let mut parts = Vec::new();
     window.divide(&mut bounds, |part| parts.push((part.object, part.counts)));
     assert_eq!(parts, [(Some(a), [90, 10]), (None, [90, 10])]);
-    let bound = Bound { divided: 100, squares: 10_000.0, untold: 100 };
+    let bound = Bound { divided: 100, squares: 10_000.0 * UNEVEN, untold: 100 };
     assert_eq!((bounds.objects[&a], bounds.objects[&b]), (bound, bound));
     assert_eq!(bounds.pages.get(&1), None);
     assert_eq!(bounds.pages[&2].untold, 100);

@@ -77,7 +77,8 @@ impl Drain {
         counted: impl IntoIterator<Item = CountedPage>,
     ) {
         for counted in counted {
-            let CountedPage { number, look, since_ns, until_ns, time_ns, class: (home, pinned), reads, writes } = counted;
+            let CountedPage { number, look, since_ns, until_ns, time_ns, class: (home, pinned), reads, writes } =
+                counted;
             let Some(&KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
             let had = self.had(process, number, since_ns, until_ns);
             let mut rest = || session.object_of_mapping(process.pid, page.address(), time_ns);

@@ -152,7 +152,9 @@ impl Blocks {
         let mut objects: Vec<ObjectId> = Vec::new();
         for level in [&self.by_start, &self.within] {
             let before = holder(level, range.start).map(|(_, block)| block);
-            objects.extend(before.into_iter().chain(level.range(range.clone()).map(|(_, &block)| block)).map(|b| b.object));
+            objects.extend(
+                before.into_iter().chain(level.range(range.clone()).map(|(_, &block)| block)).map(|b| b.object),
+            );
         }
         objects.sort_unstable();
         objects.dedup();
