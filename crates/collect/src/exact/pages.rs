@@ -175,7 +175,7 @@ pub fn read(
                 }
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
-                process.tenants_ended[1].push(number);
+                process.tenants_ended[1].push(own + number);
                 let page = known.page;
                 if process.live_pages.get(&page) == Some(&number) {
                     process.live_pages.remove(&page);
@@ -276,8 +276,8 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
 
 /// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
 fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
-    let page = process.pages[number as usize].page;
-    let tenants = process.tenants.entry(number).or_insert_with(|| match before {
+    let (page, absolute) = (process.pages[number as usize].page, process.inherited_pages.max(1) + number);
+    let tenants = process.tenants.entry(absolute).or_insert_with(|| match before {
         Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
         _ => Tenants::default(),
     });
@@ -385,7 +385,7 @@ fn take_in(
         // Whoever was there before it began.
         let mut tenants = Tenants::default();
         tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
-        process.tenants.insert(number, tenants);
+        process.tenants.insert(process.inherited_pages.max(1) + number, tenants);
     }
 }
 
