@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// Samples of a window.
 const SAMPLES: usize = 32;
 
-/// How much more than of equal ones the variance is of samples whose weights come from the same samples.
-const UNEVEN: f64 = 1.25;
+/// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights come from the same samples.
+const UNEVEN: f64 = 2.0;
 
 /// Home of a page, and whether it was placed by a pinned thread.
 pub type PageClass = (Option<u8>, bool);

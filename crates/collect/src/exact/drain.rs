@@ -116,7 +116,7 @@ pub(super) struct Process {
     pub(super) told_accesses: Vec<ToldAccess>,
     /// Who has had pages that several objects share, by the page's number; of those that have gone until their counts are known, by looks.
     pub(super) tenants: FxHashMap<u32, Tenants>,
-    pub(super) tenants_ended: [Vec<u32>; 3],
+    pub(super) tenants_ended: [Vec<u32>; 5],
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
     /// Counts of such pages and accesses that were looked at.

@@ -175,7 +175,7 @@ pub fn read(
                 }
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
-                process.tenants_ended[1].push(own + number);
+                process.tenants_ended[3].push(own + number);
                 let page = known.page;
                 if process.live_pages.get(&page) == Some(&number) {
                     process.live_pages.remove(&page);

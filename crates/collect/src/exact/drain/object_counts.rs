@@ -47,8 +47,9 @@ impl Drain {
         self.looks_began_ns = [before, last, now_ns];
         for process in self.processes.values_mut() {
             process.undivided_ns = before.saturating_sub(CLOCKS_DIFFER_NS);
+            // Counts of pages that came and went between two looks may be found by the next one only, and are attributed by the one after it.
             process.tenants_ended.rotate_left(1);
-            for number in std::mem::take(&mut process.tenants_ended[2]) {
+            for number in std::mem::take(&mut process.tenants_ended[4]) {
                 process.tenants.remove(&number);
                 process.used.remove(&number);
             }
