@@ -128,7 +128,7 @@ fn objects_beside_each_other() {
     };
     for pages in [1, 8, 400] {
         let (percent, width) = coverage(program(pages), 5);
-        assert!(percent >= 95.0 && width < 0.9, "{pages} pages: {percent} % covered, {width} wide");
+        assert!(percent >= 95.0 && width < 1.2, "{pages} pages: {percent} % covered, {width} wide");
     }
 }
 
