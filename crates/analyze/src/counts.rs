@@ -258,7 +258,9 @@ pub fn bounded(part: &Counts, bound: &Bound, total: &Counts) -> Vec<Value> {
     let known = part.accesses();
     let exact = known.saturating_sub(part.estimated) as f64;
     let (low, high) = intervals::proportion((estimated / divided.max(1.0)).min(1.0), samples);
-    let interval = ((exact + low * divided).min(known as f64), exact + high * divided + bound.untold as f64);
+    let skewed = bound.skewed as f64;
+    let (low, high) = ((low * divided - skewed).max(0.0), (high * divided + skewed).min(divided));
+    let interval = ((exact + low).min(known as f64), (exact + high).max(known as f64) + bound.untold as f64);
     values[0] = match bound.untold {
         0 => Value::Estimate(known, interval),
         _ => Value::Within(known, interval),

@@ -218,6 +218,7 @@ pub struct Bound {
     pub divided: u64,
     pub squares: f64,
     pub untold: u64,
+    pub skewed: u64,
 }
 
 impl AddAssign for Bound {
@@ -225,6 +226,7 @@ impl AddAssign for Bound {
         self.divided = self.divided.saturating_add(other.divided).min(counts::MOST);
         self.squares += other.squares;
         self.untold = self.untold.saturating_add(other.untold).min(counts::MOST);
+        self.skewed = self.skewed.saturating_add(other.skewed).min(counts::MOST);
     }
 }
 
@@ -235,9 +237,9 @@ impl ObjectFacts {
 
     /// Adds what is uncertain of an object.
     pub fn bound(&mut self, row: &ObjectBound) {
-        let &ObjectBound { divided, squares, untold, .. } = row;
+        let &ObjectBound { divided, squares, untold, skewed, .. } = row;
         let squares = if squares.is_finite() { squares.max(0.0) } else { f64::MAX };
-        *self.bounds.entry(row.object).or_default() += Bound { divided, squares, untold };
+        *self.bounds.entry(row.object).or_default() += Bound { divided, squares, untold, skewed };
     }
 
     /// Adds accesses of one key.

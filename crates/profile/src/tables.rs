@@ -179,6 +179,8 @@ table! {
         squares: f64,
         /// Those that were not told apart: any of them may be its own.
         untold: u64,
+        /// Those of the divided ones of which it may have so many more or less, as samples may not have come at random.
+        skewed: u64,
     }
 
     /// Fact of imported profiles that have no finer ones: accesses of one thread, while bound to `node`, to pages of one home. Reads and writes

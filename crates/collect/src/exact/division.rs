@@ -9,8 +9,9 @@
 //!   the rest                                 not told apart
 //! ```
 //! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many accesses a sample there stands
-//! for, and what was not told apart.
+//! for, what was not told apart, and what was divided by samples that may not have come at random ([`Came::Later`]).
 
+use super::watch::{Came, LATER};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct Told {
     pub object: ObjectId,
     /// Accesses that its instruction makes at once.
     pub accesses: u64,
+    /// Only those that came soon divide counts.
+    pub came: Came,
 }
 
 /// Whose counts.
@@ -84,6 +87,8 @@ pub struct Bound {
     pub squares: f64,
     /// Those that were not told apart.
     pub untold: u64,
+    /// Those that were divided by samples that may have come first after a pause, and not at random.
+    pub skewed: u64,
 }
 
 impl Bound {
@@ -92,6 +97,7 @@ impl Bound {
         self.divided = self.divided.saturating_add(other.divided);
         self.squares += other.squares;
         self.untold = self.untold.saturating_add(other.untold);
+        self.skewed = self.skewed.saturating_add(other.skewed);
     }
 }
 
@@ -164,7 +170,7 @@ impl Window {
     /// Adds an access that was looked at.
     pub fn tell(&mut self, page: u32, told: Told) {
         self.pages.entry(page).or_default().told.push(told);
-        self.samples += 1;
+        self.samples += usize::from(told.came == Came::Soon);
     }
 
     /// Adds counts.
@@ -200,6 +206,8 @@ impl Window {
     /// Divides all that is there; the parts' sums are the counts.
     pub fn divide(&mut self, bounds: &mut Bounds, mut tell: impl FnMut(Part)) {
         let mut samples: Vec<Sample> = Vec::new();
+        // By who had pages: accesses that came soon, and later.
+        let mut came: FxHashMap<Stratum, (u64, u64)> = FxHashMap::default();
         // Eras with the range of their samples.
         let mut eras = Vec::new();
         let mut pages: Vec<(u32, OfPage)> = std::mem::take(&mut self.pages).into_iter().collect();
@@ -212,7 +220,15 @@ impl Window {
             let mut told = of_page.told.into_iter().peekable();
             for era in of_page.eras {
                 let first = samples.len();
+                let came = came.entry(era.stratum(page)).or_default();
                 while let Some(told) = told.next_if(|told| told.time_ns <= era.until_ns) {
+                    match told.came {
+                        Came::Soon => came.0 += 1,
+                        Came::Later => {
+                            came.1 += 1;
+                            continue;
+                        }
+                    }
                     samples.push(Sample {
                         told,
                         stratum: Stratum::default(),
@@ -226,7 +242,7 @@ impl Window {
             // What they were told of is counted by the next look.
             let later: Vec<Told> = told.filter(|told| told.time_ns > until_ns).collect();
             if !later.is_empty() {
-                self.samples += later.len();
+                self.samples += later.iter().filter(|told| told.came == Came::Soon).count();
                 self.pages.insert(page, OfPage { eras: Vec::new(), told: later });
             }
         }
@@ -308,7 +324,12 @@ impl Window {
             tenants.extend(samples.iter().map(|sample| sample.told.object));
             tenants.sort_unstable();
             tenants.dedup();
-            let bound = Bound { divided, squares: divided as f64 * spread * UNEVEN, untold };
+            let bound = Bound {
+                divided,
+                squares: divided as f64 * spread * UNEVEN,
+                untold,
+                skewed: (divided as f64 * skew(came[&stratum])) as u64,
+            };
             bounds.add(&tenants, bound);
             if era.open {
                 bounds.pages.entry(page).or_default().add(bound);
@@ -340,6 +361,12 @@ fn add(sum: &mut [u64; 2], more: [u64; 2]) {
 /// Accesses of some kinds.
 fn sum(counts: &[(Kind, [u64; 2])], of: impl Fn(&Kind) -> bool) -> u64 {
     counts.iter().filter(|(kind, _)| of(kind)).map(|(_, [reads, writes])| reads + writes).sum()
+}
+
+/// Which part of what samples say may be wrong, as some of those that `came` soon were the first after a pause: in every time after a draw there are as many.
+fn skew((soon, later): (u64, u64)) -> f64 {
+    let first = later as f64 / LATER as f64;
+    if later == 0 { 0.0 } else { (first / (soon as f64 - first).max(0.0)).min(1.0) }
 }
 
 /// How many accesses a sample stands for that one of these accesses is counted by.

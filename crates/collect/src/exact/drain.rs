@@ -26,7 +26,7 @@ use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::tenants::{Had, Tenants};
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
-use super::watch::Watch;
+use super::watch::{Came, Watch};
 use crate::sample::session::{BegunThread, Owner, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
@@ -260,9 +260,9 @@ impl Drain {
         self.watch.borrow().is_much_shared()
     }
 
-    /// Whether an access that was told came as soon as its page's use lets expect.
-    pub(super) fn is_fair(&self, process: Extent, number: u32, time: u64) -> bool {
-        self.watch.borrow().is_fair(process, number, time)
+    /// How long after its page was drawn an access came.
+    pub(super) fn came(&self, process: Extent, number: u32, time: u64) -> Option<Came> {
+        self.watch.borrow().came(process, number, time)
     }
 
     /// Has a few accesses told, of pages that the latest look found in use.

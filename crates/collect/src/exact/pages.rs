@@ -220,9 +220,9 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
     let own = (number as u32).checked_sub(process.inherited_pages.max(1));
     let known = own.and_then(|own| process.pages.get(own as usize));
     let Some((home, pinned)) = known.map(|known| known.class) else { return };
-    if drain.is_fair(extent, number as u32, access.time) {
+    if let Some(came) = drain.came(extent, number as u32, access.time) {
         let class = (home, pinned);
-        process.window.tell(number as u32, Sample { time_ns, thread, class, object, accesses: count.max(1) });
+        process.window.tell(number as u32, Sample { time_ns, thread, class, object, accesses: count.max(1), came });
     }
     let access = match (flags & site::READ != 0, flags & site::WRITE != 0) {
         (true, true) => Access::ReadWrite,

@@ -10,7 +10,7 @@
 //! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `division.rs`.
 //!
 //! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of programs that pause, the beginning of what
-//! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Watch::is_fair`]).
+//! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Came`]).
 
 use super::clock;
 use super::drain::Process;
@@ -38,10 +38,32 @@ pub struct Watch {
     /// When the latest look was over, and how long after the one before.
     looked_ns: u64,
     between_ns: u64,
-    /// Of pages that were drawn: when, and until when the next access may be expected (on the agents' clock).
-    drawn: FxHashMap<(Extent, u32), u64>,
+    /// When pages were drawn, each time, in order.
+    drawn: FxHashMap<(Extent, u32), Vec<Draw>>,
     random: u64,
 }
+
+/// A page was drawn, on the agents' clock.
+struct Draw {
+    since_ns: u64,
+    /// From here on agents tell the next access.
+    asked_ns: u64,
+    /// How long it takes at most if the page is in use.
+    within_ns: u64,
+}
+
+/// How long after its page was drawn an access came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// As soon as it does where the page is in use.
+    Soon,
+    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then can be told how many of those that
+    /// came soon are of that kind as well.
+    Later,
+}
+
+/// See [`Came::Later`].
+pub const LATER: u64 = 3;
 
 #[derive(Default)]
 struct Found {
@@ -93,7 +115,10 @@ impl Watch {
         self.uses = [before, last, self.found.shared.last().map_or(0, |&(_, _, sum)| sum)];
         (self.between_ns, self.looked_ns) = (now.saturating_sub(self.looked_ns), now);
         const FORGOTTEN_NS: u64 = 10_000_000_000;
-        self.drawn.retain(|_, until| *until + FORGOTTEN_NS > now);
+        self.drawn.retain(|_, draws| {
+            draws.retain(|draw| draw.since_ns + FORGOTTEN_NS > now);
+            !draws.is_empty()
+        });
     }
 
     /// Whether more than a twentieth of what the latest look has found went to pages that several objects share.
@@ -110,9 +135,16 @@ impl Watch {
         LEAST_SHARE * u128::from(before) * all_now.max(1) >= u128::from(now) * all_before.max(1)
     }
 
-    /// Whether an access that was told at this time came as soon as the page's use lets expect.
-    pub fn is_fair(&self, process: Extent, number: u32, time: u64) -> bool {
-        self.drawn.get(&(process, number)).is_some_and(|&until| time <= until)
+    /// How long after its page was drawn an access came that was told at this time; None: too long.
+    pub fn came(&self, process: Extent, number: u32, time: u64) -> Option<Came> {
+        let draws = self.drawn.get(&(process, number))?;
+        let draw = draws.iter().rev().find(|draw| draw.since_ns <= time)?;
+        let after = time.saturating_sub(draw.asked_ns);
+        match after {
+            _ if after <= draw.within_ns => Some(Came::Soon),
+            _ if after <= draw.within_ns.saturating_mul(1 + LATER) => Some(Came::Later),
+            _ => None,
+        }
     }
 
     /// The next random number (SplitMix64).
@@ -142,13 +174,18 @@ impl Watch {
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
             let stays = self.found.stays.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
+            let since_ns = clock::agents_now(file.header());
             if self.ask(file, extent, process, number, page, stays).is_ok_and(|asked| asked) {
-                const SOON_NS: u64 = 300_000;
-                let usual = 10 * self.between_ns / used.max(1);
-                drawn.push(((extent, number), clock::agents_now(file.header()) + SOON_NS + usual));
+                // What an agent takes to tell, and a few times what lies between two accesses to the page in the mean.
+                const SOON_NS: u64 = 15_000;
+                const USUAL: u64 = 3;
+                let within_ns = SOON_NS + USUAL * self.between_ns / used.max(1);
+                drawn.push(((extent, number), Draw { since_ns, asked_ns: clock::agents_now(file.header()), within_ns }));
             }
         }
-        self.drawn.extend(drawn);
+        for (page, draw) in drawn {
+            self.drawn.entry(page).or_default().push(draw);
+        }
     }
 
     /// Has the agents tell the next accesses to a page. Whether they do because of it.
@@ -198,6 +235,23 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accesses_belong_to_the_draw_before_them() {
+        let mut watch = Watch::default();
+        let page = (Extent(1), 7);
+        let draw = |since_ns| Draw { since_ns, asked_ns: since_ns + 10, within_ns: 100 };
+        watch.drawn.insert(page, vec![draw(1000), draw(9000)]);
+        let came = |time| watch.came(page.0, page.1, time);
+        assert_eq!(came(999), None);
+        assert_eq!(came(1005), Some(Came::Soon));
+        assert_eq!(came(1110), Some(Came::Soon));
+        assert_eq!(came(1111), Some(Came::Later));
+        assert_eq!(came(1410), Some(Came::Later));
+        assert_eq!(came(1411), None, "the next draw came after it");
+        assert_eq!(came(9100), Some(Came::Soon));
+        assert_eq!(watch.came(page.0, 8, 1005), None);
+    }
 
     #[test]
     fn pages_are_drawn_by_their_use() {

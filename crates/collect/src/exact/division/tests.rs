@@ -36,7 +36,7 @@ fn record(uses: &Uses, draws: u64, random: &mut Random) -> (FxHashMap<ObjectId, 
                 if at < n {
                     let time_ns = since_ns + 1 + random.below(LOOK_NS - 1);
                     let (thread, class) = (WHO.thread, WHO.class);
-                    window.tell(page, Told { time_ns, thread, class, object: ObjectId(object), accesses: 1 });
+                    window.tell(page, Told { time_ns, thread, class, object: ObjectId(object), accesses: 1, came: Came::Soon });
                     break;
                 }
                 at -= n;
@@ -163,7 +163,7 @@ fn what_nobody_could_draw_is_told_as_such() {
         open: page == 2,
         drawable,
     };
-    let told = |time_ns| Told { time_ns, thread: WHO.thread, class: WHO.class, object: a, accesses: 1 };
+    let told = |time_ns| Told { time_ns, thread: WHO.thread, class: WHO.class, object: a, accesses: 1, came: Came::Soon };
     window.count(counts(1, true));
     window.count(counts(2, false));
     window.tell(1, told(50));
@@ -171,7 +171,7 @@ fn what_nobody_could_draw_is_told_as_such() {
     let mut parts = Vec::new();
     window.divide(&mut bounds, |part| parts.push((part.object, part.counts)));
     assert_eq!(parts, [(Some(a), [90, 10]), (None, [90, 10])]);
-    let bound = Bound { divided: 100, squares: 10_000.0 * UNEVEN, untold: 100 };
+    let bound = Bound { divided: 100, squares: 10_000.0 * UNEVEN, untold: 100, skewed: 0 };
     assert_eq!((bounds.objects[&a], bounds.objects[&b]), (bound, bound));
     assert_eq!(bounds.pages.get(&1), None);
     assert_eq!(bounds.pages[&2].untold, 100);

@@ -294,6 +294,7 @@ impl Session {
             divided: bound.divided,
             squares: bound.squares,
             untold: bound.untold,
+            skewed: bound.skewed,
         });
         self.object_bounds.extend(bounds);
     }
