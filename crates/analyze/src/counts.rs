@@ -243,6 +243,10 @@ pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
     values
 }
 
+/// Accesses are looked at by time: where code takes so many times as long for an access to one object as other code for one to another, that one is seen as
+/// much too often, which nothing tells.
+const SPEEDS: f64 = 16.0;
+
 /// [`values`] of an object that has shared pages with others, as far as `bound` says: any of what was divided may be its own, with the probability that samples
 /// give, and any of what was not told apart.
 pub fn bounded(part: &Counts, bound: &Bound, total: &Counts) -> Vec<Value> {
@@ -258,6 +262,7 @@ pub fn bounded(part: &Counts, bound: &Bound, total: &Counts) -> Vec<Value> {
     let known = part.accesses();
     let exact = known.saturating_sub(part.estimated) as f64;
     let (low, high) = intervals::proportion((estimated / divided.max(1.0)).min(1.0), samples);
+    let (low, high) = (low / (low + (1.0 - low) * SPEEDS), high * SPEEDS / (high * SPEEDS + 1.0 - high));
     let skewed = bound.skewed as f64;
     let (low, high) = ((low * divided - skewed).max(0.0), (high * divided + skewed).min(divided));
     let interval = ((exact + low).min(known as f64), (exact + high).max(known as f64) + bound.untold as f64);

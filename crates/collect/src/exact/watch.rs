@@ -177,10 +177,11 @@ impl Watch {
             let since_ns = clock::agents_now(file.header());
             if self.ask(file, extent, process, number, page, stays).is_ok_and(|asked| asked) {
                 // What an agent takes to tell, and a few times what lies between two accesses to the page in the mean.
-                const SOON_NS: u64 = 15_000;
+                const SOON_NS: u64 = 40_000;
                 const USUAL: u64 = 3;
                 let within_ns = SOON_NS + USUAL * self.between_ns / used.max(1);
-                drawn.push(((extent, number), Draw { since_ns, asked_ns: clock::agents_now(file.header()), within_ns }));
+                drawn
+                    .push(((extent, number), Draw { since_ns, asked_ns: clock::agents_now(file.header()), within_ns }));
             }
         }
         for (page, draw) in drawn {

@@ -36,7 +36,10 @@ fn record(uses: &Uses, draws: u64, random: &mut Random) -> (FxHashMap<ObjectId, 
                 if at < n {
                     let time_ns = since_ns + 1 + random.below(LOOK_NS - 1);
                     let (thread, class) = (WHO.thread, WHO.class);
-                    window.tell(page, Told { time_ns, thread, class, object: ObjectId(object), accesses: 1, came: Came::Soon });
+                    window.tell(
+                        page,
+                        Told { time_ns, thread, class, object: ObjectId(object), accesses: 1, came: Came::Soon },
+                    );
                     break;
                 }
                 at -= n;
@@ -163,7 +166,8 @@ fn what_nobody_could_draw_is_told_as_such() {
         open: page == 2,
         drawable,
     };
-    let told = |time_ns| Told { time_ns, thread: WHO.thread, class: WHO.class, object: a, accesses: 1, came: Came::Soon };
+    let told =
+        |time_ns| Told { time_ns, thread: WHO.thread, class: WHO.class, object: a, accesses: 1, came: Came::Soon };
     window.count(counts(1, true));
     window.count(counts(2, false));
     window.tell(1, told(50));

@@ -46,6 +46,8 @@ struct ObjectKey {
     object: ObjectId,
     home: Option<NodeId>,
     class: Class,
+    /// What is exact and what is not are apart, though it be of the same object.
+    estimated: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +91,7 @@ ordered_by_words! {
         both(key.process.0, key.bin.0),
         both(key.thread.0, known(key.node)),
         key.site.map_or(0, |site| u64::from(site.0) + 1),
-        u64::from(key.object.0) << 20 | u64::from(known(key.home)) << 3 | key.class as u64,
+        u64::from(key.object.0) << 21 | u64::from(key.estimated) << 20 | u64::from(known(key.home)) << 3 | key.class as u64,
     ];
     CodeKey: |key: &CodeKey| [
         both(key.process.0, key.bin.0),
@@ -200,7 +202,10 @@ impl FactTables {
         let key = SiteKey { process, bin, thread, node, site, home, class };
         self.pages.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
         self.sites.add(key, counts);
-        self.objects.add(ObjectKey { process, bin, thread, node, site: Some(site), object, home, class }, counts);
+        self.objects.add(
+            ObjectKey { process, bin, thread, node, site: Some(site), object, home, class, estimated: true },
+            counts,
+        );
     }
 
     /// Adds exact counts of one thread's accesses to one page.
@@ -280,7 +285,8 @@ impl FactTables {
         class: Class,
         counts: Counts,
     ) {
-        self.objects.add(ObjectKey { process, bin, thread, node, site, object, home, class }, counts);
+        let estimated = counts.samples > 0;
+        self.objects.add(ObjectKey { process, bin, thread, node, site, object, home, class, estimated }, counts);
     }
 
     /// Counts instructions executed, or samples of the instruction pointer.
@@ -488,5 +494,17 @@ mod tests {
         assert_eq!(facts.page_rows(1).map(|row| row.reads).fold(0, sum), total);
         assert_eq!(facts.site_rows(1).map(|row| row.writes).fold(0, sum), total);
         assert_eq!(facts.object_rows(1).map(|row| u64::from(row.samples)).fold(0, sum), total);
+    }
+
+    #[test]
+    fn exact_counts_stay_exact_beside_estimates() {
+        let mut facts = FactTables::new(200);
+        for (reads, samples) in [(100, 0), (30, 2), (5, 0), (7, 1)] {
+            let (thread, object, counts) = (ThreadId(0), ObjectId(3), Counts { reads, writes: 0, samples });
+            facts.add_object_counts(ProcessId(0), thread, Bin(0), None, None, object, None, Class::Unplaced, counts);
+        }
+        let facts = facts.settled();
+        let rows: Vec<(u64, u32)> = facts.object_rows(1).map(|row| (row.reads, row.samples)).collect();
+        assert_eq!(rows, [(105, 0), (37, 3)]);
     }
 }
