@@ -15,15 +15,15 @@ int main(int count, char **arguments) {
     long rounds = atol(arguments[1]);
     static long *blocks[BLOCKS];
     for (long round = 0; round < rounds; round++) {
-        for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(BYTES);  // EXPECT first
+        for (int i = 0; i < BLOCKS; i++) blocks[i] = (long *)malloc(BYTES);  // EXPECT first
         for (int i = 0; i < BLOCKS; i++) use(blocks[i], LONGS, 30);
         for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
-        for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(BYTES);  // EXPECT second
+        for (int i = 0; i < BLOCKS; i++) blocks[i] = (long *)malloc(BYTES);  // EXPECT second
         for (int i = 0; i < BLOCKS; i++) use(blocks[i], LONGS, 10);
         for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
     }
-    long *one = malloc(EDGE);    // EXPECT one
-    long *other = malloc(EDGE);  // EXPECT other
+    long *one = (long *)malloc(EDGE);    // EXPECT one
+    long *other = (long *)malloc(EDGE);  // EXPECT other
     use(one, OF_EDGE, 100 * rounds);
     use(other, OF_EDGE, 300 * rounds);
     printf("first %ld\nsecond %ld\none %ld\nother %ld\n", 2 * rounds * BLOCKS * LONGS * 30, 2 * rounds * BLOCKS * LONGS * 10,

@@ -37,7 +37,7 @@ use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use object_counts::CountedPage;
-use page_counts::{GrownPage, fill_up, sum};
+use page_counts::{GrownPage, Held, fill_up, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
@@ -165,6 +165,8 @@ pub(super) struct Thread {
     left_out: FxHashMap<u64, u64>,
     /// Counts of pages that several objects share, until they are where they are divided.
     shared: Vec<SharedCounts>,
+    /// What was counted of pages and not told at the latest look.
+    held: FxHashMap<u32, Held>,
     /// Before its counters were read for the last time, since the start of the recording.
     read_ns: u64,
     /// What the latest look found counted of pages, until the next one has read whose they were.
@@ -489,6 +491,7 @@ impl Drain {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
             (thread.sites, thread.pages, thread.code) = Default::default();
+            thread.held = FxHashMap::default();
             (thread.misses, thread.left_out) = Default::default();
             discard_thread(file, extent);
             let time_ns = session.advance(ended);
@@ -557,6 +560,8 @@ impl Drain {
             in_flight: totals.in_flight,
             strict: session.was_ever_paused() || look == Look::Last,
         };
+        let every = session.tells_every_object();
+        let counted_by_now = if every { FxHashMap::default() } else { totals.pages.clone() };
         let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, totals.pages, IN_FLIGHT_OF_PAGE);
         thread.waits = waits;
         let mut sites = Vec::new();
@@ -586,11 +591,13 @@ impl Drain {
             let before = thread.pages.entry(number.into()).or_default();
             // Its first counts have waited for it to be known.
             let since_ns = if waited && *before == more { since_ns.min(begin_ns) } else { since_ns };
+            let was_held = thread.held.get(&number).copied();
             let [reads, writes] = [0, 1].map(|kind| {
                 let (told, too_early) = thread.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
                 told
             });
+            let before = *before;
             if (reads, writes) == (0, 0) {
                 continue;
             }
@@ -604,7 +611,23 @@ impl Drain {
                 thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
             } else {
                 let look = self.looks;
-                counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
+                let carried = Held::carried(was_held, before, [reads, writes]);
+                let from = was_held.map_or(since_ns, |held| held.since_ns);
+                for (since_ns, [reads, writes]) in
+                    [(from, carried), (since_ns, [reads - carried[0], writes - carried[1]])]
+                {
+                    if (reads, writes) != (0, 0) {
+                        counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
+                    }
+                }
+            }
+        }
+        for (at, now) in counted_by_now {
+            let (number, before) = (at as u32, thread.pages.get(&at).copied().unwrap_or_default());
+            let left = Held::left(thread.held.get(&number).copied(), before, now, since_ns);
+            match left {
+                Some(held) => drop(thread.held.insert(number, held)),
+                None => drop(thread.held.remove(&number)),
             }
         }
         match look {

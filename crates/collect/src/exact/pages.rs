@@ -277,6 +277,10 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
 /// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
 fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
     let (page, absolute) = (process.pages[number as usize].page, process.inherited_pages.max(1) + number);
+    // Blocks do not tell all there.
+    if session.has_variables(process.pid, page) {
+        return;
+    }
     let tenants = process.tenants.entry(absolute).or_insert_with(|| match before {
         Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
         _ => Tenants::default(),
@@ -381,7 +385,7 @@ fn take_in(
     let class = if first.is_none() { (home, pinned) } else { now };
     process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge };
     process.live_pages.insert(page, number);
-    if owner == Owner::Several && !session.tells_every_object() {
+    if owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
         // Whoever was there before it began.
         let mut tenants = Tenants::default();
         tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);

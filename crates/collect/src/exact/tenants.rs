@@ -28,7 +28,12 @@ impl Tenant {
 
 /// The objects of a page, since it began or as far as counts are to be divided yet.
 #[derive(Clone, Default, Debug)]
-pub struct Tenants(Vec<Tenant>);
+pub struct Tenants {
+    known: Vec<Tenant>,
+    /// Those before, each once, and until when they were.
+    earlier: Vec<ObjectId>,
+    earlier_until_ns: u64,
+}
 
 /// Whose counts are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,36 +49,44 @@ pub enum Had {
 impl Tenants {
     /// Of a page that was all one object's from its beginning on.
     pub fn of_one(object: ObjectId) -> Self {
-        Tenants(vec![Tenant { object, since_ns: 0, until_ns: u64::MAX, whole: true }])
+        let known = vec![Tenant { object, since_ns: 0, until_ns: u64::MAX, whole: true }];
+        Tenants { known, ..Tenants::default() }
     }
 
     /// These are there from now on, the only one of which is `whole`, and what was there before is gone.
     pub fn changed(&mut self, present: &[ObjectId], whole: bool, time_ns: u64, known_from: u64) {
-        self.0.retain(|tenant| tenant.until_ns >= known_from);
-        for tenant in &mut self.0 {
+        for tenant in self.known.extract_if(.., |tenant| tenant.until_ns < known_from) {
+            self.earlier_until_ns = self.earlier_until_ns.max(tenant.until_ns);
+            if !self.earlier.contains(&tenant.object) {
+                self.earlier.push(tenant.object);
+            }
+        }
+        for tenant in &mut self.known {
             let stays = present.contains(&tenant.object) && tenant.whole == whole;
             if tenant.until_ns == u64::MAX && !stays {
                 tenant.until_ns = time_ns;
             }
         }
         for &object in present {
-            if !self.0.iter().any(|tenant| tenant.object == object && tenant.until_ns == u64::MAX) {
-                self.0.push(Tenant { object, since_ns: time_ns, until_ns: u64::MAX, whole });
+            if !self.known.iter().any(|tenant| tenant.object == object && tenant.until_ns == u64::MAX) {
+                self.known.push(Tenant { object, since_ns: time_ns, until_ns: u64::MAX, whole });
             }
         }
     }
 
     /// Whose the counts of a span are.
     pub fn had(&self, from: u64, to: u64) -> Had {
-        let mut within = self.0.iter().filter(|tenant| tenant.is_within(from, to));
+        let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
+        let mut within = self.known.iter().filter(|tenant| tenant.is_within(from, to));
         match (within.next(), within.next()) {
-            (None, _) => Had::ByNobody,
-            (Some(tenant), None) if tenant.whole && tenant.since_ns <= from && tenant.until_ns >= to => {
+            (None, _) if !is_earlier => Had::ByNobody,
+            (Some(tenant), None) if !is_earlier && tenant.whole && tenant.since_ns <= from && tenant.until_ns >= to => {
                 Had::By(tenant.object)
             }
             _ => {
-                let within = self.0.iter().filter(|tenant| tenant.is_within(from, to));
-                let mut objects: Vec<ObjectId> = within.map(|tenant| tenant.object).collect();
+                let within = self.known.iter().filter(|tenant| tenant.is_within(from, to));
+                let earlier = self.earlier.iter().copied().filter(|_| is_earlier);
+                let mut objects: Vec<ObjectId> = within.map(|tenant| tenant.object).chain(earlier).collect();
                 objects.sort_unstable();
                 objects.dedup();
                 Had::Between(objects)
@@ -116,6 +129,7 @@ mod tests {
         assert_eq!(page.had(11, 35), Had::Between(vec![A]));
         assert_eq!(page.had(31, 35), Had::By(A));
         page.changed(&[A], true, 40, 25);
-        assert_eq!(page.had(11, 15), Had::ByNobody, "nobody asks for what was so long ago");
+        assert_eq!(page.had(11, 25), Had::Between(vec![A]), "what was long ago is known as such");
+        assert_eq!(page.had(21, 25), Had::ByNobody);
     }
 }

@@ -184,6 +184,7 @@ impl Thread {
             misses: Misses::default(),
             left_out: FxHashMap::default(),
             shared: Vec::new(),
+            held: FxHashMap::default(),
             read_ns: 0,
             counted: Vec::new(),
             waiting: FxHashMap::default(),

@@ -12,6 +12,30 @@ pub(super) struct GrownPage {
     pub more: [u64; 2],
 }
 
+/// What was counted of a page and left to the next look, as it might be taken back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// It was counted after this.
+    pub since_ns: u64,
+    /// All that was counted by then.
+    pub counted: [u64; 2],
+}
+
+impl Held {
+    /// How much of what a page has grown by was counted before the latest look: `told` is known of it now.
+    pub fn carried(before: Option<Held>, told: [u64; 2], more: [u64; 2]) -> [u64; 2] {
+        let Some(Held { counted, .. }) = before else { return [0; 2] };
+        [0, 1].map(|kind| counted[kind].saturating_sub(told[kind] - more[kind]).min(more[kind]))
+    }
+
+    /// What is left to the next look, of a page of which `told` is known: the thread was looked at before at `since_ns`.
+    pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64) -> Option<Held> {
+        let is_left = (0..2).any(|kind| counted[kind] <= i64::MAX as u64 && counted[kind] > told[kind]);
+        let still = before.filter(|held| (0..2).any(|kind| held.counted[kind] > told[kind]));
+        is_left.then_some(Held { since_ns: still.map_or(since_ns, |held| held.since_ns), counted })
+    }
+}
+
 /// All reads, and all writes.
 pub(super) fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2] {
     pages.into_iter().fold([0, 0], |sum, page| [sum[0] + page.more[0], sum[1] + page.more[1]])
@@ -64,6 +88,19 @@ impl Drain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_left_to_the_next_look_was_counted_before() {
+        // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
+        let first = Held::left(None, [100, 0], [600, 0], 3).unwrap();
+        assert_eq!((first.since_ns, first.counted), (3, [600, 0]));
+        assert_eq!(Held::carried(Some(first), [900, 0], [800, 0]), [500, 0]);
+        assert_eq!(Held::left(Some(first), [900, 0], [1400, 0], 7).unwrap().since_ns, 7);
+        assert_eq!(Held::carried(Some(first), [300, 0], [200, 0]), [200, 0]);
+        assert_eq!(Held::left(Some(first), [300, 0], [800, 0], 7).unwrap().since_ns, 3);
+        assert!(Held::left(Some(first), [600, 0], [600, 0], 7).is_none());
+        assert_eq!(Held::carried(None, [5, 5], [5, 5]), [0, 0]);
+    }
 
     #[test]
     fn pages_get_what_they_lack() {
