@@ -151,6 +151,37 @@ fn bursts_and_phases() {
 }
 
 #[test]
+fn samples_that_began_what_was_not_under_way_make_intervals_wider() {
+    let skewed = |later: u64| {
+        let (mut window, mut bounds) = (Window::default(), Bounds::default());
+        let (since_ns, until_ns, time_ns, look, page) = (0, 100, 100, 1, 1);
+        let (counts, open, drawable, tenants) = ([1000, 0], false, true, vec![ObjectId(1)]);
+        window.count(SharedCounts {
+            page,
+            who: WHO,
+            look,
+            since_ns,
+            until_ns,
+            time_ns,
+            counts,
+            tenants,
+            open,
+            drawable,
+        });
+        let object = ObjectId(1);
+        let told = |came| Told { time_ns: 50, thread: WHO.thread, class: WHO.class, object, accesses: 1, came };
+        (0..10).for_each(|_| window.tell(1, told(Came::Soon)));
+        (0..later).for_each(|_| window.tell(1, told(Came::Later)));
+        let mut samples = 0;
+        window.divide(&mut bounds, |part| samples += part.samples);
+        assert_eq!(samples, 10, "those divide nothing");
+        bounds.objects[&object].skewed
+    };
+    // One of ten, a half, and all.
+    assert_eq!([0, 3, 10, 30, 90].map(skewed), [0, 111, 500, 1000, 1000]);
+}
+
+#[test]
 fn what_nobody_could_draw_is_told_as_such() {
     let (mut window, mut bounds) = (Window::default(), Bounds::default());
     let (a, b) = (ObjectId(1), ObjectId(2));
