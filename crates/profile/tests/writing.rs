@@ -35,7 +35,7 @@ fn assert_all<T: Row + PartialEq + std::fmt::Debug>(profile: &Profile, expected:
 #[test]
 fn every_table_comes_back() {
     let scratch = tempfile::tempdir().unwrap();
-    let example = Synthetic::example().with_lines().with_cache();
+    let example = Synthetic::example().with_lines().with_cache().with_bounds();
     let path = example.write(&scratch.path().join("a.numalens")).unwrap();
     let profile = Profile::open(&path).unwrap();
     assert_eq!(profile.meta, example.meta);
@@ -53,6 +53,7 @@ fn every_table_comes_back() {
     assert_all(&profile, &example.page_accesses);
     assert_all(&profile, &example.site_accesses);
     assert_all(&profile, &example.object_accesses);
+    assert_all(&profile, &example.object_bounds);
     assert_all(&profile, &example.samples);
     assert_all(&profile, &example.code_fetches);
     assert_all(&profile, &example.site_misses);

@@ -50,6 +50,23 @@ impl Synthetic {
         self
     }
 
+    /// The example with objects of which a tenth may be more or less.
+    pub fn with_bounds(mut self) -> Synthetic {
+        let mut accesses: BTreeMap<(ProcessId, ObjectId), u64> = BTreeMap::new();
+        for row in &self.object_accesses {
+            *accesses.entry((row.process, row.object)).or_default() += row.reads + row.writes;
+        }
+        self.object_bounds.extend(accesses.into_iter().map(|((process, object), all)| ObjectBound {
+            process,
+            object,
+            divided: all / 10,
+            squares: all as f64,
+            untold: all / 20,
+            skewed: all / 100,
+        }));
+        self
+    }
+
     /// The example with a private cache of 32 KiB for each thread, which every second read and no write misses.
     pub fn with_cache(mut self) -> Synthetic {
         let cache = serde_json::json!({"bytes": 32768, "ways": 8, "line": 64});

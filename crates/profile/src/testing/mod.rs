@@ -35,6 +35,7 @@ pub struct Synthetic {
     pub page_accesses: Vec<PageAccess>,
     pub site_accesses: Vec<SiteAccess>,
     pub object_accesses: Vec<ObjectAccess>,
+    pub object_bounds: Vec<ObjectBound>,
     pub samples: Vec<Sample>,
     pub code_fetches: Vec<CodeFetch>,
     pub site_misses: Vec<SiteMiss>,
@@ -507,6 +508,7 @@ impl Synthetic {
         }
         writer.replace(self.site_accesses.iter().cloned())?;
         writer.replace(self.object_accesses.iter().cloned())?;
+        writer.replace(self.object_bounds.iter().cloned())?;
         writer.replace(self.samples.iter().cloned())?;
         writer.replace(self.code_fetches.iter().cloned())?;
         writer.replace(self.site_misses.iter().cloned())?;
