@@ -130,7 +130,6 @@ pub(crate) fn translate(
     let end = ip + source.bytes.len() as u64;
     let changes = env.changes(ip, end);
     let in_loop = find_live(&mut source.list, liveness, env, end, changes);
-    let compares = changes == Changes::Silently;
     let Source { list, bytes, accesses, .. } = source;
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
     let warming = if may_be_short { free_register(list) } else { None };
@@ -157,8 +156,8 @@ pub(crate) fn translate(
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
     builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
     builder.mark_hot(State::Before);
-    builder.compares = compares;
-    if compares {
+    builder.compares = changes == Changes::Silently;
+    if builder.compares {
         builder.compare_code(bytes)?;
     }
     if builder.env.is_watched(ip) {

@@ -404,65 +404,6 @@ impl Drain {
         }
     }
 
-    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another place has several.
-    pub(super) fn threads_of(&self, process: Extent) -> Vec<(Extent, ThreadId)> {
-        let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
-        of.map(|(extent, thread)| (*extent, thread.id)).collect()
-    }
-
-    /// The threads of a process by their places in the order of creation.
-    pub(super) fn thread_indices(&self, process: Extent) -> FxHashMap<u32, ThreadId> {
-        let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
-        of.map(|(_, thread)| (thread.index, thread.id)).collect()
-    }
-
-    /// What threads have counted of pages and is not attributed to objects yet.
-    pub(super) fn take_waiting(&mut self) -> Vec<WaitingPage> {
-        let mut all = Vec::new();
-        for (extent, thread) in &mut self.threads {
-            let (extent, of, id, node) = (*extent, thread.process, thread.id, thread.node);
-            let page = |(page, counts)| WaitingPage { extent, of, thread: id, node, page, counts };
-            all.extend(std::mem::take(&mut thread.waiting).into_iter().map(page));
-        }
-        all
-    }
-
-    /// The thread of an extent.
-    pub(super) fn thread(&self, extent: Extent) -> Option<&Thread> {
-        let at = self.threads.binary_search_by_key(&extent, |(extent, _)| *extent).ok()?;
-        Some(&self.threads[at].1)
-    }
-
-    /// What is known of a page of a process, its own or inherited.
-    pub(super) fn known_page<'a>(&'a self, process: &'a Process, number: u32) -> Option<&'a KnownPage> {
-        match number.checked_sub(process.inherited_pages.max(1)) {
-            Some(own) => process.pages.get(own as usize),
-            None => self.known_page(self.processes.get(&process.parent?)?, number),
-        }
-    }
-
-    /// A site of a process, its own or inherited.
-    pub(super) fn site(&self, process: &Process, number: u32) -> Option<(SiteId, u32)> {
-        match self.row(process, number)? {
-            Row::Site(site, flags) => Some((site, flags)),
-            Row::Several(_) => None,
-        }
-    }
-
-    fn row(&self, process: &Process, number: u32) -> Option<Row> {
-        match number.checked_sub(process.inherited_sites) {
-            Some(own) => process.sites.get(own as usize).cloned(),
-            None => self.row(self.processes.get(&process.parent?)?, number),
-        }
-    }
-
-    fn stay(&self, process: &Process, number: u32) -> Option<Stay> {
-        match process.stays.get(&number) {
-            Some(&stay) => Some(stay),
-            None => self.stay(self.processes.get(&process.parent?)?, number),
-        }
-    }
-
     fn read_thread(
         &mut self,
         file: &SessionFile,

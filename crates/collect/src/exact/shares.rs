@@ -210,7 +210,7 @@ fn empty(
 /// The address of a word, by its place in the tables.
 fn address_of(drain: &Drain, process: &Process, number: u64) -> Option<u64> {
     let page = drain.known_page(process, (number / WORDS_OF_PAGE) as u32)?.page;
-    Some(page.address() + (number % WORDS_OF_PAGE << WORD_BITS))
+    Some(page.address() + ((number % WORDS_OF_PAGE) << WORD_BITS))
 }
 
 /// Adds what was counted of a word, unless that was in a pause.

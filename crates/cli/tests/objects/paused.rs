@@ -1,0 +1,85 @@
+//! Objects where the counting is paused.
+
+use super::*;
+
+/// What was accessed of each block in `paused.c` while that was counted: reads and writes.
+fn of_counted_parts(first: bool) -> [(&'static str, [u64; 2]); 6] {
+    // In the order of the parts: that before the first start, if it is counted, and those that always are.
+    let [before, mut rest] = [
+        [
+            ("common block", [50, 100]),
+            ("lent block", [0, 7]),
+            ("used block", [0, 13]),
+            ("late block", [0, 0]),
+            ("kept block", [0, 60]),
+            ("large block", [0, 0]),
+        ],
+        [
+            ("common block", [20 + 6, 30 + 2]),
+            ("lent block", [0, 3]),
+            ("used block", [4, 11]),
+            ("late block", [4, 8]),
+            ("kept block", [21, 10]),
+            ("large block", [0, 5]),
+        ],
+    ];
+    if first {
+        rest.iter_mut().zip(before).for_each(|((_, all), (_, more))| *all = [all[0] + more[0], all[1] + more[1]]);
+    }
+    rest
+}
+
+#[track_caller]
+fn assert_counted(profile: &Path, first: bool, what: &str) {
+    let found = objects(profile, "paused.c");
+    for (tag, wanted) in of_counted_parts(first) {
+        let row = &found[tag];
+        assert_eq!([&row["reads"], &row["writes"]].map(number), wanted, "{what}: {tag}: {row}");
+    }
+    assert!(!found.contains_key("objects that share a page, not told apart"), "{what}: {:?}", found.keys());
+    let coarsened = Profile::open(profile).unwrap().meta.coarsened;
+    assert!(coarsened.is_empty(), "{what}: {coarsened:?}");
+}
+
+#[test]
+fn what_was_accessed_in_pauses_is_no_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in [&["-O1", "-g", "-pthread"][..], &["-O1", "-g", "-pthread", "-static"]] {
+        for (options, first) in
+            [(&["--objects", "exact"][..], true), (&["--objects", "exact", "--start-paused"], false)]
+        {
+            let (profile, _) = record_with(directory.path(), "paused.c", linked, options, &[]);
+            assert_counted(&profile, first, &format!("{linked:?} {options:?}"));
+        }
+    }
+}
+
+#[test]
+fn what_was_accessed_while_a_user_paused_is_no_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let (program, profile) = (directory.path().join("paused"), directory.path().join("p.numalens"));
+    let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-g", "-pthread", headers, "-o"]).arg(&program).arg(source("paused.c"));
+    assert!(compiler.status().unwrap().success());
+    let mut recording = numalens()
+        .args(["record", "-q", "--machine", "4x2", "--objects", "exact", "--start-paused", "-o"])
+        .arg(&profile)
+        .arg("--")
+        .args([program.to_str().unwrap(), "by user"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut tell, hear) = (recording.stdin.take().unwrap(), recording.stdout.take().unwrap());
+    let pid = recording.id().to_string();
+    for asked in BufReader::new(hear).lines() {
+        let asked = asked.unwrap();
+        let told = numalens().args(["ctl", asked.trim(), "--pid", &pid]).output().unwrap();
+        assert!(told.status.success(), "{asked}: {}", String::from_utf8_lossy(&told.stderr));
+        tell.write_all(b"\n").unwrap();
+    }
+    assert!(recording.wait().unwrap().success());
+    assert!(numalens().arg("check").arg(&profile).status().unwrap().success());
+    assert_counted(&profile, false, "by a user");
+}
