@@ -6,6 +6,7 @@
 //!   its counts      all the one's, exactly   divided   the rest's     divided
 //! ```
 //! Between two looks only their sum is known, so counts are somebody's exactly where nobody else was there from one look to the next.
+//! Blocks may come and go thousands of times in between: then an object that has come back often is taken to have been there all the time.
 
 use numalens_profile::ids::ObjectId;
 
@@ -26,10 +27,15 @@ impl Tenant {
     }
 }
 
+/// So many tenants of a page are told apart, however often its blocks change.
+const APART: usize = 32;
+
 /// The objects of a page, since it began or as far as counts are to be divided yet.
 #[derive(Clone, Default, Debug)]
 pub struct Tenants {
     known: Vec<Tenant>,
+    /// Of those, how many there were when objects were last made one tenant each.
+    merged: usize,
     /// Those before, each once, and until when they were.
     earlier: Vec<ObjectId>,
     earlier_until_ns: u64,
@@ -72,6 +78,22 @@ impl Tenants {
                 self.known.push(Tenant { object, since_ns: time_ns, until_ns: u64::MAX, whole });
             }
         }
+        if self.known.len() > APART.max(2 * self.merged) {
+            self.merge();
+        }
+    }
+
+    /// Makes those that are gone one tenant for each object, which had the page from the first one's beginning to the last one's end.
+    fn merge(&mut self) {
+        self.known.sort_by_key(|tenant| (tenant.until_ns == u64::MAX, tenant.object, tenant.since_ns));
+        self.known.dedup_by(|later, first| {
+            let same = first.object == later.object && later.until_ns != u64::MAX;
+            if same {
+                *first = Tenant { until_ns: first.until_ns.max(later.until_ns), whole: false, ..*first };
+            }
+            same
+        });
+        self.merged = self.known.len();
     }
 
     /// Whose the counts of a span are.
@@ -118,6 +140,21 @@ mod tests {
         page.changed(&[B, C], false, 30, 0);
         assert_eq!(page.had(21, 29), Had::By(B));
         assert_eq!(page.had(31, 40), Had::Between(vec![B, C]));
+    }
+
+    #[test]
+    fn who_comes_and_goes_all_the_time_is_taken_to_stay() {
+        let mut page = Tenants::default();
+        for time in (0..3_000_000).step_by(30) {
+            page.changed(&[A], true, time, 0);
+            page.changed(&[], false, time + 10, 0);
+            page.changed(&[B, C], false, time + 20, 0);
+        }
+        assert!(page.known.len() <= 2 * APART, "{} are kept", page.known.len());
+        assert_eq!(page.had(1_000_001, 1_000_002), Had::Between(vec![A, B, C]));
+        page.changed(&[A], true, 3_000_000, 0);
+        assert_eq!(page.had(3_000_001, 3_000_010), Had::By(A), "who is there now is told apart");
+        assert_eq!(page.had(2_999_981, 2_999_989), Had::ByNobody, "and so is who was lately");
     }
 
     #[test]
