@@ -38,8 +38,6 @@ const MOST_WRITES: u32 = 200;
 const WORDS: usize = PAGE as usize / 8;
 /// Pages sealed at once: each may be a mapping of its own.
 const MOST_PAGES: usize = 2048;
-/// Pieces of memory that the kernel takes in one call.
-const MOST_PIECES: u64 = 1024;
 
 /// Where mappings with sealed pages are, in all: from the start of the first to the end of the last. Only grows.
 static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -234,10 +232,7 @@ pub fn make_way(number: u32, arguments: &[u64; 6]) {
         },
         _ => return,
     };
-    for piece in 0..pieces.min(MOST_PIECES) {
-        let Ok(base) = user::read::<u64>(vector.wrapping_add(16 * piece)) else { return };
-        make_way_at(base);
-    }
+    user::pieces(vector, pieces).for_each(|[base, _]| make_way_at(base));
 }
 
 /// The same for memory at an address: how much is not known.

@@ -20,22 +20,26 @@
 //! instruction pointer translated, executed by the agent.
 
 mod calls;
+mod delivery;
 mod frame;
+mod held;
 mod taken_back;
 
 pub use calls::{action, alternate_stack, mask, pending};
-use calls::{hold, seen};
-use frame::{CONTEXT_BYTES, Context, FRAME_BYTES, R_FLAGS, R_RIP, R_RSP, SIGINFO_WORDS, SigInfo};
+pub use delivery::sigreturn;
+use delivery::{deliver, deliver_kept};
+use frame::{Context, R_FLAGS, R_RIP, SIGINFO_WORDS, SigInfo};
+pub use held::block_held;
+use held::{HELD, HELD_BITS, end_write, hold_back, writes_to_sealed};
 use taken_back::{abandon, correct, take_back};
 
 use crate::area::{Area, SIGNAL_STACK, SIGNAL_STACK_BYTES, own};
 use crate::entry;
 use crate::lock::Lock;
 use crate::pages::Toucher;
-use crate::runtime::{self, Code, runtime};
-use crate::seals::Fault;
+use crate::runtime::{Code, runtime};
 use crate::sys::{self, raw};
-use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
+use crate::thread::{AlternateStack, Thread};
 use crate::{call, say};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
@@ -75,10 +79,6 @@ const SA_ONSTACK: u64 = raw::SA_ONSTACK as u64;
 const PASSED_ON: u64 = (raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT | raw::SA_RESTART) as u64;
 const OURS: u64 = raw::SA_SIGINFO as u64 | SA_ONSTACK | SA_RESTORER;
 const RED_ZONE: u64 = 128;
-
-/// Never blocked in the kernel: steps and seals ([`crate::seals`]) need them. The agent holds those back that the program has blocked.
-const HELD: [u32; 2] = [SIGTRAP, SIGSEGV];
-const HELD_BITS: u64 = bit(SIGTRAP) | bit(SIGSEGV);
 
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
@@ -207,13 +207,6 @@ pub fn block_all() -> u64 {
     was
 }
 
-/// Has the kernel block what the program has blocked of the signals that it must not, or does so no more.
-pub fn block_held(thread: &Thread, now: bool) {
-    let (how, mask) = (if now { raw::SIG_BLOCK } else { raw::SIG_UNBLOCK }, thread.pending.blocked);
-    // SAFETY: a mask of our own.
-    let _ = unsafe { call!(__NR_rt_sigprocmask, how, &raw const mask, 0, 8) };
-}
-
 /// Sets the mask of the calling thread, or the one it will have when what waits is delivered.
 pub fn set_mask(thread: &mut Thread, mask: u64) {
     if let Some(kept) = thread.pending.mask() {
@@ -283,11 +276,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     {
         return;
     }
-    if let Some(place) = HELD.iter().position(|&held| held == signal)
-        && code <= 0
-        && thread.pending.blocked & bit(signal) != 0
-    {
-        thread.pending.held[place].get_or_insert(Kept { signal, info: *info });
+    if hold_back(thread, signal, info) {
         return;
     }
     let waiting = area.get(own::PENDING) != 0;
@@ -414,35 +403,6 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     deliver(thread, context, ip, &kept, mask);
 }
 
-/// A fault at an address, by a thread in translated code: whether it is one of a sealed page's. The thread then makes one step.
-fn writes_to_sealed(thread: &mut Thread, context: &mut Context, address: u64) -> bool {
-    let mut code = runtime().code.lock();
-    match code.faulted(address) {
-        Fault::NotOurs => return false,
-        Fault::Again => {}
-        Fault::Step(page) => {
-            // An instruction that writes to two pages faults twice.
-            match thread.pending.writes_to.iter_mut().find(|place| place.is_none()) {
-                Some(place) => *place = Some(page),
-                None => code.unseal(&(page..page + sys::PAGE)),
-            }
-            context.registers[R_FLAGS] |= TRAP_FLAG;
-        }
-    }
-    true
-}
-
-/// The thread has made its step, or another signal has come before. Whether there was one to make.
-fn end_write(thread: &mut Thread) -> bool {
-    let pages = core::mem::take(&mut thread.pending.writes_to);
-    if pages == [None; 2] {
-        return false;
-    }
-    let mut code = runtime().code.lock();
-    pages.into_iter().flatten().for_each(|page| code.written(page));
-    true
-}
-
 /// Keeps a signal until the thread is where it can be delivered, one instruction after the other.
 fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u32, stepped: bool) {
     if !stepped {
@@ -536,163 +496,9 @@ fn die(signal: u32) -> ! {
     sys::exit_group(128 + signal as i32)
 }
 
-fn deliver_kept(thread: &mut Thread, context: &mut Context, ip: u64) {
-    context.registers[R_FLAGS] &= !TRAP_FLAG;
-    let kept = core::mem::take(&mut thread.pending.kept);
-    let mask = thread.pending.mask;
-    thread.area.set(own::PENDING, 0);
-    let mut signals = kept.into_iter().flatten();
-    let first = signals.next();
-    // The others come again, when the mask of the first one's handler lets them.
-    signals.for_each(|other| requeue(thread, &other));
-    match first {
-        Some(mut first) => {
-            if first.signal == SIGSYS && first.info[1] as i32 == SYS_SECCOMP {
-                first.info[2] = ip;
-            }
-            deliver(thread, context, ip, &first, mask);
-        }
-        None => {
-            context.registers[R_RIP] = runtime::enter(thread, ip);
-            context.mask = mask;
-        }
-    }
-}
-
-/// Lets the thread, which stands at `ip` of the program with the registers of `context` and `mask`, begin the program's
-/// handler when our own returns.
-fn deliver(thread: &mut Thread, context: &mut Context, ip: u64, kept: &Kept, mask: u64) {
-    let signal = kept.signal;
-    let action = thread.actions.get(signal);
-    context.mask = mask;
-    let fault = is_fault(signal, kept.info[1] as i32);
-    // The kernel does not deliver a fault that is blocked: it ends the process.
-    let forced = fault && signal == SIGSEGV && thread.pending.blocked & bit(signal) != 0;
-    if action.handler <= 1 || forced {
-        // What has no handler is the kernel's to do: it may have had one when the signal came. A fault that is ignored kills.
-        if action.handler == 0 || fault {
-            context.registers[R_RIP] = ip;
-            die_as_the_program(thread, context, kept);
-        }
-        context.registers[R_RIP] = runtime::enter(thread, ip);
-        return;
-    }
-    context.registers[R_RIP] = ip;
-    let stack = context.registers[R_RSP];
-    let on_it = thread.alternate.holds(stack);
-    let switch = action.flags & SA_ONSTACK != 0 && thread.alternate.flags & DISABLED == 0 && !on_it;
-    let top = if switch { thread.alternate.base + thread.alternate.bytes } else { stack - RED_ZONE };
-    // SAFETY: the kernel's own frame.
-    let vector_bytes = unsafe { context.vector_bytes() };
-    let vector_at = (top - vector_bytes) & !63;
-    let frame = ((vector_at - FRAME_BYTES) & !15) - 8;
-    let copy = Context {
-        stack: seen(thread.alternate, on_it),
-        vector_state: if vector_bytes == 0 { 0 } else { vector_at },
-        mask: mask | thread.pending.blocked,
-        ..*context
-    };
-    // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the signal
-    // blocked and the kernel ends the program with SIGSEGV, as it would have done itself.
-    unsafe {
-        core::ptr::copy_nonoverlapping(context.vector_state as *const u8, vector_at as *mut u8, vector_bytes as usize);
-        (frame as *mut u64).write(action.restorer);
-        ((frame + 8) as *mut Context).write(copy);
-        ((frame + 8 + CONTEXT_BYTES) as *mut SigInfo).write(kept.info);
-    }
-    if thread.alternate.flags & DISARM != 0 && switch {
-        thread.alternate = AlternateStack::NONE;
-    }
-    if action.flags & SA_RESETHAND != 0 {
-        install(signal, &Action::default());
-        thread.actions.table.lock()[signal as usize].handler = 0;
-    }
-    let own = if action.flags & SA_NODEFER != 0 { 0 } else { bit(signal) };
-    thread.pending.blocked |= (action.mask | own) & HELD_BITS;
-    context.mask = (mask | action.mask | own) & !HELD_BITS;
-    context.vector_state = 0;
-    context.registers[R_RSP] = frame;
-    context.registers[R_FLAGS] &= !CLEARED_FLAGS;
-    context.set_register(0, 0);
-    context.set_register(7, u64::from(signal));
-    context.set_register(6, frame + 8 + CONTEXT_BYTES);
-    context.set_register(2, frame + 8);
-    enter_handler(thread, context, action.handler);
-}
-
-fn enter_handler(thread: &mut Thread, context: &mut Context, handler: u64) {
-    // A handler that is no code faults when it is entered: keep that fault with the mask of the handler.
-    let entry = runtime::enter(thread, handler);
-    if entry == entry::deliver_trap as *const () as u64 {
-        thread.pending.mask = context.mask;
-        context.mask = ALL_BUT_FAULTS;
-    }
-    context.registers[R_RIP] = entry;
-}
-
-/// A signal whose action is the default: the kernel's, which ends the process in most cases.
-fn die_as_the_program(thread: &mut Thread, context: &mut Context, kept: &Kept) {
-    install_default(kept.signal);
-    requeue(thread, kept);
-    // If it does not end the process (it stops it, or is ignored by default), the program goes on where it was.
-    let ip = context.registers[R_RIP];
-    context.registers[R_RIP] = runtime::enter(thread, ip);
-}
-
 /// Ends the process by SIGKILL.
 pub fn kill_process() -> ! {
     die(raw::SIGKILL)
-}
-
-fn install_default(signal: u32) {
-    let default = Action::default();
-    // SAFETY: a structure of our own.
-    let _ = unsafe { call!(__NR_rt_sigaction, signal, &raw const default, 0, 8) };
-}
-
-/// The program's rt_sigreturn: goes on where its frame says.
-pub fn sigreturn(thread: &mut Thread) -> ! {
-    block_all();
-    let area = thread.area;
-    let at = area.register(4);
-    // SAFETY: the frame that the program returns with, at its stack pointer. If it is not there, the kernel would have killed the
-    // program with SIGSEGV, and so does this fault.
-    let frame = unsafe { (at as *const Context).read() };
-    // SAFETY: as above.
-    let vector_bytes = unsafe { frame.vector_bytes() };
-    let stack = AlternateStack { flags: frame.stack.flags & !ON_STACK, ..frame.stack };
-    if matches!(stack.flags & !DISARM, 0 | DISABLED) {
-        thread.alternate = stack;
-    }
-    // The copy stands low on the signal stack, which nobody uses now.
-    let vector_at = (area.0 + SIGNAL_STACK + 64) & !63;
-    let copy_at = (vector_at + vector_bytes).next_multiple_of(64) + 8;
-    let mut copy = Context { stack: agents_stack(area), ..frame };
-    hold(thread, frame.mask);
-    let thread = core::hint::black_box(thread);
-    copy.mask &= !HELD_BITS;
-    if vector_bytes != 0 {
-        copy.vector_state = vector_at;
-    }
-    let target = frame.registers[R_RIP];
-    let entry = runtime::enter(thread, target);
-    let trap = entry::deliver_trap as *const () as u64;
-    copy.registers[R_RIP] = entry;
-    if thread.pending.mask().is_some() {
-        // Signals came before all were blocked: they are delivered where the program goes on.
-        if entry != trap {
-            area.set(own::DELIVER_AT, entry);
-        }
-        thread.pending.mask = copy.mask;
-        copy.mask = ALL_BUT_FAULTS;
-        copy.registers[R_RIP] = trap;
-    }
-    // SAFETY: the signal stack of this thread has room for the copy; the kernel reads it at once.
-    unsafe {
-        core::ptr::copy_nonoverlapping(frame.vector_state as *const u8, vector_at as *mut u8, vector_bytes as usize);
-        (copy_at as *mut Context).write(copy);
-        entry::sigreturn(copy_at)
-    }
 }
 
 /// Begins a new thread's life with signals: on the thread itself, all blocked until now.

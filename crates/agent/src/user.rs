@@ -88,6 +88,14 @@ pub fn write_words(address: u64, from: &[u64]) -> Result<(), Errno> {
     unsafe { copy_out(address, from.as_ptr().cast(), size_of_val(from)) }
 }
 
+/// Pieces of memory that the kernel takes in one call.
+const MOST_PIECES: u64 = 1024;
+
+/// Address and length of each piece of memory that a list of the program's names (`struct iovec`), as far as it can be read.
+pub fn pieces(list: u64, count: u64) -> impl Iterator<Item = [u64; 2]> {
+    (0..count.min(MOST_PIECES)).map_while(move |piece| read(list.wrapping_add(16 * piece)).ok())
+}
+
 /// The text at `address` up to its NUL, without it, as far as it fits; none where there is no such text.
 pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
     let room = into.len() as u64;

@@ -7,7 +7,6 @@
 use super::Shadow;
 use crate::shared::ProcessMemory;
 use crate::sys;
-use crate::user;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, PageRecord};
@@ -15,8 +14,6 @@ use numalens_translator::PageEntry;
 
 /// Reads before it gets its class. A power of two.
 const PATIENCE: u32 = 4;
-/// Pieces of memory that the kernel takes in one call.
-const MOST_PIECES: u64 = 1024;
 /// Whether any page has ever had it.
 static EVER: AtomicBool = AtomicBool::new(false);
 
@@ -46,14 +43,10 @@ impl Shadow {
         });
     }
 
-    /// The same of so many pieces, which a list at `vector` names.
-    pub fn pieces_written_by_kernel(&self, vector: u64, pieces: u64) {
-        if !EVER.load(Relaxed) {
-            return;
-        }
-        for piece in 0..pieces.min(MOST_PIECES) {
-            let Ok([base, length]) = user::read::<[u64; 2]>(vector.wrapping_add(16 * piece)) else { return };
-            self.written_by_kernel(base, length);
+    /// The same of pieces, which are looked for only if that matters.
+    pub fn pieces_written_by_kernel(&self, pieces: impl Iterator<Item = [u64; 2]>) {
+        if EVER.load(Relaxed) {
+            pieces.for_each(|[address, bytes]| self.written_by_kernel(address, bytes));
         }
     }
 }

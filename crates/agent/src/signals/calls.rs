@@ -1,6 +1,7 @@
 //! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the program has asked for.
 
-use super::{ALL_BUT_FAULTS, Action, HELD, HELD_BITS, SIGNALS, bit, install, requeue};
+use super::held::{HELD_BITS, hold};
+use super::{ALL_BUT_FAULTS, Action, SIGNALS, bit, install};
 use crate::call;
 use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
@@ -35,7 +36,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
     }
 }
 
-/// The program's rt_sigprocmask. Some signals are never blocked in the kernel: see [`HELD`].
+/// The program's rt_sigprocmask. Some signals are never blocked in the kernel: [`super::held`].
 pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64 {
     if size != 8 {
         return errno(linux_raw_sys::errno::EINVAL);
@@ -75,22 +76,12 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     if changed.is_none() { errno(linux_raw_sys::errno::EINVAL) } else { told }
 }
 
-/// The program sets its mask to this: signals of [`HELD`] that it does not block any more come now.
-pub(super) fn hold(thread: &mut Thread, mask: u64) {
-    thread.pending.blocked = mask & HELD_BITS;
-    for place in 0..HELD.len() {
-        if let Some(held) = thread.pending.held[place].take_if(|held| mask & bit(held.signal) == 0) {
-            requeue(thread, &held);
-        }
-    }
-}
-
 /// The program's rt_sigpending.
 pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
     match crate::user::read::<u64>(set) {
-        Ok(known) if result == 0 => {
+        Ok(known) if result == 0 && thread.pending.held.iter().any(Option::is_some) => {
             let held = thread.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
             crate::user::write(set, &(known | held)).map_or(result, |()| 0)
         }

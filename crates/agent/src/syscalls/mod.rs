@@ -19,6 +19,7 @@ use crate::seals;
 use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
+use crate::user;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,7 +136,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
             Verdict::Execute
         }
         raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => {
-            runtime().shadow.pieces_written_by_kernel(b, c);
+            runtime().shadow.pieces_written_by_kernel(user::pieces(b, c));
             Verdict::Execute
         }
         raw::__NR_pwrite64 if d >= LEAST_CODE => {
