@@ -11,22 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGES = 8, PAGE = 4096, BYTES = PAGES * PAGE, PASSES = 1000 };
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(3);
-}
-
-static void run_on(int cpu)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set))
-        fail("sched_setaffinity");
-}
+#include "pages.h"
 
 static char *fresh(void)
 {
@@ -34,12 +19,6 @@ static char *fresh(void)
     if (at == MAP_FAILED)
         fail("mmap");
     return at;
-}
-
-static void touch(char *memory)
-{
-    for (int i = 0; i < PAGES; i++)
-        memory[i * PAGE] = 1;
 }
 
 static long move(int pid, char *memory, const int *nodes, int *status, int flags)

@@ -14,22 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGES = 8, PAGE = 4096, BYTES = PAGES * PAGE, PASSES = 1000 };
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(3);
-}
-
-static void run_on(int cpu)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set))
-        fail("sched_setaffinity");
-}
+#include "pages.h"
 
 static char *map(int file, off_t offset, size_t bytes)
 {
@@ -45,12 +30,6 @@ static int memory_file(void)
     if (file < 0 || ftruncate(file, BYTES))
         fail("memfd");
     return file;
-}
-
-static void touch(char *memory)
-{
-    for (int i = 0; i < PAGES; i++)
-        memory[i * PAGE] = 1;
 }
 
 static void bind(char *memory, size_t bytes, int mode, unsigned long nodes)
