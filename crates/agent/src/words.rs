@@ -76,11 +76,6 @@ fn pack(kind: Kind, count: u64) -> u64 {
     reads.wrapping_add(writes << WORD_WRITES)
 }
 
-/// Reads, and writes, of what is packed.
-fn halves(count: u64) -> (u64, u64) {
-    (count & u64::from(u32::MAX), count >> WORD_WRITES)
-}
-
 /// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements begin there.
 fn spread(address: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, mut left) = (address % PAGE, count);
@@ -106,10 +101,10 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
     if run.count > i64::MAX as u64 {
         // Taken back: one access, where it was counted.
         let counter = word(base, (run.address % PAGE) >> WORD_BITS);
-        let (reads, writes) = halves(pack(run.kind, run.count.wrapping_neg()));
+        let [reads, writes] = exact::word_counts(pack(run.kind, run.count.wrapping_neg()));
         // What others have settled meanwhile is no more to be had from here.
         let less = |count| {
-            let (all_reads, all_writes) = halves(count);
+            let [all_reads, all_writes] = exact::word_counts(count);
             Some(all_reads.saturating_sub(reads) | all_writes.saturating_sub(writes) << WORD_WRITES)
         };
         let _ = counter.fetch_update(Relaxed, Relaxed, less);
@@ -171,7 +166,7 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, nu
         for at in words.clone() {
             let counter = word(base, at);
             if counter.load(Relaxed) != 0 {
-                let (more_reads, more_writes) = halves(counter.swap(0, Relaxed));
+                let [more_reads, more_writes] = exact::word_counts(counter.swap(0, Relaxed));
                 (reads, writes) = (reads + more_reads, writes + more_writes);
             }
         }
@@ -184,7 +179,7 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, nu
 }
 
 fn tell(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
-    let (reads, writes) = halves(count);
+    let [reads, writes] = exact::word_counts(count);
     log_share(runtime, extent, address, reads, writes, number);
 }
 
@@ -235,6 +230,6 @@ mod tests {
     fn reads_and_writes_share_a_word() {
         assert_eq!(pack(Kind::ReadWrite, 3), 3 << 32 | 3);
         assert_eq!(pack(Kind::Read, 3) + pack(Kind::Write, 4), 4 << 32 | 3);
-        assert_eq!(halves(4 << 32 | 3), (3, 4));
+        assert_eq!(exact::word_counts(4 << 32 | 3), [3, 4]);
     }
 }

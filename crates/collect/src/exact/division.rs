@@ -12,6 +12,7 @@
 //! for, what was not told apart, and what was divided by samples that may not have come at random ([`Came::Later`]).
 
 use super::watch::{Came, LATER};
+use crate::sample::session::{PageClass, Who};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -21,9 +22,6 @@ const SAMPLES: usize = 32;
 
 /// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights come from the same samples.
 const UNEVEN: f64 = 2.0;
-
-/// Home of a page, and whether it was placed by a pinned thread.
-pub type PageClass = (Option<u8>, bool);
 
 /// An access that was looked at.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +34,6 @@ pub struct Told {
     pub accesses: u64,
     /// Only those that came soon divide counts.
     pub came: Came,
-}
-
-/// Whose counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Who {
-    pub thread: ThreadId,
-    pub node: Option<u8>,
-    pub class: PageClass,
 }
 
 /// Counts of a page between two looks.

@@ -37,6 +37,7 @@ use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use object_counts::CountedPage;
+pub(super) use object_counts::LOOKS_BEHIND;
 use page_counts::{GrownPage, Held, fill_up, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
@@ -114,9 +115,10 @@ pub(super) struct Process {
     pub(super) live_pages: BTreeMap<Page, u32>,
     /// Accesses that its log tells, until they are looked at.
     pub(super) told_accesses: Vec<ToldAccess>,
-    /// Who has had pages that several objects share, by the page's number; of those that have gone until their counts are known, by looks.
+    /// Who has had pages that several objects share, by the page's number.
     pub(super) tenants: FxHashMap<u32, Tenants>,
-    pub(super) tenants_ended: [Vec<u32>; 5],
+    /// Such pages that have gone, by how many looks it takes until all their counts are known: 1, 2, and so on.
+    pub(super) tenants_ended: [Vec<u32>; LOOKS_BEHIND],
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
     /// Counts of such pages and accesses that were looked at.
@@ -502,8 +504,7 @@ impl Drain {
             strict: session.was_ever_paused() || look == Look::Last,
         };
         let every = session.tells_every_object();
-        let counted_by_now = if every { FxHashMap::default() } else { totals.pages.clone() };
-        let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, totals.pages, IN_FLIGHT_OF_PAGE);
+        let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, &totals.pages, IN_FLIGHT_OF_PAGE);
         thread.waits = waits;
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
@@ -563,7 +564,8 @@ impl Drain {
                 }
             }
         }
-        for (at, now) in counted_by_now {
+        let to_be_held = if every { FxHashMap::default() } else { totals.pages };
+        for (at, now) in to_be_held {
             let (number, before) = (at as u32, thread.pages.get(&at).copied().unwrap_or_default());
             let left = Held::left(thread.held.get(&number).copied(), before, now, since_ns);
             match left {

@@ -4,7 +4,7 @@
 //! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
 
 use super::division::Told as Sample;
-use super::drain::{Drain, Process};
+use super::drain::{Drain, LOOKS_BEHIND, Process};
 use super::file::SessionFile;
 use super::heap::Told;
 use super::shares;
@@ -175,7 +175,7 @@ pub fn read(
                 }
                 let known = &mut process.pages[number as usize];
                 known.ended = true;
-                process.tenants_ended[3].push(own + number);
+                process.tenants_ended[LOOKS_BEHIND - 1].push(own + number);
                 let page = known.page;
                 if process.live_pages.get(&page) == Some(&number) {
                     process.live_pages.remove(&page);

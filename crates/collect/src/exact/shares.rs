@@ -15,8 +15,8 @@ use super::clock::agents_now;
 use super::drain::{Drain, Process, WaitingPage, execed};
 use super::file::SessionFile;
 use super::spent::discard_words;
-use crate::sample::session::{CountedObject, Session};
-use numalens_event::exact::{self, Extent, WORD_BITS, WORD_WRITES, WORDS_OF_PAGE};
+use crate::sample::session::{CountedObject, Session, Who};
+use numalens_event::exact::{self, Extent, WORD_BITS, WORDS_OF_PAGE};
 use numalens_profile::ids::{Bin, ObjectId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
@@ -34,9 +34,16 @@ pub struct ToldShare {
     pub time: u64,
     pub thread: Extent,
     pub address: u64,
-    pub reads: u64,
-    pub writes: u64,
+    /// Reads and writes.
+    pub counts: [u64; 2],
     pub page: u32,
+}
+
+impl ToldShare {
+    /// The same with this many counted, as the counter of a word has them.
+    fn counting(self, counter: u64) -> Self {
+        ToldShare { counts: exact::word_counts(counter), ..self }
+    }
 }
 
 /// Reads and writes of an object.
@@ -103,12 +110,7 @@ impl Waiting {
 /// Takes in words that changed hands.
 pub fn take_in(session: &mut Session, process: &mut Process, share: &ToldShare) {
     let time_ns = session.advance(share.time);
-    if !session.counted_at(time_ns) {
-        return;
-    }
-    if let Some(object) = session.any_holder_of(process.pid, share.address, time_ns) {
-        process.shares.add(share.thread, share.page, object, [share.reads, share.writes]);
-    }
+    attribute(session, process, share, time_ns);
 }
 
 /// Takes in all that an ended thread has counted.
@@ -174,8 +176,8 @@ fn read(
         let first = (piece.start - exact::thread::WORDS) / 8;
         for (number, count) in (first..).zip(file.read(thread, &piece)?).filter(|&(_, count)| count != 0) {
             any = true;
-            if let Some(address) = address_of(drain, process, number) {
-                attribute(session, process, thread, number, address, count, time_ns);
+            if let Some(share) = share_of(drain, process, thread, number, time) {
+                attribute(session, process, &share.counting(count), time_ns);
             }
         }
     }
@@ -200,35 +202,27 @@ fn empty(
             continue;
         }
         // What is counted of a page that is not known yet waits with it, as the page's counts do.
-        if let Some(address) = address_of(drain, process, number) {
-            attribute(session, process, thread, number, address, counter.swap(0, Relaxed), time_ns);
+        if let Some(share) = share_of(drain, process, thread, number, time) {
+            attribute(session, process, &share.counting(counter.swap(0, Relaxed)), time_ns);
         }
     }
     Ok(())
 }
 
-/// The address of a word, by its place in the tables.
-fn address_of(drain: &Drain, process: &Process, number: u64) -> Option<u64> {
-    let page = drain.known_page(process, (number / WORDS_OF_PAGE) as u32)?.page;
-    Some(page.address() + ((number % WORDS_OF_PAGE) << WORD_BITS))
+/// Of a word, by its place in the tables, with nothing counted; none if its page is not known.
+fn share_of(drain: &Drain, process: &Process, thread: Extent, number: u64, time: u64) -> Option<ToldShare> {
+    let page = (number / WORDS_OF_PAGE) as u32;
+    let start = drain.known_page(process, page)?.page.address();
+    Some(ToldShare { time, thread, address: start + ((number % WORDS_OF_PAGE) << WORD_BITS), counts: [0; 2], page })
 }
 
 /// Adds what was counted of a word, unless that was in a pause.
-fn attribute(
-    session: &mut Session,
-    process: &mut Process,
-    thread: Extent,
-    number: u64,
-    address: u64,
-    count: u64,
-    time_ns: u64,
-) {
+fn attribute(session: &mut Session, process: &mut Process, share: &ToldShare, time_ns: u64) {
     if !session.counted_at(time_ns) {
         return;
     }
-    if let Some(object) = session.any_holder_of(process.pid, address, time_ns) {
-        let page = (number / WORDS_OF_PAGE) as u32;
-        process.shares.add(thread, page, object, [count & u64::from(u32::MAX), count >> WORD_WRITES]);
+    if let Some(object) = session.any_holder_of(process.pid, share.address, time_ns) {
+        process.shares.add(share.thread, share.page, object, share.counts);
     }
 }
 
@@ -255,26 +249,12 @@ impl Drain {
         for waiting in self.take_waiting() {
             let WaitingPage { extent, of, thread, node, page, counts } = waiting;
             let Some(known) = self.processes.get(&of) else { continue };
-            let Some((home, pinned)) = self.known_page(known, page).map(|page| page.class) else { continue };
+            let Some(class) = self.known_page(known, page).map(|page| page.class) else { continue };
             let all = counts.all();
             let parts = known.shares.of(extent, page, all);
-            let process = known.id;
-            let tell = |session: &mut Session, time_ns, object, [reads, writes]: [u64; 2]| {
-                let bin = session.bin_of(time_ns);
-                let (site, samples) = (None, 0);
-                session.count_object(&CountedObject {
-                    process,
-                    thread,
-                    bin,
-                    node,
-                    site,
-                    object,
-                    home,
-                    pinned,
-                    reads,
-                    writes,
-                    samples,
-                });
+            let (process, who) = (known.id, Who { thread, node, class });
+            let tell = |session: &mut Session, time_ns, object, counts| {
+                session.count_object(&CountedObject { process, who, time_ns, object, counts, samples: 0 });
             };
             if let &[(object, part)] = parts.as_slice()
                 && part == all

@@ -15,6 +15,11 @@ pub const WORDS_OF_PAGE: u64 = 4096 >> WORD_BITS;
 /// Reads of a word are counted in the lower half of 64 bits, writes in the upper one, from this bit on.
 pub const WORD_WRITES: u32 = 32;
 
+/// Reads and writes that a counter of a word has.
+pub const fn word_counts(counter: u64) -> [u64; 2] {
+    [counter & u32::MAX as u64, counter >> WORD_WRITES]
+}
+
 /// Who accessed a cache line last: the agent's, see there. Both words change at once.
 #[repr(C, align(16))]
 #[derive(Debug)]

@@ -62,7 +62,8 @@ impl Drain {
                 && let &[thread, address, reads, writes, page] = words.as_slice()
             {
                 let thread = Extent(thread as u32);
-                process.told_shares.push(ToldShare { time, thread, address, reads, writes, page: page as u32 });
+                let counts = [reads, writes];
+                process.told_shares.push(ToldShare { time, thread, address, counts, page: page as u32 });
             }
             if what == log::MAPPED
                 && let &[start, end, ..] = words.as_slice()

@@ -42,7 +42,7 @@ impl Drain {
                 *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
             }
         }
-        let (mut grown_pages, _) = self.grown_pages(counting, &mut misses.pages, pages, IN_FLIGHT_OF_SITE);
+        let (mut grown_pages, _) = self.grown_pages(counting, &mut misses.pages, &pages, IN_FLIGHT_OF_SITE);
         let mut missed = Vec::new();
         self.count_sites(counting, &mut misses.sites, sites, |at, counted| {
             // The read of a read-modify-write fetches the line.

@@ -11,14 +11,17 @@
 //! mapping's.
 
 use super::{Drain, Process, Thread};
-use crate::exact::division::{Bound, SharedCounts, Who};
+use crate::exact::division::{Bound, Part, SharedCounts};
 use crate::exact::pages::KnownPage;
 use crate::exact::tenants::Had;
-use crate::sample::session::{CountedObject, Owner, Session};
+use crate::sample::session::{CountedObject, Owner, PageClass, Session, Who};
 use numalens_event::exact::Extent;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 
+/// So many looks after a page has gone, all its counts are known: counts of pages that came and went between two looks may be found by the next one
+/// only, and are attributed by the one after it.
+pub const LOOKS_BEHIND: usize = 4;
 /// By how much the clocks of agents, library and collector may differ.
 const CLOCKS_DIFFER_NS: u64 = 200_000;
 
@@ -34,7 +37,7 @@ pub(super) struct CountedPage {
     /// When it was found: bins may be wider when it is attributed.
     pub time_ns: u64,
     /// In which class it was counted: its home, and whether it was placed by a pinned thread.
-    pub class: (Option<u8>, bool),
+    pub class: PageClass,
     pub reads: u64,
     pub writes: u64,
 }
@@ -47,9 +50,8 @@ impl Drain {
         self.looks_began_ns = [before, last, now_ns];
         for process in self.processes.values_mut() {
             process.undivided_ns = before.saturating_sub(CLOCKS_DIFFER_NS);
-            // Counts of pages that came and went between two looks may be found by the next one only, and are attributed by the one after it.
             process.tenants_ended.rotate_left(1);
-            for number in std::mem::take(&mut process.tenants_ended[4]) {
+            for number in process.tenants_ended.last_mut().map(std::mem::take).unwrap_or_default() {
                 process.tenants.remove(&number);
                 process.used.remove(&number);
             }
@@ -78,10 +80,10 @@ impl Drain {
         counted: impl IntoIterator<Item = CountedPage>,
     ) {
         for counted in counted {
-            let CountedPage { number, look, since_ns, until_ns, time_ns, class: (home, pinned), reads, writes } =
-                counted;
+            let CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes } = counted;
             let Some(&KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
             let had = self.had(process, number, since_ns, until_ns);
+            let who = Who { thread: thread.id, node: thread.node, class };
             let mut rest = || session.object_of_mapping(process.pid, page.address(), time_ns);
             let one = match (owner, &had) {
                 (Owner::One(object), None | Some(Had::By(_) | Had::Between(_))) => Some(object),
@@ -90,20 +92,8 @@ impl Drain {
                 _ => None,
             };
             if let Some(object) = one {
-                let bin = session.bin_of(time_ns);
-                session.count_object(&CountedObject {
-                    process: process.id,
-                    thread: thread.id,
-                    bin,
-                    node: thread.node,
-                    site: None,
-                    object,
-                    home,
-                    pinned,
-                    reads,
-                    writes,
-                    samples: 0,
-                });
+                let counts = [reads, writes];
+                session.count_object(&CountedObject { process: process.id, who, time_ns, object, counts, samples: 0 });
                 continue;
             }
             let mut tenants = match had {
@@ -116,7 +106,6 @@ impl Drain {
                 tenants.sort_unstable();
                 tenants.dedup();
             }
-            let who = Who { thread: thread.id, node: thread.node, class: (home, pinned) };
             let (counts, drawable) = ([reads, writes], false);
             let counted =
                 SharedCounts { page: number, who, look, since_ns, until_ns, time_ns, counts, tenants, open, drawable };
@@ -177,21 +166,8 @@ impl Process {
         let process = self.id;
         self.window.divide(&mut self.bounds, |part| {
             let object = part.object.unwrap_or_else(|| session.objects_that_share(process));
-            let (bin, Who { thread, node, class: (home, pinned) }) = (session.bin_of(part.time_ns), part.who);
-            let ([reads, writes], samples, site) = (part.counts, part.samples, None);
-            session.count_object(&CountedObject {
-                process,
-                thread,
-                bin,
-                node,
-                site,
-                object,
-                home,
-                pinned,
-                reads,
-                writes,
-                samples,
-            });
+            let Part { who, time_ns, counts, samples, .. } = part;
+            session.count_object(&CountedObject { process, who, time_ns, object, counts, samples });
         });
     }
 }

@@ -62,12 +62,12 @@ impl Drain {
         &self,
         counting: &Counting<'_>,
         before: &mut FxHashMap<u64, [u64; 2]>,
-        now: FxHashMap<u64, [u64; 2]>,
+        now: &FxHashMap<u64, [u64; 2]>,
         in_flight: u64,
     ) -> (Vec<GrownPage>, bool) {
         let mut wait = false;
         let mut pages = Vec::new();
-        for (at, now) in now {
+        for (&at, now) in now {
             let number = at as u32;
             let Some(&KnownPage { ended: gone, .. }) = self.known_page(counting.lookup.process, number) else {
                 wait = true;

@@ -45,23 +45,28 @@ pub enum Change {
     Released(Range<Page>),
 }
 
-/// Counts of one thread for one object, on pages of one class.
+/// What counts of a page tell of it: the index of its home, and whether it was placed by a pinned thread.
+pub type PageClass = (Option<u8>, bool);
+
+/// Whose counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Who {
+    pub thread: ThreadId,
+    /// Index of the node that the thread was bound to.
+    pub node: Option<u8>,
+    /// Of the pages.
+    pub class: PageClass,
+}
+
+/// Counts of one thread for one object, on pages of one class. Which instructions they were is not known: whole pages are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedObject {
     pub process: ProcessId,
-    pub thread: ThreadId,
-    pub bin: Bin,
-    /// Index of the node that the thread was bound to.
-    pub node: Option<u8>,
-    /// Unknown where whole pages are counted.
-    pub site: Option<SiteId>,
+    pub who: Who,
+    pub time_ns: u64,
     pub object: ObjectId,
-    /// Index of the pages' home.
-    pub home: Option<u8>,
-    /// The pages were placed by a pinned thread.
-    pub pinned: bool,
-    pub reads: u64,
-    pub writes: u64,
+    /// Reads and writes.
+    pub counts: [u64; 2],
     /// Samples that the counts are estimated from; 0: they are exact.
     pub samples: u32,
 }
@@ -306,12 +311,20 @@ impl Session {
 
     /// Adds a thread's accesses to an object.
     pub fn count_object(&mut self, counted: &CountedObject) {
+        let &CountedObject {
+            process,
+            who: Who { thread, node, class: (home, pinned) },
+            time_ns,
+            object,
+            counts,
+            samples,
+        } = counted;
         let machine = &self.options.machine;
         let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
-        let (node, home): (Option<NodeId>, Option<NodeId>) = (counted.node.and_then(id), counted.home.and_then(id));
-        let class = Class::from(machine.locality(node, home, counted.pinned));
-        let &CountedObject { process, thread, bin, site, object, reads, writes, samples, .. } = counted;
+        let (node, home): (Option<NodeId>, Option<NodeId>) = (node.and_then(id), home.and_then(id));
+        let class = Class::from(machine.locality(node, home, pinned));
+        let (bin, [reads, writes]) = (self.bin_of(time_ns), counts);
         let counts = Counts { reads, writes, samples };
-        self.facts.add_object_counts(process, thread, bin, node, site, object, home, class, counts);
+        self.facts.add_object_counts(process, thread, bin, node, None, object, home, class, counts);
     }
 }

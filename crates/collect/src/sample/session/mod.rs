@@ -34,7 +34,7 @@ use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
 use crate::rank;
 pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId, UsedPage};
-pub use counted_objects::{Change, Claimed, CountedObject, SeenAccess};
+pub use counted_objects::{Change, Claimed, CountedObject, PageClass, SeenAccess, Who};
 use facts::FactTables;
 pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
