@@ -314,8 +314,8 @@ fn doubts(study: &Study, total: &Counts) -> Vec<String> {
     }
     if total.samples > 0 && !study.about.sampled() {
         doubts.push(format!(
-            "figures with an interval are estimated: of the accesses, {} went to pages that several objects share, and {} of those were \
-             looked at; all others are exact",
+            "figures with an interval are estimated: {} accesses to pages that several objects share are divided among them by the {} of \
+             those that were looked at; figures without one are exact",
             total.estimated, total.samples
         ));
     }
