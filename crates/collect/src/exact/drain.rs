@@ -19,15 +19,15 @@ use super::division::{Bounds, SharedCounts, Window};
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
-use super::pages::{self, KnownPage, ToldAccess};
+use super::pages::{self, KnownPage, ReleasedBlock, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
-use super::tenants::{Had, Tenants};
+use super::tenants::Tenants;
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
 use super::watch::{Came, Watch};
-use crate::sample::session::{BegunThread, Owner, Session, UsedPage, command_line, name_of};
+use crate::sample::session::{BegunThread, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
 use known::Known;
@@ -36,8 +36,8 @@ use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHead
 use numalens_event::request::Request;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
-use object_counts::CountedPage;
 pub(super) use object_counts::LOOKS_BEHIND;
+use object_counts::{CountedPage, Whose, whose};
 use page_counts::{GrownPage, Held, fill_up, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
@@ -119,6 +119,8 @@ pub(super) struct Process {
     pub(super) tenants: FxHashMap<u32, Tenants>,
     /// Such pages that have gone, by how many looks it takes until all their counts are known: 1, 2, and so on.
     pub(super) tenants_ended: [Vec<u32>; LOOKS_BEHIND],
+    /// What its library has told of last, if that was the release of a block.
+    pub(super) released: Option<ReleasedBlock>,
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
     /// Counts of such pages and accesses that were looked at.
@@ -545,8 +547,8 @@ impl Drain {
             }
             let (id, node) = (thread.id, thread.node);
             session.count_page(&UsedPage { process: process.id, thread: id, bin, node, page, reads, writes });
-            let is_shared = !matches!(owner, Owner::One(_))
-                && !matches!(self.had(process, number, since_ns, until_ns), Some(Had::By(_) | Had::ByNobody));
+            let had = self.had(process, number, since_ns, until_ns);
+            let is_shared = whose(owner, had.as_ref()) == Whose::Several;
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             let time_ns = session.now_ns();
             if session.tells_every_object() {
@@ -554,10 +556,9 @@ impl Drain {
             } else {
                 let look = self.looks;
                 let carried = Held::carried(was_held, before, [reads, writes]);
-                let from = was_held.map_or(since_ns, |held| held.since_ns);
-                for (since_ns, [reads, writes]) in
-                    [(from, carried), (since_ns, [reads - carried[0], writes - carried[1]])]
-                {
+                let (from, to) = was_held.map_or((since_ns, until_ns), |held| (held.since_ns, held.until_ns));
+                let fresh = [reads - carried[0], writes - carried[1]];
+                for (since_ns, until_ns, [reads, writes]) in [(from, to, carried), (since_ns, until_ns, fresh)] {
                     if (reads, writes) != (0, 0) {
                         counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
                     }
@@ -567,7 +568,7 @@ impl Drain {
         let to_be_held = if every { FxHashMap::default() } else { totals.pages };
         for (at, now) in to_be_held {
             let (number, before) = (at as u32, thread.pages.get(&at).copied().unwrap_or_default());
-            let left = Held::left(thread.held.get(&number).copied(), before, now, since_ns);
+            let left = Held::left(thread.held.get(&number).copied(), before, now, since_ns, until_ns);
             match left {
                 Some(held) => drop(thread.held.insert(number, held)),
                 None => drop(thread.held.remove(&number)),

@@ -10,11 +10,12 @@ use super::heap::Told;
 use super::shares;
 use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{Change, HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
+use crate::sample::session::{Change, Claimed, HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId};
 use numalens_profile::words::{Access, Fault};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -33,6 +34,23 @@ pub struct KnownPage {
     pub begin_ns: u64,
     /// All of a huge page was placed with it.
     huge: bool,
+    /// It came from another address with what was in it.
+    moved: bool,
+    /// How many reads and writes of those counted first may be the allocator's, which has cleared it or copied something there.
+    pub filled: Cell<[u16; 2]>,
+}
+
+/// What an allocator makes of a page at most as it fills it: word by word.
+const FILLED: u16 = 4096 / 8;
+
+impl KnownPage {
+    /// Of so many reads and writes, those that may be the allocator's.
+    pub fn of_the_allocator(&self, counts: [u64; 2]) -> [u64; 2] {
+        let left = self.filled.get();
+        let part = [0, 1].map(|kind| counts[kind].min(left[kind].into()));
+        self.filled.set([0, 1].map(|kind| left[kind] - part[kind] as u16));
+        part
+    }
 }
 
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
@@ -135,7 +153,17 @@ pub fn read(
         // Killed while it was being filled.
         let filled = record.how.load(Relaxed) != touch::NONE;
         let (owner, class) = (Owner::Nobody, class(record));
-        process.pages.push(KnownPage { page, ended: !filled, touch: None, owner, class, begin_ns: 0, huge: false });
+        process.pages.push(KnownPage {
+            page,
+            ended: !filled,
+            touch: None,
+            owner,
+            class,
+            begin_ns: 0,
+            huge: false,
+            moved: false,
+            filled: Cell::default(),
+        });
         if filled {
             changes.push((begin, Event::Begin(number)));
             let end = record.end_ns.load(Relaxed);
@@ -249,7 +277,14 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
         let pages = match &change {
             Change::Claimed(claimed) => &claimed.pages,
             Change::Released(pages) => pages,
+            Change::Unmapped => continue,
         };
+        // Where a block grows in its place, it has not gone.
+        let gone = process.released.take();
+        let gone = gone.filter(|gone| matches!(&change, Change::Claimed(claimed) if gone.is_back(note.tid, claimed)));
+        if let Change::Released(pages) = &change {
+            process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
+        }
         let live: Vec<(Page, u32)> =
             process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
         for (page, number) in live {
@@ -259,6 +294,9 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
                 let known = &mut process.pages[number as usize];
                 // What the allocator itself has touched of fresh memory on the way, it touched for the object.
                 let fresh = known.begin_ns >= claimed.since_ns;
+                if fresh && claimed.filled && !known.moved {
+                    known.filled.set([FILLED; 2]);
+                }
                 known.owner = if fresh { owner } else { known.owner.and(owner) };
                 if fresh && let Some(touch) = known.touch {
                     known.touch = session.touched_for(process.pid, page, touch, claimed);
@@ -267,10 +305,35 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
                     continue;
                 }
             }
+            let absolute = process.inherited_pages.max(1) + number;
+            if let (Some(gone), Owner::One(object)) = (&gone, owner)
+                && process.tenants.get_mut(&absolute).is_some_and(|tenants| tenants.is_back(object, gone.time_ns))
+            {
+                continue;
+            }
             if !session.tells_every_object() {
                 tenants_change(session, process, number, before, owner, time_ns);
             }
         }
+    }
+}
+
+/// A block that was released, of which the thread has said nothing since.
+pub struct ReleasedBlock {
+    tid: u32,
+    start: Page,
+    time_ns: u64,
+}
+
+impl ReleasedBlock {
+    /// Whether the thread released it to have it grow, and has it again where it was.
+    fn is_back(&self, tid: u32, claimed: &Claimed) -> bool {
+        /// What the library does between saying so and the call.
+        const SOON_NS: u64 = 10_000;
+        claimed.grown
+            && self.tid == tid
+            && self.start == claimed.pages.start
+            && claimed.since_ns <= self.time_ns + SOON_NS
     }
 }
 
@@ -285,8 +348,12 @@ fn tenants_change(session: &Session, process: &mut Process, number: u32, before:
         Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
         _ => Tenants::default(),
     });
-    let present = session.holders_on(process.pid, page);
-    tenants.changed(&present, matches!(now, Owner::One(_)), time_ns, process.undivided_ns);
+    // What was carved out of another block has its part of it alone.
+    let (present, whole) = match now {
+        Owner::One(object) => (vec![object], true),
+        _ => (session.holders_on(process.pid, page), false),
+    };
+    tenants.changed(&present, whole, time_ns, process.undivided_ns);
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -382,8 +449,11 @@ fn take_in(
         session.page_rehomed(process.pid, page, home, on_purpose);
     }
     let owner = session.owner_of(process.pid, page, time_ns);
+    let moved = how == touch::MOVED;
     let class = if first.is_none() { (home, pinned) } else { now };
-    process.pages[number as usize] = KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge };
+    let filled = Cell::default();
+    process.pages[number as usize] =
+        KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled };
     process.live_pages.insert(page, number);
     if owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
         // Whoever was there before it began.

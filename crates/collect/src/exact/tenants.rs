@@ -96,6 +96,14 @@ impl Tenants {
         self.merged = self.known.len();
     }
 
+    /// Whether an object had the page alone until this time; if so, it has not gone.
+    pub fn is_back(&mut self, object: ObjectId, gone_ns: u64) -> bool {
+        let is_it = |tenant: &&mut Tenant| tenant.object == object && tenant.whole && tenant.until_ns == gone_ns;
+        let Some(tenant) = self.known.iter_mut().find(is_it) else { return false };
+        tenant.until_ns = u64::MAX;
+        true
+    }
+
     /// Whose the counts of a span are.
     pub fn had(&self, from: u64, to: u64) -> Had {
         let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
@@ -155,6 +163,18 @@ mod tests {
         page.changed(&[A], true, 3_000_000, 0);
         assert_eq!(page.had(3_000_001, 3_000_010), Had::By(A), "who is there now is told apart");
         assert_eq!(page.had(2_999_981, 2_999_989), Had::ByNobody, "and so is who was lately");
+    }
+
+    #[test]
+    fn a_block_that_grows_where_it_is_has_not_gone() {
+        let mut page = Tenants::of_one(A);
+        page.changed(&[], false, 10, 0);
+        assert!(!page.is_back(B, 10));
+        assert!(!page.is_back(A, 9));
+        assert!(page.is_back(A, 10));
+        assert_eq!(page.had(5, 20), Had::By(A));
+        page.changed(&[], false, 30, 0);
+        assert_eq!(page.had(5, 31), Had::Between(vec![A]));
     }
 
     #[test]

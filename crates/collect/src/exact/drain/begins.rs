@@ -125,6 +125,7 @@ impl Drain {
                 told_accesses: Vec::new(),
                 tenants: FxHashMap::default(),
                 tenants_ended: Default::default(),
+                released: None,
                 undivided_ns: 0,
                 window: Window::default(),
                 bounds: Bounds::default(),

@@ -42,6 +42,25 @@ pub(super) struct CountedPage {
     pub writes: u64,
 }
 
+/// Whose all counts of a page between two looks are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Whose {
+    One(ObjectId),
+    /// No object was there but what stands for the rest of the memory.
+    Rest,
+    Several,
+}
+
+/// The same, of a page of which is known whose it was and who has had it meanwhile, where that was written down. One who alone has ever had it
+/// has not all that was counted while it went or came: small blocks that nobody tells of were there before or after.
+pub(super) fn whose(owner: Owner, had: Option<&Had>) -> Whose {
+    match (owner, had) {
+        (Owner::One(object), None) | (_, Some(&Had::By(object))) => Whose::One(object),
+        (_, Some(Had::ByNobody)) => Whose::Rest,
+        (_, None | Some(Had::Between(_))) => Whose::Several,
+    }
+}
+
 impl Drain {
     /// A look begins.
     pub(super) fn begin_look(&mut self, now_ns: u64) {
@@ -81,32 +100,39 @@ impl Drain {
     ) {
         for counted in counted {
             let CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes } = counted;
-            let Some(&KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
+            let Some(known @ &KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
             let had = self.had(process, number, since_ns, until_ns);
             let who = Who { thread: thread.id, node: thread.node, class };
-            let mut rest = || session.object_of_mapping(process.pid, page.address(), time_ns);
-            let one = match (owner, &had) {
-                (Owner::One(object), None | Some(Had::By(_) | Had::Between(_))) => Some(object),
-                (_, Some(Had::By(object))) => Some(*object),
-                (_, Some(Had::ByNobody)) => rest(),
-                _ => None,
+            let one = match whose(owner, had.as_ref()) {
+                Whose::One(object) => Some(object),
+                Whose::Rest => session.object_of_mapping(process.pid, page.address(), time_ns),
+                Whose::Several => None,
             };
-            if let Some(object) = one {
-                let counts = [reads, writes];
-                session.count_object(&CountedObject { process: process.id, who, time_ns, object, counts, samples: 0 });
-                continue;
-            }
-            let mut tenants = match had {
+            let mut counts = [reads, writes];
+            let mut had = match had {
                 Some(Had::Between(objects)) => objects,
                 _ => Vec::new(),
             };
+            if let Some(object) = one {
+                let of_the_allocator = known.of_the_allocator(counts);
+                let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
+                if own != [0, 0] {
+                    let process = process.id;
+                    session.count_object(&CountedObject { process, who, time_ns, object, counts: own, samples: 0 });
+                }
+                if of_the_allocator == [0, 0] {
+                    continue;
+                }
+                (counts, had) = (of_the_allocator, vec![object]);
+            }
+            let mut tenants = had;
             let open = session.has_variables(process.pid, page);
             if !open && let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
                 tenants.push(rest);
                 tenants.sort_unstable();
                 tenants.dedup();
             }
-            let (counts, drawable) = ([reads, writes], false);
+            let drawable = false;
             let counted =
                 SharedCounts { page: number, who, look, since_ns, until_ns, time_ns, counts, tenants, open, drawable };
             thread.shared.push(counted);

@@ -15,8 +15,9 @@ pub(super) struct GrownPage {
 /// What was counted of a page and left to the next look, as it might be taken back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// It was counted after this.
+    /// It was counted after this, and until the latest look was over.
     pub since_ns: u64,
+    pub until_ns: u64,
     /// All that was counted by then.
     pub counted: [u64; 2],
 }
@@ -28,11 +29,11 @@ impl Held {
         [0, 1].map(|kind| counted[kind].saturating_sub(told[kind] - more[kind]).min(more[kind]))
     }
 
-    /// What is left to the next look, of a page of which `told` is known: the thread was looked at before at `since_ns`.
-    pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64) -> Option<Held> {
+    /// What is left to the next look, of a page of which `told` is known: the thread was looked at before at `since_ns`, and now until `until_ns`.
+    pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64, until_ns: u64) -> Option<Held> {
         let is_left = (0..2).any(|kind| counted[kind] <= i64::MAX as u64 && counted[kind] > told[kind]);
         let still = before.filter(|held| (0..2).any(|kind| held.counted[kind] > told[kind]));
-        is_left.then_some(Held { since_ns: still.map_or(since_ns, |held| held.since_ns), counted })
+        is_left.then_some(Held { since_ns: still.map_or(since_ns, |held| held.since_ns), until_ns, counted })
     }
 }
 
@@ -92,13 +93,13 @@ mod tests {
     #[test]
     fn what_was_left_to_the_next_look_was_counted_before() {
         // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
-        let first = Held::left(None, [100, 0], [600, 0], 3).unwrap();
-        assert_eq!((first.since_ns, first.counted), (3, [600, 0]));
+        let first = Held::left(None, [100, 0], [600, 0], 3, 5).unwrap();
+        assert_eq!((first.since_ns, first.until_ns, first.counted), (3, 5, [600, 0]));
         assert_eq!(Held::carried(Some(first), [900, 0], [800, 0]), [500, 0]);
-        assert_eq!(Held::left(Some(first), [900, 0], [1400, 0], 7).unwrap().since_ns, 7);
+        assert_eq!(Held::left(Some(first), [900, 0], [1400, 0], 7, 9).unwrap().since_ns, 7);
         assert_eq!(Held::carried(Some(first), [300, 0], [200, 0]), [200, 0]);
-        assert_eq!(Held::left(Some(first), [300, 0], [800, 0], 7).unwrap().since_ns, 3);
-        assert!(Held::left(Some(first), [600, 0], [600, 0], 7).is_none());
+        assert_eq!(Held::left(Some(first), [300, 0], [800, 0], 7, 9).unwrap().since_ns, 3);
+        assert!(Held::left(Some(first), [600, 0], [600, 0], 7, 9).is_none());
         assert_eq!(Held::carried(None, [5, 5], [5, 5]), [0, 0]);
     }
 

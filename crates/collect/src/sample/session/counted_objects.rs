@@ -14,6 +14,7 @@ use super::pages::{Touch, TouchId};
 use super::vmas::Vma;
 use super::{HeapNotes, Session};
 use crate::exact::Bound;
+use crate::sample::heap::Call;
 use crate::sample::session::heap::HeapNote;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
@@ -34,6 +35,10 @@ pub struct Claimed {
     /// The thread that took it, and since when it was about to, since the start of the recording: pages that it touched meanwhile are the object's.
     pub tid: u32,
     pub since_ns: u64,
+    /// The allocator may have filled it: cleared it, or copied what was in a block that grows.
+    pub filled: bool,
+    /// It is a block that was there before, perhaps where it was.
+    pub grown: bool,
 }
 
 /// What an event of the library has changed.
@@ -43,6 +48,8 @@ pub enum Change {
     Claimed(Claimed),
     /// What had these pages has them no more.
     Released(Range<Page>),
+    /// The same, and the pages go with it: nobody else will have them.
+    Unmapped,
 }
 
 /// What counts of a page tell of it: the index of its home, and whether it was placed by a pinned thread.
@@ -121,7 +128,7 @@ impl Session {
         let time_ns = self.advance(note.time);
         let live = self.live.get_mut(&note.pid)?;
         match &note.what {
-            What::Alloc { address, size, before, own_mapping, .. } => {
+            What::Alloc { call, address, size, before, own_mapping, .. } => {
                 let end = match own_mapping {
                     0 => address.saturating_add(*size),
                     bytes => (address & !4095).saturating_add(*bytes),
@@ -129,12 +136,16 @@ impl Session {
                 let since_ns = if *before == 0 { time_ns } else { self.since_start(*before) };
                 let object = self.allocated(notes, note, time_ns)?;
                 let pages = Page::of(*address)..Page::of(end.saturating_add(4095));
-                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns }))
+                let grown = *call == Call::Realloc;
+                // What is mapped is clear.
+                let filled = grown || *call == Call::Calloc && *own_mapping == 0;
+                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown }))
             }
             What::Free { address, told } => {
                 let pages = live.blocks.pages_at(*address);
+                let is_alone = !told && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
                 self.freed(note, time_ns, *address, *told);
-                pages.map(Change::Released)
+                if is_alone { Some(Change::Unmapped) } else { pages.map(Change::Released) }
             }
             What::Named { address, name } => {
                 self.block_named(note.pid, *address, name);
@@ -147,7 +158,7 @@ impl Session {
             What::Unmapped { address, size } => {
                 let end = address.saturating_add(*size);
                 self.blocks_unmapped(note, time_ns, *address..end);
-                Some(Change::Released(Page::of(*address)..Page::of(end.saturating_add(4095))))
+                Some(Change::Unmapped)
             }
             What::Moved { old, new, new_size, .. } => {
                 self.objects.moved(&mut live.blocks, *old, *new..new.saturating_add(*new_size), time_ns);

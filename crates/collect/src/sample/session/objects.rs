@@ -68,7 +68,7 @@ pub struct Block {
     /// The object is this block alone.
     own: bool,
     /// Nothing else lies in the pages in which it begins and ends.
-    whole_pages: bool,
+    pub whole_pages: bool,
 }
 
 /// Whose a page is.
