@@ -127,7 +127,7 @@ impl Drain {
             }
             let mut tenants = had;
             let open = session.has_variables(process.pid, page);
-            if !open && let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
+            if let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
                 tenants.push(rest);
                 tenants.sort_unstable();
                 tenants.dedup();
