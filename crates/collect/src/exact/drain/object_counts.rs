@@ -197,3 +197,21 @@ impl Process {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_who_came_or_went_has_not_all() {
+        let (a, b) = (ObjectId(1), ObjectId(2));
+        let between = Had::Between(vec![a]);
+        assert_eq!(whose(Owner::One(a), None), Whose::One(a));
+        assert_eq!(whose(Owner::One(a), Some(&Had::By(a))), Whose::One(a));
+        assert_eq!(whose(Owner::One(a), Some(&between)), Whose::Several);
+        assert_eq!(whose(Owner::One(a), Some(&Had::ByNobody)), Whose::Rest);
+        assert_eq!(whose(Owner::Several, Some(&Had::By(b))), Whose::One(b));
+        assert_eq!(whose(Owner::Several, None), Whose::Several);
+        assert_eq!(whose(Owner::Nobody, None), Whose::Several);
+    }
+}
