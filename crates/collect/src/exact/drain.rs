@@ -555,10 +555,13 @@ impl Drain {
                 thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
             } else {
                 let look = self.looks;
-                let carried = Held::carried(was_held, before, [reads, writes]);
-                let (from, to) = was_held.map_or((since_ns, until_ns), |held| (held.since_ns, held.until_ns));
-                let fresh = [reads - carried[0], writes - carried[1]];
-                for (since_ns, until_ns, [reads, writes]) in [(from, to, carried), (since_ns, until_ns, fresh)] {
+                let [first, later] = Held::carried(was_held, before, [reads, writes]);
+                let (from, to, at_last) = was_held
+                    .map_or((since_ns, until_ns, until_ns), |held| (held.since_ns, held.until_ns, held.later.0));
+                let fresh = [reads - first[0] - later[0], writes - first[1] - later[1]];
+                for (since_ns, until_ns, [reads, writes]) in
+                    [(from, to, first), (from, at_last, later), (since_ns, until_ns, fresh)]
+                {
                     if (reads, writes) != (0, 0) {
                         counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
                     }

@@ -15,25 +15,36 @@ pub(super) struct GrownPage {
 /// What was counted of a page and left to the next look, as it might be taken back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// It was counted after this, and until the latest look was over.
+    /// It was counted after this, and until the look was over that has found it.
     pub since_ns: u64,
     pub until_ns: u64,
     /// All that was counted by then.
     pub counted: [u64; 2],
+    /// The same of the latest look that has found more.
+    pub later: (u64, [u64; 2]),
 }
 
 impl Held {
-    /// How much of what a page has grown by was counted before the latest look: `told` is known of it now.
-    pub fn carried(before: Option<Held>, told: [u64; 2], more: [u64; 2]) -> [u64; 2] {
-        let Some(Held { counted, .. }) = before else { return [0; 2] };
-        [0, 1].map(|kind| counted[kind].saturating_sub(told[kind] - more[kind]).min(more[kind]))
+    /// How much of what a page has grown by was counted before the latest look: at first, and later. `told` is known of it now.
+    pub fn carried(before: Option<Held>, told: [u64; 2], more: [u64; 2]) -> [[u64; 2]; 2] {
+        let Some(Held { counted, later: (_, all), .. }) = before else { return [[0; 2]; 2] };
+        let by = |counted: [u64; 2]| {
+            [0, 1].map(|kind| counted[kind].saturating_sub(told[kind] - more[kind]).min(more[kind]))
+        };
+        let (first, all) = (by(counted), by(all));
+        [first, [0, 1].map(|kind| all[kind].saturating_sub(first[kind]))]
     }
 
     /// What is left to the next look, of a page of which `told` is known: the thread was looked at before at `since_ns`, and now until `until_ns`.
     pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64, until_ns: u64) -> Option<Held> {
         let is_left = (0..2).any(|kind| counted[kind] <= i64::MAX as u64 && counted[kind] > told[kind]);
-        let still = before.filter(|held| (0..2).any(|kind| held.counted[kind] > told[kind]));
-        is_left.then_some(Held { since_ns: still.map_or(since_ns, |held| held.since_ns), until_ns, counted })
+        let still = before.filter(|held| (0..2).any(|kind| held.later.1[kind] > told[kind]));
+        let later = (until_ns, counted);
+        is_left.then_some(match still {
+            Some(held) if held.later.1 == counted => held,
+            Some(held) => Held { later, ..held },
+            None => Held { since_ns, until_ns, counted, later },
+        })
     }
 }
 
@@ -95,12 +106,17 @@ mod tests {
         // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
         let first = Held::left(None, [100, 0], [600, 0], 3, 5).unwrap();
         assert_eq!((first.since_ns, first.until_ns, first.counted), (3, 5, [600, 0]));
-        assert_eq!(Held::carried(Some(first), [900, 0], [800, 0]), [500, 0]);
+        assert_eq!(Held::carried(Some(first), [900, 0], [800, 0]), [[500, 0], [0, 0]]);
         assert_eq!(Held::left(Some(first), [900, 0], [1400, 0], 7, 9).unwrap().since_ns, 7);
-        assert_eq!(Held::carried(Some(first), [300, 0], [200, 0]), [200, 0]);
-        assert_eq!(Held::left(Some(first), [300, 0], [800, 0], 7, 9).unwrap().since_ns, 3);
+        assert_eq!(Held::carried(Some(first), [300, 0], [200, 0]), [[200, 0], [0, 0]]);
         assert!(Held::left(Some(first), [600, 0], [600, 0], 7, 9).is_none());
-        assert_eq!(Held::carried(None, [5, 5], [5, 5]), [0, 0]);
+        // A third look finds the same, or 200 more.
+        let same = Held::left(Some(first), [300, 0], [600, 0], 7, 9).unwrap();
+        assert_eq!((same.since_ns, same.until_ns, same.later), (3, 5, (5, [600, 0])));
+        let more = Held::left(Some(first), [300, 0], [800, 0], 7, 9).unwrap();
+        assert_eq!((more.since_ns, more.until_ns, more.counted, more.later), (3, 5, [600, 0], (9, [800, 0])));
+        assert_eq!(Held::carried(Some(more), [1000, 0], [700, 0]), [[300, 0], [200, 0]]);
+        assert_eq!(Held::carried(None, [5, 5], [5, 5]), [[0, 0], [0, 0]]);
     }
 
     #[test]
