@@ -8,10 +8,6 @@ const MAX_LINES: usize = 600;
 
 /// Files that are one thing although they are long, and why.
 const LONG_FILES: &[(&str, &str)] = &[
-    (
-        "crates/agent/src/signals.rs",
-        "the way of one signal, from the interrupt to the return, in the order in which it happens",
-    ),
     ("crates/isa/tests/golden.rs", "a table: one row per instruction form"),
     ("ui/src/lib/generated.ts", "made by a test: the types of all documents"),
 ];

@@ -27,7 +27,7 @@ use super::tenants::Tenants;
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
 use super::undecided::Undecided;
 use super::watch::{Came, Watch};
-use crate::sample::session::{BegunThread, Session, UsedPage, command_line, name_of};
+use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
 use known::Known;
@@ -519,7 +519,7 @@ impl Drain {
         for (at, counted) in sites {
             thread.balance.site(told, [counted.reads, counted.writes]);
             if told {
-                session.count_site(&counted);
+                session.count_site(Of::Accesses, &counted);
             } else if session.has_cache() {
                 *thread.left_out.entry(at).or_default() += counted.reads.max(counted.writes);
             }
@@ -546,7 +546,8 @@ impl Drain {
                 continue;
             }
             let (id, node) = (thread.id, thread.node);
-            session.count_page(&UsedPage { process: process.id, thread: id, bin, node, page, reads, writes });
+            let used = UsedPage { process: process.id, thread: id, bin, node, page, reads, writes };
+            session.count_page(Of::Accesses, &used);
             let had = self.had(process, number, since_ns, until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
@@ -568,14 +569,8 @@ impl Drain {
                 }
             }
         }
-        let to_be_held = if every { FxHashMap::default() } else { totals.pages };
-        for (at, now) in to_be_held {
-            let (number, before) = (at as u32, thread.pages.get(&at).copied().unwrap_or_default());
-            let left = Held::left(thread.held.get(&number).copied(), before, now, since_ns, until_ns);
-            match left {
-                Some(held) => drop(thread.held.insert(number, held)),
-                None => drop(thread.held.remove(&number)),
-            }
+        if !every {
+            thread.hold(totals.pages, since_ns, until_ns);
         }
         match look {
             Look::Last => self.attribute(session, process, thread, counted),

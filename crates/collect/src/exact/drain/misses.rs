@@ -10,7 +10,7 @@ use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
-use crate::sample::session::{CountedSite, Session, UsedPage};
+use crate::sample::session::{CountedSite, Of, Session, UsedPage};
 use rustc_hash::FxHashMap;
 
 /// What is known of a thread's misses.
@@ -56,7 +56,7 @@ impl Drain {
         for (at, missed) in missed {
             misses.balance.site(told, [missed.reads, missed.writes]);
             if told {
-                session.count_site_misses(&missed);
+                session.count_site(Of::Misses, &missed);
             } else {
                 *misses.left_out.entry(at).or_default() += missed.reads + missed.writes;
             }
@@ -71,7 +71,8 @@ impl Drain {
             });
             if (reads, writes) != (0, 0) {
                 let (process, node, bin) = (counting.lookup.process.id, counting.node, counting.bin);
-                session.count_page_misses(&UsedPage { process, thread: thread.id, bin, node, page, reads, writes });
+                let missed = UsedPage { process, thread: thread.id, bin, node, page, reads, writes };
+                session.count_page(Of::Misses, &missed);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Counters of pages, since the look before.
 
 use super::site_counts::Counting;
-use super::{Drain, Look};
+use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::grown;
 use rustc_hash::FxHashMap;
@@ -63,6 +63,19 @@ pub(super) fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxH
             let mut more = [0; 2];
             more[kind] = missing[kind];
             pages.push(GrownPage { number: number as u32, more });
+        }
+    }
+}
+
+impl Thread {
+    /// Keeps what is counted of pages by `now` and not told yet, to be told by a later look.
+    pub(super) fn hold(&mut self, now: FxHashMap<u64, [u64; 2]>, since_ns: u64, until_ns: u64) {
+        for (at, now) in now {
+            let (number, before) = (at as u32, self.pages.get(&at).copied().unwrap_or_default());
+            match Held::left(self.held.get(&number).copied(), before, now, since_ns, until_ns) {
+                Some(held) => drop(self.held.insert(number, held)),
+                None => drop(self.held.remove(&number)),
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
-use super::facts::FactTables;
+use super::facts::{CodeKey, Of, PageKey, SiteKey};
 pub use super::pages::TouchId;
 use super::pages::{CHUNK, Touch};
 use super::process::Caller;
@@ -103,10 +103,6 @@ pub struct BegunThread {
     pub name: String,
 }
 
-/// Methods of [`FactTables`].
-type AddPage = fn(&mut FactTables, ProcessId, ThreadId, Bin, Option<NodeId>, Page, Counts);
-type AddSite = fn(&mut FactTables, ProcessId, ThreadId, Bin, Option<NodeId>, SiteId, Option<NodeId>, Class, Counts);
-
 impl Session {
     /// Time on the clock of the records, since the start; later calls use bins up to it.
     pub fn advance(&mut self, time: u64) -> u64 {
@@ -125,7 +121,7 @@ impl Session {
         self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok())
     }
 
-    fn node_id(&self, index: Option<u8>) -> Option<NodeId> {
+    pub(super) fn node_id(&self, index: Option<u8>) -> Option<NodeId> {
         index.and_then(|index| self.options.machine.nodes.get(usize::from(index))).map(|node| node.id)
     }
 
@@ -254,15 +250,11 @@ impl Session {
         self.images.code.site(place)
     }
 
-    /// Adds a thread's accesses to a page.
-    pub fn count_page(&mut self, counted: &UsedPage) {
-        self.add_page(counted, FactTables::add_page_counts);
-    }
-
-    fn add_page(&mut self, counted: &UsedPage, add: AddPage) {
+    /// Adds a thread's accesses to a page, or those of them that missed its private cache.
+    pub fn count_page(&mut self, of: Of, counted: &UsedPage) {
         let UsedPage { process, thread, bin, node, page, reads, writes } = *counted;
         let node = self.node_id(node);
-        add(&mut self.facts, process, thread, bin, node, page, Counts { reads, writes, samples: 0 });
+        self.facts.add_page(of, PageKey { process, bin, thread, node, page }, Counts { reads, writes, samples: 0 });
     }
 
     /// Whether every access is attributed to its object.
@@ -275,29 +267,13 @@ impl Session {
         self.options.cache.is_some()
     }
 
-    /// Adds a thread's accesses from a site.
-    pub fn count_site(&mut self, counted: &CountedSite) {
-        self.add_site(counted, FactTables::add_site_counts);
-    }
-
-    fn add_site(&mut self, counted: &CountedSite, add: AddSite) {
-        let machine = &self.options.machine;
-        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
-        let (node, home): (Option<NodeId>, Option<NodeId>) = (counted.node.and_then(id), counted.home.and_then(id));
-        let class = Class::from(machine.locality(node, home, counted.pinned));
-        let counts = Counts { reads: counted.reads, writes: counted.writes, samples: 0 };
-        let CountedSite { process, thread, bin, site, .. } = *counted;
-        add(&mut self.facts, process, thread, bin, node, site, home, class, counts);
-    }
-
-    /// Adds those of a thread's accesses to a page that missed its private cache.
-    pub fn count_page_misses(&mut self, counted: &UsedPage) {
-        self.add_page(counted, FactTables::add_page_misses);
-    }
-
-    /// Adds those of a thread's accesses from a site that missed its private cache.
-    pub fn count_site_misses(&mut self, counted: &CountedSite) {
-        self.add_site(counted, FactTables::add_site_misses);
+    /// Adds a thread's accesses from a site, or those of them that missed its private cache.
+    pub fn count_site(&mut self, of: Of, counted: &CountedSite) {
+        let CountedSite { process, thread, bin, site, reads, writes, .. } = *counted;
+        let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
+        let class = Class::from(self.options.machine.locality(node, home, counted.pinned));
+        let key = SiteKey { process, bin, thread, node, site, home, class };
+        self.facts.add_site(of, key, Counts { reads, writes, samples: 0 });
     }
 
     /// Where a page of code is now, as far as it is known.
@@ -319,10 +295,9 @@ impl Session {
         place: CodePlace,
         instructions: u64,
     ) {
-        let machine = &self.options.machine;
-        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
-        let (node, home) = (node.and_then(id), place.home.and_then(id));
-        self.facts.add_code(process, bin, thread, node, page, place.module, home, instructions);
+        let CodePlace { module, home } = place;
+        let (node, home) = (self.node_id(node), self.node_id(home));
+        self.facts.add_code(CodeKey { process, bin, thread, node, page, module, home }, instructions);
     }
 
     /// A page was placed. Returns the touch that it has from now on, and whether that is the touch of a whole huge page.

@@ -8,6 +8,7 @@
 //!   block comes ----> pages that it lies on                               ---> Owner and its own
 //! ```
 
+use super::facts::ObjectKey;
 use super::heap::What;
 use super::objects::Owner;
 use super::pages::{Touch, TouchId};
@@ -330,12 +331,10 @@ impl Session {
             counts,
             samples,
         } = counted;
-        let machine = &self.options.machine;
-        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
-        let (node, home): (Option<NodeId>, Option<NodeId>) = (node.and_then(id), home.and_then(id));
-        let class = Class::from(machine.locality(node, home, pinned));
-        let (bin, [reads, writes]) = (self.bin_of(time_ns), counts);
-        let counts = Counts { reads, writes, samples };
-        self.facts.add_object_counts(process, thread, bin, node, None, object, home, class, counts);
+        let (node, home) = (self.node_id(node), self.node_id(home));
+        let class = Class::from(self.options.machine.locality(node, home, pinned));
+        let (bin, [reads, writes], estimated) = (self.bin_of(time_ns), counts, samples > 0);
+        let key = ObjectKey { process, bin, thread, node, site: None, object, home, class, estimated };
+        self.facts.add_object(key, Counts { reads, writes, samples });
     }
 }

@@ -16,49 +16,53 @@ const FEWEST_BINS: u32 = 8;
 /// Pages of a region, where pages had to be merged.
 const REGION: u64 = 512;
 
+/// Of whose accesses to a page, and when, something is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct PageKey {
-    process: ProcessId,
-    bin: Bin,
-    thread: ThreadId,
-    node: Option<NodeId>,
-    page: Page,
+pub struct PageKey {
+    pub process: ProcessId,
+    pub bin: Bin,
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub page: Page,
 }
 
+/// The same from a site, and to pages of which class.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct SiteKey {
-    process: ProcessId,
-    bin: Bin,
-    thread: ThreadId,
-    node: Option<NodeId>,
-    site: SiteId,
-    home: Option<NodeId>,
-    class: Class,
+pub struct SiteKey {
+    pub process: ProcessId,
+    pub bin: Bin,
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub site: SiteId,
+    pub home: Option<NodeId>,
+    pub class: Class,
 }
 
+/// The same to an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct ObjectKey {
-    process: ProcessId,
-    bin: Bin,
-    thread: ThreadId,
-    node: Option<NodeId>,
-    site: Option<SiteId>,
-    object: ObjectId,
-    home: Option<NodeId>,
-    class: Class,
+pub struct ObjectKey {
+    pub process: ProcessId,
+    pub bin: Bin,
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub site: Option<SiteId>,
+    pub object: ObjectId,
+    pub home: Option<NodeId>,
+    pub class: Class,
     /// What is exact and what is not are apart, though it be of the same object.
-    estimated: bool,
+    pub estimated: bool,
 }
 
+/// Of whose execution of a page's code.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct CodeKey {
-    process: ProcessId,
-    bin: Bin,
-    thread: ThreadId,
-    node: Option<NodeId>,
-    page: Page,
-    module: Option<ModuleId>,
-    home: Option<NodeId>,
+pub struct CodeKey {
+    pub process: ProcessId,
+    pub bin: Bin,
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub page: Page,
+    pub module: Option<ModuleId>,
+    pub home: Option<NodeId>,
 }
 
 /// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left to do when the program has ended,
@@ -127,6 +131,14 @@ pub struct Attributed {
     pub access: Access,
     /// What it counts: 1 for a clock sample, the number of accesses that a hardware sample stands for.
     pub weight: u64,
+}
+
+/// What is counted of pages and sites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    Accesses,
+    /// Those that missed the thread's private cache.
+    Misses,
 }
 
 /// The facts of a recording.
@@ -199,111 +211,42 @@ impl FactTables {
             writes: if access == Access::Read { 0 } else { weight },
             samples: 1,
         };
-        let key = SiteKey { process, bin, thread, node, site, home, class };
-        self.pages.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
-        self.sites.add(key, counts);
-        self.objects.add(
-            ObjectKey { process, bin, thread, node, site: Some(site), object, home, class, estimated: true },
-            counts,
-        );
+        self.add_page(Of::Accesses, PageKey { process, bin, thread, node, page }, counts);
+        self.add_site(Of::Accesses, SiteKey { process, bin, thread, node, site, home, class }, counts);
+        let site = Some(site);
+        self.add_object(ObjectKey { process, bin, thread, node, site, object, home, class, estimated: true }, counts);
     }
 
-    /// Adds exact counts of one thread's accesses to one page.
-    pub fn add_page_counts(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        node: Option<NodeId>,
-        page: Page,
-        counts: Counts,
-    ) {
-        self.pages.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
+    /// Adds counts of a page.
+    pub fn add_page(&mut self, of: Of, key: PageKey, counts: Counts) {
+        let key = PageKey { page: self.told_as(key.page), ..key };
+        match of {
+            Of::Accesses => self.pages.add(key, counts),
+            Of::Misses => self.page_misses.add(key, counts),
+        }
+    }
+
+    /// Adds counts of a site.
+    pub fn add_site(&mut self, of: Of, key: SiteKey, counts: Counts) {
+        match of {
+            Of::Accesses => self.sites.add(key, counts),
+            Of::Misses => self.site_misses.add(key, counts),
+        }
+    }
+
+    /// Adds counts of an object.
+    pub fn add_object(&mut self, key: ObjectKey, counts: Counts) {
+        self.objects.add(key, counts);
+    }
+
+    /// Adds instructions executed, or samples of the instruction pointer.
+    pub fn add_code(&mut self, key: CodeKey, instructions: u64) {
+        self.code.add(key, Counts { reads: instructions, writes: 0, samples: 0 });
     }
 
     /// The page that stands for a page's facts: the first of its region where they are told by region.
     fn told_as(&self, page: Page) -> Page {
         if self.regions { Page(page.0 / REGION * REGION) } else { page }
-    }
-
-    /// Adds those of one thread's accesses to one page that missed its private cache.
-    pub fn add_page_misses(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        node: Option<NodeId>,
-        page: Page,
-        counts: Counts,
-    ) {
-        self.page_misses.add(PageKey { process, bin, thread, node, page: self.told_as(page) }, counts);
-    }
-
-    /// Adds those of the accesses from one site that missed the thread's private cache.
-    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
-    pub fn add_site_misses(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        node: Option<NodeId>,
-        site: SiteId,
-        home: Option<NodeId>,
-        class: Class,
-        counts: Counts,
-    ) {
-        self.site_misses.add(SiteKey { process, bin, thread, node, site, home, class }, counts);
-    }
-
-    /// Adds exact counts of accesses from one site; those of the fields that say how many and to what are left out.
-    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
-    pub fn add_site_counts(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        node: Option<NodeId>,
-        site: SiteId,
-        home: Option<NodeId>,
-        class: Class,
-        counts: Counts,
-    ) {
-        self.sites.add(SiteKey { process, bin, thread, node, site, home, class }, counts);
-    }
-
-    /// Adds counts of accesses to one object.
-    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
-    pub fn add_object_counts(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        bin: Bin,
-        node: Option<NodeId>,
-        site: Option<SiteId>,
-        object: ObjectId,
-        home: Option<NodeId>,
-        class: Class,
-        counts: Counts,
-    ) {
-        let estimated = counts.samples > 0;
-        self.objects.add(ObjectKey { process, bin, thread, node, site, object, home, class, estimated }, counts);
-    }
-
-    /// Counts instructions executed, or samples of the instruction pointer.
-    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
-    pub fn add_code(
-        &mut self,
-        process: ProcessId,
-        bin: Bin,
-        thread: ThreadId,
-        node: Option<NodeId>,
-        page: Page,
-        module: Option<ModuleId>,
-        home: Option<NodeId>,
-        instructions: u64,
-    ) {
-        let key = CodeKey { process, bin, thread, node, page, module, home };
-        self.code.add(key, Counts { reads: instructions, writes: 0, samples: 0 });
     }
 
     /// Accesses, or samples of them, of each fact with the site that they are from.
@@ -500,8 +443,18 @@ mod tests {
     fn exact_counts_stay_exact_beside_estimates() {
         let mut facts = FactTables::new(200);
         for (reads, samples) in [(100, 0), (30, 2), (5, 0), (7, 1)] {
-            let (thread, object, counts) = (ThreadId(0), ObjectId(3), Counts { reads, writes: 0, samples });
-            facts.add_object_counts(ProcessId(0), thread, Bin(0), None, None, object, None, Class::Unplaced, counts);
+            let key = ObjectKey {
+                process: ProcessId(0),
+                bin: Bin(0),
+                thread: ThreadId(0),
+                node: None,
+                site: None,
+                object: ObjectId(3),
+                home: None,
+                class: Class::Unplaced,
+                estimated: samples > 0,
+            };
+            facts.add_object(key, Counts { reads, writes: 0, samples });
         }
         let facts = facts.settled();
         let rows: Vec<(u64, u32)> = facts.object_rows(1).map(|row| (row.reads, row.samples)).collect();

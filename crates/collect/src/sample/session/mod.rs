@@ -36,6 +36,7 @@ use crate::rank;
 pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId, UsedPage};
 pub use counted_objects::{Change, Claimed, CountedObject, PageClass, SeenAccess, Who};
 use facts::FactTables;
+pub use facts::Of;
 pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
 use marks::Marks;

@@ -5,7 +5,7 @@ use super::pages::{CHUNK, PageState, Run, Touch};
 use super::{PendingAccess, PendingFault, PendingFetch, Session};
 use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
 use crate::sample::perf::monotonic_ns;
-use crate::sample::session::facts::Attributed;
+use crate::sample::session::facts::{Attributed, CodeKey};
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Class, Fault, Found};
@@ -353,7 +353,8 @@ impl Session {
         let (home, _) = self.home_of(fetch.pid, fetch.page, fetch.node, 0, fetch.time_ns, answers);
         let bin = self.bin(fetch.time_ns);
         if self.options.code {
-            self.facts.add_code(fetch.process, bin, fetch.thread, fetch.node, fetch.page, fetch.module, home, 1);
+            let PendingFetch { process, thread, node, page, module, .. } = *fetch;
+            self.facts.add_code(CodeKey { process, bin, thread, node, page, module, home }, 1);
         }
     }
 
