@@ -99,7 +99,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    fn add(&mut self, tenants: &[ObjectId], bound: Bound) {
+    /// Adds the same to each of these.
+    pub fn add(&mut self, tenants: &[ObjectId], bound: Bound) {
         for &object in tenants {
             self.objects.entry(object).or_default().add(bound);
         }
@@ -207,6 +208,8 @@ impl Window {
         let until_ns = looks.iter().map(|&(until_ns, _)| until_ns).max().unwrap_or(0);
         for (page, mut of_page) in pages {
             of_page.told.sort_by_key(|told| told.time_ns);
+            // Threads tell of their times one after the other.
+            of_page.eras.sort_by_key(|era| era.until_ns);
             let mut told = of_page.told.into_iter().peekable();
             for era in of_page.eras {
                 let first = samples.len();

@@ -119,7 +119,7 @@ pub(super) struct Process {
     pub(super) tenants: FxHashMap<u32, Tenants>,
     /// Such pages that have gone, by how many looks it takes until all their counts are known: 1, 2, and so on.
     pub(super) tenants_ended: [Vec<u32>; LOOKS_BEHIND],
-    /// What its library has told of last, if that was the release of a block.
+    /// The block that was released last, if nothing else has changed hands since.
     pub(super) released: Option<ReleasedBlock>,
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
@@ -169,6 +169,8 @@ pub(super) struct Thread {
     left_out: FxHashMap<u64, u64>,
     /// Counts of pages that several objects share, until they are where they are divided.
     shared: Vec<SharedCounts>,
+    /// Accesses that may be an object's or the allocator's, until then.
+    untold: Vec<(ObjectId, u64)>,
     /// What was counted of pages and not told at the latest look.
     held: FxHashMap<u32, Held>,
     /// Before its counters were read for the last time, since the start of the recording.
@@ -435,9 +437,7 @@ impl Drain {
         if ended != 0 && !thread.waits {
             thread.ended = true;
             let (tid, id) = (thread.tid, thread.id);
-            (thread.sites, thread.pages, thread.code) = Default::default();
-            thread.held = FxHashMap::default();
-            (thread.misses, thread.left_out) = Default::default();
+            thread.forget();
             discard_thread(file, extent);
             let time_ns = session.advance(ended);
             let replaced = file.entry(extent).map(|entry| entry.end.load(Relaxed));

@@ -36,19 +36,22 @@ pub struct KnownPage {
     huge: bool,
     /// It came from another address with what was in it.
     moved: bool,
-    /// How many reads and writes of those counted first may be the allocator's, which has cleared it or copied something there.
-    pub filled: Cell<[u16; 2]>,
+    /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those that it counted first may be that.
+    filled: Cell<(u32, [u16; 2])>,
 }
 
 /// What an allocator makes of a page at most as it fills it: word by word.
 const FILLED: u16 = 4096 / 8;
 
 impl KnownPage {
-    /// Of so many reads and writes, those that may be the allocator's.
-    pub fn of_the_allocator(&self, counts: [u64; 2]) -> [u64; 2] {
-        let left = self.filled.get();
+    /// Of so many reads and writes of a thread, those that may be the allocator's.
+    pub fn of_the_allocator(&self, tid: i32, counts: [u64; 2]) -> [u64; 2] {
+        let (by, left) = self.filled.get();
+        if i64::from(by) != i64::from(tid) {
+            return [0, 0];
+        }
         let part = [0, 1].map(|kind| counts[kind].min(left[kind].into()));
-        self.filled.set([0, 1].map(|kind| left[kind] - part[kind] as u16));
+        self.filled.set((by, [0, 1].map(|kind| left[kind] - part[kind] as u16)));
         part
     }
 }
@@ -295,7 +298,9 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
                 // What the allocator itself has touched of fresh memory on the way, it touched for the object.
                 let fresh = known.begin_ns >= claimed.since_ns;
                 if fresh && claimed.filled && !known.moved {
-                    known.filled.set([FILLED; 2]);
+                    // What is copied is read elsewhere.
+                    let reads = if claimed.grown { 0 } else { FILLED };
+                    known.filled.set((claimed.tid, [reads, FILLED]));
                 }
                 known.owner = if fresh { owner } else { known.owner.and(owner) };
                 if fresh && let Some(touch) = known.touch {
@@ -318,7 +323,7 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
     }
 }
 
-/// A block that was released, of which the thread has said nothing since.
+/// The block that was released last.
 pub struct ReleasedBlock {
     tid: u32,
     start: Page,
@@ -526,5 +531,29 @@ pub fn doubt(process: &Process, pages: &[Page]) {
         let to: Vec<_> = pages.iter().map(word).collect();
         // A process that is gone has no table.
         let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_allocator_fills_is_of_the_thread_that_takes_the_block() {
+        let page = KnownPage {
+            page: Page(1),
+            ended: false,
+            touch: None,
+            owner: Owner::Nobody,
+            class: (None, false),
+            begin_ns: 0,
+            huge: false,
+            moved: false,
+            filled: Cell::new((7, [0, FILLED])),
+        };
+        assert_eq!(page.of_the_allocator(8, [100, 100]), [0, 0]);
+        assert_eq!(page.of_the_allocator(7, [100, 100]), [0, 100]);
+        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 412]);
+        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 0]);
     }
 }

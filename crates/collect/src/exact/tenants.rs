@@ -36,7 +36,7 @@ pub struct Tenants {
     known: Vec<Tenant>,
     /// Of those, how many there were when objects were last made one tenant each.
     merged: usize,
-    /// Those before, each once, and until when they were.
+    /// Those before, in order, and until when they were.
     earlier: Vec<ObjectId>,
     earlier_until_ns: u64,
 }
@@ -63,8 +63,8 @@ impl Tenants {
     pub fn changed(&mut self, present: &[ObjectId], whole: bool, time_ns: u64, known_from: u64) {
         for tenant in self.known.extract_if(.., |tenant| tenant.until_ns < known_from) {
             self.earlier_until_ns = self.earlier_until_ns.max(tenant.until_ns);
-            if !self.earlier.contains(&tenant.object) {
-                self.earlier.push(tenant.object);
+            if let Err(place) = self.earlier.binary_search(&tenant.object) {
+                self.earlier.insert(place, tenant.object);
             }
         }
         for tenant in &mut self.known {

@@ -185,6 +185,7 @@ impl Thread {
             misses: Misses::default(),
             left_out: FxHashMap::default(),
             shared: Vec::new(),
+            untold: Vec::new(),
             held: FxHashMap::default(),
             read_ns: 0,
             counted: Vec::new(),

@@ -28,8 +28,7 @@ impl Drain {
                 }
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
-                (thread.sites, thread.pages, thread.code) = Default::default();
-                (thread.misses, thread.left_out) = Default::default();
+                thread.forget();
                 discard_thread(file, self.threads[number].0);
             }
         }

@@ -108,24 +108,35 @@ impl Drain {
                 Whose::Rest => session.object_of_mapping(process.pid, page.address(), time_ns),
                 Whose::Several => None,
             };
-            let mut counts = [reads, writes];
-            let mut had = match had {
+            let counts = [reads, writes];
+            let of_the_allocator = known.of_the_allocator(thread.tid, counts);
+            if let Some(object) = one {
+                // No access that is looked at can tell what the allocator does before the block is known.
+                let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
+                let shared = session.objects_that_share(process.id);
+                for (object, counts) in
+                    [(object, own), (shared, of_the_allocator)].into_iter().filter(|one| one.1 != [0, 0])
+                {
+                    session.count_object(&CountedObject {
+                        process: process.id,
+                        who,
+                        time_ns,
+                        object,
+                        counts,
+                        samples: 0,
+                    });
+                }
+                let untold = of_the_allocator[0] + of_the_allocator[1];
+                if untold != 0 {
+                    let rest = session.object_of_mapping(process.pid, page.address(), time_ns);
+                    thread.untold.extend([Some(object), rest].into_iter().flatten().map(|object| (object, untold)));
+                }
+                continue;
+            }
+            let mut tenants = match had {
                 Some(Had::Between(objects)) => objects,
                 _ => Vec::new(),
             };
-            if let Some(object) = one {
-                let of_the_allocator = known.of_the_allocator(counts);
-                let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
-                if own != [0, 0] {
-                    let process = process.id;
-                    session.count_object(&CountedObject { process, who, time_ns, object, counts: own, samples: 0 });
-                }
-                if of_the_allocator == [0, 0] {
-                    continue;
-                }
-                (counts, had) = (of_the_allocator, vec![object]);
-            }
-            let mut tenants = had;
             let open = session.has_variables(process.pid, page);
             if let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
                 tenants.push(rest);
@@ -142,8 +153,11 @@ impl Drain {
     /// Puts counts of shared pages where they are divided.
     pub(super) fn gather(&mut self, number: usize) {
         let (_, thread) = &mut self.threads[number];
-        let shared = std::mem::take(&mut thread.shared);
+        let (shared, untold) = (std::mem::take(&mut thread.shared), std::mem::take(&mut thread.untold));
         let Some(process) = self.processes.get_mut(&thread.process) else { return };
+        for (object, untold) in untold {
+            process.bounds.add(&[object], Bound { untold, ..Bound::default() });
+        }
         let watch = self.watch.get_mut();
         for mut counted in shared {
             let look = counted.look;

@@ -29,7 +29,7 @@ impl Held {
     pub fn carried(before: Option<Held>, told: [u64; 2], more: [u64; 2]) -> [[u64; 2]; 2] {
         let Some(Held { counted, later: (_, all), .. }) = before else { return [[0; 2]; 2] };
         let by = |counted: [u64; 2]| {
-            [0, 1].map(|kind| counted[kind].saturating_sub(told[kind] - more[kind]).min(more[kind]))
+            [0, 1].map(|kind| counted[kind].saturating_sub(told[kind].saturating_sub(more[kind])).min(more[kind]))
         };
         let (first, all) = (by(counted), by(all));
         [first, [0, 1].map(|kind| all[kind].saturating_sub(first[kind]))]
@@ -39,10 +39,14 @@ impl Held {
     pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64, until_ns: u64) -> Option<Held> {
         let is_left = (0..2).any(|kind| counted[kind] <= i64::MAX as u64 && counted[kind] > told[kind]);
         let still = before.filter(|held| (0..2).any(|kind| held.later.1[kind] > told[kind]));
+        if !is_left {
+            // It may be less for a moment only.
+            return still;
+        }
         let later = (until_ns, counted);
-        is_left.then_some(match still {
+        Some(match still {
             Some(held) if held.later.1 == counted => held,
-            Some(held) => Held { later, ..held },
+            Some(held) => Held { later, counted: [0, 1].map(|kind| held.counted[kind].min(counted[kind])), ..held },
             None => Held { since_ns, until_ns, counted, later },
         })
     }
@@ -68,6 +72,12 @@ pub(super) fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxH
 }
 
 impl Thread {
+    /// It has been looked at for the last time.
+    pub(super) fn forget(&mut self) {
+        (self.sites, self.pages, self.code) = Default::default();
+        (self.held, self.misses, self.left_out) = Default::default();
+    }
+
     /// Keeps what is counted of pages by `now` and not told yet, to be told by a later look.
     pub(super) fn hold(&mut self, now: FxHashMap<u64, [u64; 2]>, since_ns: u64, until_ns: u64) {
         for (at, now) in now {
@@ -130,6 +140,9 @@ mod tests {
         assert_eq!((more.since_ns, more.until_ns, more.counted, more.later), (3, 5, [600, 0], (9, [800, 0])));
         assert_eq!(Held::carried(Some(more), [1000, 0], [700, 0]), [[300, 0], [200, 0]]);
         assert_eq!(Held::carried(None, [5, 5], [5, 5]), [[0, 0], [0, 0]]);
+        // What a pass takes back may be missing for a moment, or for good.
+        assert_eq!(Held::left(Some(first), [300, 0], [290, 0], 7, 9).unwrap().counted, [600, 0]);
+        assert_eq!(Held::left(Some(first), [300, 0], [590, 0], 7, 9).unwrap().counted, [590, 0]);
     }
 
     #[test]

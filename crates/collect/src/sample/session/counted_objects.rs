@@ -25,6 +25,9 @@ use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
+/// Bytes that glibc has before a block in a mapping of its own.
+const HEADER: u64 = 16;
+
 /// The farthest that a stack grows below what was seen of it.
 const LARGEST_STACK: u64 = 64 << 20;
 
@@ -49,7 +52,7 @@ pub enum Change {
     Claimed(Claimed),
     /// What had these pages has them no more.
     Released(Range<Page>),
-    /// The same, and the pages go with it: nobody else will have them.
+    /// The same, and the pages go with it, or what becomes of them is told next.
     Unmapped,
 }
 
@@ -162,8 +165,11 @@ impl Session {
                 Some(Change::Unmapped)
             }
             What::Moved { old, new, new_size, .. } => {
-                self.objects.moved(&mut live.blocks, *old, *new..new.saturating_add(*new_size), time_ns);
-                None
+                let (start, end) = (*new, new.saturating_add(*new_size));
+                self.objects.moved(&mut live.blocks, *old, start..end, time_ns);
+                // What an allocator makes smaller or larger in its place may be a block that nobody tells of.
+                let has_stayed = old == new && live.blocks.outer(start.saturating_add(HEADER)).is_none();
+                has_stayed.then(|| Change::Released(Page::of(start)..Page::of(end.saturating_add(4095))))
             }
             What::Began => {
                 self.processes[live.id.0 as usize].heap_observed = true;
