@@ -2,11 +2,12 @@
 
 use crate::study::Study;
 use crate::subjects::SubjectId;
-use numalens_profile::ids::{Bin, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CacheLine, Sample};
 use numalens_profile::words::Access;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Bytes of a cache line, as a shift.
@@ -29,6 +30,8 @@ pub struct LineUse {
     pub writes: u64,
     /// A bit for each of the line's eight words that was accessed.
     pub words: u8,
+    /// An object that it accessed there.
+    pub object: Option<ObjectId>,
 }
 
 /// Samples by line and thread.
@@ -37,7 +40,7 @@ pub struct LineFacts(pub FxHashMap<LineKey, LineUse>);
 
 impl LineFacts {
     /// Columns that [`LineFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "address", "access", "node"];
+    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "address", "access", "node", "object"];
 
     /// Adds a sample.
     pub fn add(&mut self, row: &Sample) {
@@ -47,6 +50,7 @@ impl LineFacts {
         found.samples += 1;
         found.writes += u64::from(row.access != Access::Read);
         found.words |= 1 << ((row.address >> 3) & 7);
+        found.object = found.object.or(row.object);
     }
 
     /// Both together.
@@ -56,6 +60,7 @@ impl LineFacts {
             found.samples += more.samples;
             found.writes += more.writes;
             found.words |= more.words;
+            found.object = found.object.or(more.object);
         }
         self
     }
@@ -75,6 +80,16 @@ pub struct Contended {
     pub transitions: u64,
     /// Samples by site.
     pub sites: BTreeMap<SiteId, u64>,
+    /// And by object: several may lie on the subject's pages.
+    pub objects: BTreeMap<ObjectId, u64>,
+}
+
+impl Contended {
+    /// The object that most of them are of.
+    pub fn object(&self) -> Option<ObjectId> {
+        let most = self.objects.iter().max_by_key(|&(id, samples)| (*samples, Reverse(*id)));
+        most.map(|(&id, _)| id)
+    }
 }
 
 /// Fewer samples of a line say nothing about who shares it.
@@ -125,6 +140,9 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         subject.lines += 1;
         subject.samples += accesses;
         subject.transitions += sum(|row| row.transitions);
+        for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
+            *subject.objects.entry(object).or_default() += row.reads + row.writes;
+        }
         subject.apart += if apart > together { accesses } else { 0 };
         subject.threads = subject.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
@@ -176,7 +194,12 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
         subject.samples += samples;
         subject.apart += if all == union { samples } else { 0 };
         subject.threads = subject.threads.max(words.len());
-        users.iter().for_each(|(key, found)| *subject.sites.entry(key.site).or_default() += found.samples);
+        for (key, found) in &users {
+            *subject.sites.entry(key.site).or_default() += found.samples;
+            if let Some(object) = found.object {
+                *subject.objects.entry(object).or_default() += found.samples;
+            }
+        }
     }
     for (id, subject) in &mut subjects {
         subject.all = all.get(id).copied().unwrap_or(0);

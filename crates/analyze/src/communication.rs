@@ -81,14 +81,14 @@ const PAGES: Rule = Rule {
     says: "pages that both use",
     metric: &metrics::SHARED,
     matrix: "communication matrix: accesses to pages that threads of two nodes share",
-    nothing: "no two threads used the same pages",
+    nothing: "no two threads of one process used the same pages",
     by_access: true,
 };
 const LINES: Rule = Rule {
     says: "last accessor of a cache line",
     metric: &metrics::COMMUNICATION,
     matrix: "communication matrix: accesses to cache lines that a thread of the other node had accessed last",
-    nothing: "no two threads accessed the same cache lines",
+    nothing: "no two threads of one process accessed the same cache lines",
     by_access: false,
 };
 

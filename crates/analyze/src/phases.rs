@@ -63,7 +63,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     let doubts = match study.phases.is_empty() {
         true => vec!["the program named no phases".to_string()],
         false => {
-            vec![format!("accesses of all threads, to a time bin of {:.1} ms", study.about.meta.bin_ns as f64 / 1e6)]
+            let bin_ms = study.about.meta.bin_ns as f64 / 1e6;
+            // See the collector's times between two looks.
+            let looks = if study.about.sampled() {
+                ""
+            } else {
+                "; counters are read up to 50 ms apart, and shorter phases are not told apart"
+            };
+            vec![format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{looks}")]
         }
     };
     vec![Report::new("phases", "phases", "phases", Shape::Table(table)).doubting(doubts)]

@@ -12,6 +12,7 @@ use crate::report::{Field, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
 use crate::usage::{Usage, Usages, basis};
+use numalens_profile::tables::Object;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
@@ -95,7 +96,13 @@ impl Case<'_> {
         let (pattern, remedy, after) = self.judge()?;
         let study = self.usages.study;
         let first_touch = self.first_touch();
-        let allocated = self.subject.example.as_ref().and_then(|o| study.code.own_on_stack(o.stack, o.site));
+        // Of the objects that share the subject's pages, the one whose lines travel.
+        let contended = self.contended.filter(|_| pattern.name == w::SHARED_LINE.name).and_then(Contended::object);
+        let own = contended
+            .and_then(|id| study.objects.get(&id))
+            .filter(|object| self.subject.example.as_ref().is_none_or(|example| group(example) != group(object)));
+        let example = own.or(self.subject.example.as_ref());
+        let allocated = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
         let hottest = self.contended.and_then(|lines| lines.sites.iter().max_by_key(|(_, n)| **n));
         let place = match remedy.name {
             name if name == w::SPLIT_LINE.name => {
@@ -106,7 +113,8 @@ impl Case<'_> {
             }
             _ => allocated.or(first_touch),
         };
-        let object = object_fields(self.usages, self.subject);
+        let (size, count) = own.map_or((self.subject.size, self.subject.count), |object| (object.size, 1));
+        let object = example.map_or(Vec::new(), |object| object_fields(self.usages, object, size, count));
         // Pages that nobody is known to have made: there is no line to change.
         if place.is_none() && object.is_empty() {
             return None;
@@ -116,7 +124,7 @@ impl Case<'_> {
             remedy,
             place,
             object,
-            name: self.subject.example.as_ref().map(|object| object.name.clone()).filter(|name| !name.is_empty()),
+            name: example.map(|object| object.name.clone()).filter(|name| !name.is_empty()),
             evidence: self.evidence(),
             effect: Effect::Traffic { before: self.usage.traffic.clone(), after, certain: true },
         })
@@ -350,14 +358,13 @@ impl Case<'_> {
 }
 
 /// What an object is.
-fn object_fields(usages: &Usages, subject: &Subject) -> Vec<Field> {
-    let Some(object) = &subject.example else { return Vec::new() };
+fn object_fields(usages: &Usages, object: &Object, size: u64, count: u64) -> Vec<Field> {
     let site = usages.study.code.own_on_stack(object.stack, object.site);
     vec![
         Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
         Field::new("name", "name", Value::Text(object.name.clone())),
-        Field::new("size", "size", Value::Bytes(subject.size)),
-        Field::metric(&metrics::COUNT, Value::Count(subject.count)),
+        Field::new("size", "size", Value::Bytes(size)),
+        Field::metric(&metrics::COUNT, Value::Count(count)),
         Field::new("site", "allocated at", Value::maybe(site, |place| Value::Location(place.location))),
     ]
 }

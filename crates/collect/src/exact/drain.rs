@@ -8,6 +8,7 @@ mod begins;
 mod ends;
 mod known;
 mod log_records;
+mod look;
 mod misses;
 mod object_counts;
 mod page_counts;
@@ -31,6 +32,7 @@ use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, n
 pub(super) use ends::execed;
 use ends::of_its_program;
 use known::Known;
+use look::Look;
 use misses::Misses;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log};
 use numalens_event::request::Request;
@@ -55,17 +57,6 @@ const CLOCK_JUMPS_NS: u64 = 100_000;
 
 /// How often is waited for records to be filled: twice as long each time.
 const RECORDS_FILLED: u32 = 8;
-
-/// How a look takes what it finds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Look {
-    /// Threads run: what they may take back is left to the next look.
-    Running,
-    /// All that is counted now is taken: another part of the recording begins.
-    Settled,
-    /// They count no more; of logs, all that was said is read, whenever it happened.
-    Last,
-}
 
 /// All processes and threads of a recording.
 #[derive(Default)]
@@ -503,15 +494,15 @@ impl Drain {
             bin,
             look,
             in_flight: totals.in_flight,
-            strict: session.was_ever_paused() || look == Look::Last,
+            strict: session.was_ever_paused() || look.is_last(),
         };
         let every = session.tells_every_object();
         let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, &totals.pages, IN_FLIGHT_OF_PAGE);
         thread.waits = waits;
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
-        if look == Look::Last && told && !thread.waits {
-            let missing = thread.balance.trim(&mut sites, sum(&grown_pages));
+        if look.is_last() && told && (look == Look::Cut || !thread.waits) {
+            let missing = thread.balance.end(look, &mut sites, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &thread.pages);
         }
         // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting facts later.
@@ -573,7 +564,7 @@ impl Drain {
             thread.hold(totals.pages, since_ns, until_ns);
         }
         match look {
-            Look::Last => self.attribute(session, process, thread, counted),
+            Look::Last | Look::Cut => self.attribute(session, process, thread, counted),
             Look::Running | Look::Settled => thread.counted = counted,
         }
         Ok(executed)

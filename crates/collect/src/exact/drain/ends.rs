@@ -106,7 +106,7 @@ impl Drain {
         // Whatever still runs is not looked at again.
         let bin = session.bin_of(session.now_ns());
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, bin, Look::Last)?;
+            self.count_thread(file, session, number, bin, Look::Cut)?;
         }
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();

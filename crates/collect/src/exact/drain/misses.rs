@@ -49,8 +49,8 @@ impl Drain {
             let writes = if counted.reads != 0 { 0 } else { counted.writes };
             missed.push((at, CountedSite { writes, ..*counted }));
         });
-        if counting.look == Look::Last && told && !thread.waits {
-            let missing = misses.balance.trim(&mut missed, sum(&grown_pages));
+        if counting.look.is_last() && told && (counting.look == Look::Cut || !thread.waits) {
+            let missing = misses.balance.end(counting.look, &mut missed, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &misses.pages);
         }
         for (at, missed) in missed {

@@ -18,6 +18,7 @@ use crate::sample::session::{CountedObject, Owner, PageClass, Session, Who};
 use numalens_event::exact::Extent;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// So many looks after a page has gone, all its counts are known: counts of pages that came and went between two looks may be found by the next one
 /// only, and are attributed by the one after it.
@@ -59,6 +60,13 @@ pub(super) fn whose(owner: Owner, had: Option<&Had>) -> Whose {
         (_, Some(Had::ByNobody)) => Whose::Rest,
         (_, None | Some(Had::Between(_))) => Whose::Several,
     }
+}
+
+/// What is uncertain of a process's objects, and of pages of which is not known what lies there.
+#[derive(Default)]
+struct Uncertain {
+    objects: FxHashMap<ObjectId, Bound>,
+    pages: FxHashMap<Page, Bound>,
 }
 
 impl Drain {
@@ -186,17 +194,23 @@ impl Drain {
         let mut extents: Vec<Extent> = self.processes.keys().copied().collect();
         extents.sort_unstable();
         session.unbound_objects();
+        // A process that executes another program goes on in another extent.
+        let mut bounds: BTreeMap<ProcessId, Uncertain> = BTreeMap::new();
         for extent in extents {
             let Some(process) = self.processes.get_mut(&extent) else { continue };
             process.divide(session);
             let Some(process) = self.processes.get(&extent) else { continue };
+            let Uncertain { objects, pages } = bounds.entry(process.id).or_default();
+            for (&object, &bound) in &process.bounds.objects {
+                objects.entry(object).or_default().add(bound);
+            }
             let page = |(&number, &bound)| Some((self.known_page(process, number)?.page, bound));
-            let mut pages: FxHashMap<Page, Bound> = FxHashMap::default();
             for (page, bound) in process.bounds.pages.iter().filter_map(page) {
                 pages.entry(page).or_default().add(bound);
             }
-            let objects = process.bounds.objects.iter().map(|(&object, &bound)| (object, bound));
-            session.bound_objects(process.id, objects, &pages);
+        }
+        for (process, Uncertain { objects, pages }) in bounds {
+            session.bound_objects(process, objects, &pages);
         }
     }
 }

@@ -15,6 +15,7 @@
 //!   pages grow by m     m are taken from to_tell first, then from to_leave; the rest waits for the next look
 //! ```
 
+use super::Look;
 use crate::sample::session::CountedSite;
 use std::cmp::Reverse;
 
@@ -38,10 +39,7 @@ impl Balance {
     /// that was being settled, which were made, and belong to pages.
     #[must_use]
     pub fn trim(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
-        let mut surplus = [0, 1].map(|kind| {
-            let counted: u64 = sites.iter().map(|(_, site)| [site.reads, site.writes][kind]).sum();
-            self.to_tell[kind] + self.to_leave[kind] + counted as i64 - pages[kind] as i64
-        });
+        let mut surplus = self.surplus(sites, pages);
         if surplus.iter().all(|&surplus| surplus <= 0) {
             return [0; 2];
         }
@@ -56,6 +54,38 @@ impl Balance {
             }
         }
         surplus.map(|surplus| surplus.max(0) as u64)
+    }
+
+    /// What is left to do at the last look at a thread: see [`Balance::trim`] and [`Balance::cut`].
+    #[must_use]
+    pub fn end(&self, look: Look, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
+        if look == Look::Cut { self.cut(sites, pages) } else { self.trim(sites, pages) }
+    }
+
+    /// Of a thread that goes on when the recording ends: what was counted since its pages were read is left out. Returns what pages lack after that.
+    #[must_use]
+    pub fn cut(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
+        let mut surplus = self.surplus(sites, pages).map(|surplus| surplus.max(0) as u64);
+        sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
+        for (_, site) in sites {
+            let counts = [&mut site.reads, &mut site.writes];
+            // Both, where each access is both.
+            let kinds = (0..2).filter(|&kind| *counts[kind] != 0);
+            let less = kinds.map(|kind| surplus[kind].min(*counts[kind])).min().unwrap_or(0);
+            for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
+                *count -= less;
+                *surplus -= less;
+            }
+        }
+        surplus
+    }
+
+    /// What sites have, with those that are about to be told, and pages have not: reads and writes.
+    fn surplus(&self, sites: &[(u64, CountedSite)], pages: [u64; 2]) -> [i64; 2] {
+        [0, 1].map(|kind| {
+            let counted: u64 = sites.iter().map(|(_, site)| [site.reads, site.writes][kind]).sum();
+            self.to_tell[kind] + self.to_leave[kind] + counted as i64 - pages[kind] as i64
+        })
     }
 
     /// Of so many accesses to a page: how many to tell, and how many to take as not seen yet. `strict`: no more than sites have told, or left out.
@@ -108,6 +138,21 @@ mod tests {
         let left = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
         assert_eq!(left, [3 + 49 + 39 - 3, 49 + 8 - 2]);
         assert_eq!(missing, [left[0] - 1 - 10, left[1] - 20]);
+    }
+
+    #[test]
+    fn what_is_counted_after_its_pages_were_read_is_left_out() {
+        let balance = Balance::default();
+        let mut sites = [site(0, 300, 0), site(1, 5000, 5000), site(2, 0, 900), site(3, 4000, 0)];
+        // A thousand reads and writes of these have no page yet, and 3500 more reads.
+        assert_eq!(balance.cut(&mut sites, [9300 - 4500, 5900 - 1000]), [0, 0]);
+        let sums = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
+        assert_eq!(sums, [9300 - 4500, 5900 - 1000]);
+        let (_, both) = sites.iter().find(|(at, _)| *at == 1).unwrap();
+        assert_eq!(both.reads, both.writes, "a read-modify-write stays one");
+        // Reads are missing that only such sites have.
+        let mut sites = [site(1, 50, 50)];
+        assert_eq!(balance.cut(&mut sites, [40, 50]), [10, 0]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Drain {
             let known = &known[..known.len().min(more as usize)];
             known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
             let waiting = more - known.len() as u64;
-            if look == Look::Last && waiting > 0 {
+            if look.is_last() && waiting > 0 {
                 tell(None, false, waiting);
             } else if waiting > 0 {
                 *before.entry(at).or_default() -= waiting;

@@ -296,10 +296,9 @@ impl Session {
     pub fn bound_objects(
         &mut self,
         process: ProcessId,
-        objects: impl Iterator<Item = (ObjectId, Bound)>,
+        mut bounds: FxHashMap<ObjectId, Bound>,
         pages: &FxHashMap<Page, Bound>,
     ) {
-        let mut bounds: FxHashMap<ObjectId, Bound> = objects.collect();
         let rows = if pages.is_empty() { &[][..] } else { self.objects.rows() };
         for row in rows.iter().filter(|row| row.process == process && row.kind == ObjectKind::Global) {
             let of_row = Page::of(row.base).0..=Page::of(row.base.saturating_add(row.size.max(1) - 1)).0;

@@ -239,7 +239,7 @@ impl Session {
             Content::of(|| marks.rows().iter().cloned()),
             Content::of(|| threads.placement_rows().iter().cloned()),
             Content::of(|| threads.rows().iter().cloned()),
-            Content::of(|| processes.iter().cloned()),
+            Content::of(|| processes.iter().map(|row| with_command(row, threads.rows()))),
             Content::of(|| tables::MachineNode::of(&options.machine)),
         ];
         if options.counted {
@@ -378,4 +378,14 @@ impl Session {
     pub fn live_pids(&self) -> Vec<i32> {
         self.live.keys().copied().collect()
     }
+}
+
+/// A process with its command; of one that had gone before that could be asked for, the name of its first thread.
+fn with_command(row: &tables::Process, threads: &[tables::Thread]) -> tables::Process {
+    let mut row = row.clone();
+    if row.command.is_empty() {
+        let first = threads.iter().rfind(|thread| thread.process == row.process && thread.tid == row.pid);
+        row.command = first.map(|thread| thread.name.clone()).unwrap_or_default();
+    }
+    row
 }

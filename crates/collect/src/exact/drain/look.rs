@@ -1,0 +1,21 @@
+//! Looks at what threads have counted.
+
+/// How a look takes what it finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// Threads run: what they may take back is left to the next look.
+    Running,
+    /// All that is counted now is taken: another part of the recording begins.
+    Settled,
+    /// They count no more; of logs, all that was said is read, whenever it happened.
+    Last,
+    /// They go on, and the recording ends: nobody looks again.
+    Cut,
+}
+
+impl Look {
+    /// Nobody looks at the thread again.
+    pub fn is_last(self) -> bool {
+        matches!(self, Look::Last | Look::Cut)
+    }
+}
