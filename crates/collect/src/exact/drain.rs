@@ -112,6 +112,10 @@ pub(super) struct Process {
     pub(super) tenants_ended: [Vec<u32>; LOOKS_BEHIND],
     /// The block that was released last, if nothing else has changed hands since.
     pub(super) released: Option<ReleasedBlock>,
+    /// When a block was taken last, since the start of the recording.
+    pub(super) claimed_ns: u64,
+    /// It had ended when this look began: all is known that it has told.
+    is_over: bool,
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
     /// Counts of such pages and accesses that were looked at.
@@ -280,6 +284,7 @@ impl Drain {
         let ends: Vec<u64> = {
             let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
             let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
+            self.processes.iter_mut().for_each(|(&extent, process)| process.is_over = end(extent) != 0);
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
         // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
@@ -547,16 +552,17 @@ impl Drain {
                 thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
             } else {
                 let look = self.looks;
-                let [first, later] = Held::carried(was_held, before, [reads, writes]);
-                let (from, to, at_last) = was_held
-                    .map_or((since_ns, until_ns, until_ns), |held| (held.since_ns, held.until_ns, held.later.0));
-                let fresh = [reads - first[0] - later[0], writes - first[1] - later[1]];
-                for (since_ns, until_ns, [reads, writes]) in
-                    [(from, to, first), (from, at_last, later), (since_ns, until_ns, fresh)]
-                {
-                    if (reads, writes) != (0, 0) {
-                        counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
-                    }
+                let more = [reads, writes];
+                let mut fresh = more;
+                let mut tell = |since_ns, until_ns, [reads, writes]: [u64; 2]| {
+                    counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
+                };
+                for (window, part) in Held::carried(was_held, before, more) {
+                    fresh = [fresh[0] - part[0], fresh[1] - part[1]];
+                    tell(window.since_ns, window.until_ns, part);
+                }
+                if fresh != [0, 0] {
+                    tell(since_ns, until_ns, fresh);
                 }
             }
         }

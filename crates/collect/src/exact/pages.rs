@@ -285,6 +285,9 @@ fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, un
         // Where a block grows in its place, it has not gone.
         let gone = process.released.take();
         let gone = gone.filter(|gone| matches!(&change, Change::Claimed(claimed) if gone.is_back(note.tid, claimed)));
+        if matches!(change, Change::Claimed(_)) {
+            process.claimed_ns = time_ns;
+        }
         if let Change::Released(pages) = &change {
             process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
         }

@@ -104,6 +104,15 @@ impl Tenants {
         true
     }
 
+    /// The one who alone has had all of the page from this time on until it went, and when that was.
+    pub fn alone_until(&self, from: u64) -> Option<(ObjectId, u64)> {
+        let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
+        let mut within = self.known.iter().filter(|tenant| tenant.until_ns >= from);
+        let tenant = within.next().filter(|tenant| tenant.whole && tenant.since_ns <= from)?;
+        let has_gone = tenant.until_ns != u64::MAX && within.next().is_none() && !is_earlier;
+        has_gone.then_some((tenant.object, tenant.until_ns))
+    }
+
     /// Whose the counts of a span are.
     pub fn had(&self, from: u64, to: u64) -> Had {
         let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
@@ -175,6 +184,19 @@ mod tests {
         assert_eq!(page.had(5, 20), Had::By(A));
         page.changed(&[], false, 30, 0);
         assert_eq!(page.had(5, 31), Had::Between(vec![A]));
+    }
+
+    #[test]
+    fn who_was_the_last_one_had_it_to_the_end() {
+        let mut page = Tenants::of_one(A);
+        assert_eq!(page.alone_until(5), None, "it is there");
+        page.changed(&[], false, 10, 0);
+        assert_eq!(page.alone_until(5), Some((A, 10)));
+        assert_eq!(page.alone_until(11), None);
+        page.changed(&[B], true, 20, 0);
+        page.changed(&[], false, 30, 0);
+        assert_eq!(page.alone_until(5), None, "another one had it too");
+        assert_eq!(page.alone_until(25), Some((B, 30)));
     }
 
     #[test]

@@ -126,6 +126,8 @@ impl Drain {
                 tenants: FxHashMap::default(),
                 tenants_ended: Default::default(),
                 released: None,
+                claimed_ns: 0,
+                is_over: false,
                 undivided_ns: 0,
                 window: Window::default(),
                 bounds: Bounds::default(),

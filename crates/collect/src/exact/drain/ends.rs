@@ -13,7 +13,7 @@ impl Drain {
         until: u64,
     ) -> io::Result<()> {
         if let Some(process) = self.processes.get_mut(&extent) {
-            process.last = true;
+            (process.last, process.is_over) = (true, true);
         }
         self.read_heap_whole();
         self.read_process(file, session, extent, until)?;

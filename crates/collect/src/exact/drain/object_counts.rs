@@ -114,7 +114,7 @@ impl Drain {
             let one = match whose(owner, had.as_ref()) {
                 Whose::One(object) => Some(object),
                 Whose::Rest => session.object_of_mapping(process.pid, page.address(), time_ns),
-                Whose::Several => None,
+                Whose::Several => process.last_one_of(number, since_ns),
             };
             let counts = [reads, writes];
             let of_the_allocator = known.of_the_allocator(thread.tid, counts);
@@ -216,6 +216,13 @@ impl Drain {
 }
 
 impl Process {
+    /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs give back all they have before they end.
+    fn last_one_of(&self, number: u32, since_ns: u64) -> Option<ObjectId> {
+        let tenants = self.tenants.get(&number).filter(|_| self.is_over)?;
+        let last = tenants.alone_until(since_ns.saturating_sub(CLOCKS_DIFFER_NS));
+        last.filter(|&(_, gone_ns)| self.claimed_ns <= gone_ns).map(|(object, _)| object)
+    }
+
     fn divide(&mut self, session: &mut Session) {
         let process = self.id;
         self.window.divide(&mut self.bounds, |part| {

@@ -12,43 +12,59 @@ pub(super) struct GrownPage {
     pub more: [u64; 2],
 }
 
-/// What was counted of a page and left to the next look, as it might be taken back.
-#[derive(Clone, Copy, Debug)]
+/// Times that are told apart of what is held of a page; those before are one.
+const WINDOWS: usize = 3;
+
+/// What was counted of a page and left to later looks, as it might be taken back: up to some hundreds, which is all of a page that is used little.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
-    /// It was counted after this, and until the look was over that has found it.
+    /// In order; those behind the last one are empty.
+    windows: [Option<Window>; WINDOWS],
+}
+
+/// A time in which some of it was counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Window {
+    /// After this, and until the look was over that has found it.
     pub since_ns: u64,
     pub until_ns: u64,
     /// All that was counted by then.
-    pub counted: [u64; 2],
-    /// The same of the latest look that has found more.
-    pub later: (u64, [u64; 2]),
+    counted: [u64; 2],
 }
 
 impl Held {
-    /// How much of what a page has grown by was counted before the latest look: at first, and later. `told` is known of it now.
-    pub fn carried(before: Option<Held>, told: [u64; 2], more: [u64; 2]) -> [[u64; 2]; 2] {
-        let Some(Held { counted, later: (_, all), .. }) = before else { return [[0; 2]; 2] };
-        let by = |counted: [u64; 2]| {
-            [0, 1].map(|kind| counted[kind].saturating_sub(told[kind].saturating_sub(more[kind])).min(more[kind]))
-        };
-        let (first, all) = (by(counted), by(all));
-        [first, [0, 1].map(|kind| all[kind].saturating_sub(first[kind]))]
+    /// How much of what a page has grown by was counted in which window; the rest is new. `told` is known of the page now.
+    pub fn carried(held: Option<Held>, told: [u64; 2], more: [u64; 2]) -> Vec<(Window, [u64; 2])> {
+        let mut done = [0, 1].map(|kind| told[kind].saturating_sub(more[kind]));
+        let windows = held.into_iter().flat_map(|held| held.windows).flatten();
+        let parts = windows.map(|window| {
+            let part = [0, 1].map(|kind| window.counted[kind].min(told[kind]).saturating_sub(done[kind]));
+            done = [done[0] + part[0], done[1] + part[1]];
+            (window, part)
+        });
+        parts.filter(|(_, part)| *part != [0, 0]).collect()
     }
 
-    /// What is left to the next look, of a page of which `told` is known: the thread was looked at before at `since_ns`, and now until `until_ns`.
+    /// What is left to later looks, of a page of which `told` is known: the thread was looked at before at `since_ns`, and now until `until_ns`.
     pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], since_ns: u64, until_ns: u64) -> Option<Held> {
-        let is_left = (0..2).any(|kind| counted[kind] <= i64::MAX as u64 && counted[kind] > told[kind]);
-        let still = before.filter(|held| (0..2).any(|kind| held.later.1[kind] > told[kind]));
-        if !is_left {
-            // It may be less for a moment only.
-            return still;
+        let is_left = |of: [u64; 2]| (0..2).any(|kind| of[kind] <= i64::MAX as u64 && of[kind] > told[kind]);
+        let still = before.into_iter().flat_map(|held| held.windows).flatten().filter(|window| is_left(window.counted));
+        let mut windows: Vec<Window> = still.collect();
+        if is_left(counted) {
+            // What was taken back was not counted. (It may be less for a moment only: then there is nothing to learn.)
+            let less = |window: Window| [0, 1].map(|kind| window.counted[kind].min(counted[kind]));
+            windows.iter_mut().for_each(|window| window.counted = less(*window));
+            if windows.last().is_none_or(|last| last.counted != counted) {
+                windows.push(Window { since_ns, until_ns, counted });
+            }
+            if windows.len() > WINDOWS {
+                windows[1].since_ns = windows[0].since_ns;
+                windows.remove(0);
+            }
         }
-        let later = (until_ns, counted);
-        Some(match still {
-            Some(held) if held.later.1 == counted => held,
-            Some(held) => Held { later, counted: [0, 1].map(|kind| held.counted[kind].min(counted[kind])), ..held },
-            None => Held { since_ns, until_ns, counted, later },
-        })
+        let mut windows = windows.into_iter();
+        let held = Held { windows: [(); WINDOWS].map(|()| windows.next()) };
+        held.windows[0].is_some().then_some(held)
     }
 }
 
@@ -124,25 +140,49 @@ impl Drain {
 mod tests {
     use super::*;
 
+    /// The windows of what is held, as times and counts of reads.
+    fn windows(held: Option<Held>) -> Vec<(u64, u64, u64)> {
+        let windows = held.into_iter().flat_map(|held| held.windows).flatten();
+        windows.map(|window| (window.since_ns, window.until_ns, window.counted[0])).collect()
+    }
+
+    fn carried(held: Option<Held>, told: u64, more: u64) -> Vec<(u64, u64)> {
+        let parts = Held::carried(held, [told, 0], [more, 0]);
+        parts.into_iter().map(|(window, part)| (window.until_ns, part[0])).collect()
+    }
+
     #[test]
     fn what_was_left_to_the_next_look_was_counted_before() {
         // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
-        let first = Held::left(None, [100, 0], [600, 0], 3, 5).unwrap();
-        assert_eq!((first.since_ns, first.until_ns, first.counted), (3, 5, [600, 0]));
-        assert_eq!(Held::carried(Some(first), [900, 0], [800, 0]), [[500, 0], [0, 0]]);
-        assert_eq!(Held::left(Some(first), [900, 0], [1400, 0], 7, 9).unwrap().since_ns, 7);
-        assert_eq!(Held::carried(Some(first), [300, 0], [200, 0]), [[200, 0], [0, 0]]);
-        assert!(Held::left(Some(first), [600, 0], [600, 0], 7, 9).is_none());
+        let first = Held::left(None, [100, 0], [600, 0], 3, 5);
+        assert_eq!(windows(first), [(3, 5, 600)]);
+        assert_eq!(carried(first, 900, 800), [(5, 500)]);
+        assert_eq!(windows(Held::left(first, [900, 0], [1400, 0], 7, 9)), [(7, 9, 1400)]);
+        assert_eq!(carried(first, 300, 200), [(5, 200)]);
+        assert!(Held::left(first, [600, 0], [600, 0], 7, 9).is_none());
         // A third look finds the same, or 200 more.
-        let same = Held::left(Some(first), [300, 0], [600, 0], 7, 9).unwrap();
-        assert_eq!((same.since_ns, same.until_ns, same.later), (3, 5, (5, [600, 0])));
-        let more = Held::left(Some(first), [300, 0], [800, 0], 7, 9).unwrap();
-        assert_eq!((more.since_ns, more.until_ns, more.counted, more.later), (3, 5, [600, 0], (9, [800, 0])));
-        assert_eq!(Held::carried(Some(more), [1000, 0], [700, 0]), [[300, 0], [200, 0]]);
-        assert_eq!(Held::carried(None, [5, 5], [5, 5]), [[0, 0], [0, 0]]);
-        // What a pass takes back may be missing for a moment, or for good.
-        assert_eq!(Held::left(Some(first), [300, 0], [290, 0], 7, 9).unwrap().counted, [600, 0]);
-        assert_eq!(Held::left(Some(first), [300, 0], [590, 0], 7, 9).unwrap().counted, [590, 0]);
+        assert_eq!(windows(Held::left(first, [300, 0], [600, 0], 7, 9)), [(3, 5, 600)]);
+        let more = Held::left(first, [300, 0], [800, 0], 7, 9);
+        assert_eq!(windows(more), [(3, 5, 600), (7, 9, 800)]);
+        assert_eq!(carried(more, 1000, 700), [(5, 300), (9, 200)]);
+        assert_eq!(carried(None, 5, 5), []);
+        // More than it has, as killed threads have: see `fill_up`.
+        assert_eq!(carried(first, 600, 603), [(5, 600)]);
+    }
+
+    #[test]
+    fn what_is_used_little_is_held_by_a_few_times() {
+        let looks =
+            (1..=6).fold(None, |held, look| Held::left(held, [0, 0], [10 * look, 0], 10 * look - 10, 10 * look));
+        assert_eq!(windows(looks), [(0, 40, 40), (40, 50, 50), (50, 60, 60)]);
+        assert_eq!(carried(looks, 60, 60), [(40, 40), (50, 10), (60, 10)]);
+    }
+
+    #[test]
+    fn what_a_pass_takes_back_may_be_missing_for_a_moment_or_for_good() {
+        let first = Held::left(None, [100, 0], [600, 0], 3, 5);
+        assert_eq!(Held::left(first, [300, 0], [290, 0], 7, 9), first);
+        assert_eq!(windows(Held::left(first, [300, 0], [590, 0], 7, 9)), [(3, 5, 590)]);
     }
 
     #[test]
