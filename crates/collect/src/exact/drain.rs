@@ -506,7 +506,7 @@ impl Drain {
         thread.waits = waits;
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
-        if look.is_last() && told && (look == Look::Cut || !thread.waits) {
+        if told && look.balances(thread.waits) {
             let missing = thread.balance.end(look, &mut sites, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &thread.pages);
         }

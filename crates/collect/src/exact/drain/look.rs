@@ -18,4 +18,9 @@ impl Look {
     pub fn is_last(self) -> bool {
         matches!(self, Look::Last | Look::Cut)
     }
+
+    /// Sites and pages of a thread are to be made equal: it has ended and `waits` for no page's record, or it goes on unseen.
+    pub fn balances(self, waits: bool) -> bool {
+        self == Look::Cut || self == Look::Last && !waits
+    }
 }

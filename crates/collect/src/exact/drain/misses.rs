@@ -7,7 +7,7 @@
 use super::page_counts::{GrownPage, fill_up, sum};
 use super::pauses::Balance;
 use super::site_counts::Counting;
-use super::{Drain, Look, Thread};
+use super::{Drain, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
 use crate::sample::session::{CountedSite, Of, Session, UsedPage};
@@ -49,7 +49,7 @@ impl Drain {
             let writes = if counted.reads != 0 { 0 } else { counted.writes };
             missed.push((at, CountedSite { writes, ..*counted }));
         });
-        if counting.look.is_last() && told && (counting.look == Look::Cut || !thread.waits) {
+        if told && counting.look.balances(thread.waits) {
             let missing = misses.balance.end(counting.look, &mut missed, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &misses.pages);
         }

@@ -73,7 +73,7 @@ pub(super) fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2
     pages.into_iter().fold([0, 0], |sum, page| [sum[0] + page.more[0], sum[1] + page.more[1]])
 }
 
-/// Gives pages what they lack of reads and writes ([`super::pauses::Balance::trim`]): the one that has grown most, or else the one that has most of all that are known.
+/// Gives pages what they lack of reads and writes ([`super::pauses::Balance::end`]): the one that has grown most, or else the one that has most of all that are known.
 pub(super) fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxHashMap<u64, [u64; 2]>) {
     for kind in (0..2).filter(|&kind| missing[kind] != 0) {
         let grown = pages.iter_mut().filter(|page| page.more[kind] != 0);

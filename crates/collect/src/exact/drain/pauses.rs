@@ -33,45 +33,24 @@ impl Balance {
         to.iter_mut().zip(counts).for_each(|(to, count)| *to += count as i64);
     }
 
-    /// Of a thread that is looked at for the last time, and may have been killed within its counting: what sites have that no page has. `sites` are about to be told,
-    /// and `pages` is what pages have grown by. One access of each site is taken back: a pass that was counted and not made, or one that was between its
+    /// Of a thread that nobody looks at again: takes from sites what no page has. `sites` are about to be told, and `pages` is what pages have grown by.
+    ///
+    /// Where it may have been killed within its counting, one access of each site at most: a pass that was counted and not made, or one that was between its
     /// two counters. Which sites these are is not known; those that are executed most are the likeliest. Returns what is more than that: the passes of a stay
-    /// that was being settled, which were made, and belong to pages.
-    #[must_use]
-    pub fn trim(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
-        let mut surplus = self.surplus(sites, pages);
-        if surplus.iter().all(|&surplus| surplus <= 0) {
-            return [0; 2];
-        }
-        sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
-        for (_, site) in sites {
-            let counts = [&mut site.reads, &mut site.writes];
-            let room = |kind: usize| *counts[kind] == 0 || surplus[kind] > 0;
-            let less = u64::from((*counts[0], *counts[1]) != (0, 0) && room(0) && room(1));
-            for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
-                *count -= less;
-                *surplus -= less as i64;
-            }
-        }
-        surplus.map(|surplus| surplus.max(0) as u64)
-    }
-
-    /// What is left to do at the last look at a thread: see [`Balance::trim`] and [`Balance::cut`].
+    /// that was being settled, which were made, and belong to pages. Where it goes on ([`Look::Cut`]), all that was counted since its pages were read.
     #[must_use]
     pub fn end(&self, look: Look, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
-        if look == Look::Cut { self.cut(sites, pages) } else { self.trim(sites, pages) }
-    }
-
-    /// Of a thread that goes on when the recording ends: what was counted since its pages were read is left out. Returns what pages lack after that.
-    #[must_use]
-    pub fn cut(&self, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
+        let most = if look == Look::Cut { u64::MAX } else { 1 };
         let mut surplus = self.surplus(sites, pages).map(|surplus| surplus.max(0) as u64);
+        if surplus == [0; 2] {
+            return surplus;
+        }
         sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
         for (_, site) in sites {
             let counts = [&mut site.reads, &mut site.writes];
             // Both, where each access is both.
             let kinds = (0..2).filter(|&kind| *counts[kind] != 0);
-            let less = kinds.map(|kind| surplus[kind].min(*counts[kind])).min().unwrap_or(0);
+            let less = kinds.map(|kind| surplus[kind].min(*counts[kind])).min().unwrap_or(0).min(most);
             for (count, surplus) in counts.into_iter().zip(&mut surplus).filter(|(count, _)| **count != 0) {
                 *count -= less;
                 *surplus -= less;
@@ -123,18 +102,18 @@ mod tests {
         balance.page(false, 0, 1);
         let mut sites = [site(0, 3, 0), site(1, 50, 50), site(2, 0, 9), site(3, 40, 0)];
         // A pass through the hot loop is missing, and another write.
-        assert_eq!(balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8]), [0, 0]);
+        assert_eq!(balance.end(Look::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8]), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, [(0, 3, 0), (1, 49, 49), (2, 0, 8), (3, 39, 0)]);
         // Nothing is missing, or pages have more: that is theirs.
         let before = left;
-        assert_eq!(balance.trim(&mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]), [0, 0]);
+        assert_eq!(balance.end(Look::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, before);
         // More than one access of a site: pages lack them.
-        let missing = balance.trim(&mut sites, [10, 20]);
+        let missing = balance.end(Look::Last, &mut sites, [10, 20]);
         let left = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
         assert_eq!(left, [3 + 49 + 39 - 3, 49 + 8 - 2]);
         assert_eq!(missing, [left[0] - 1 - 10, left[1] - 20]);
@@ -145,14 +124,14 @@ mod tests {
         let balance = Balance::default();
         let mut sites = [site(0, 300, 0), site(1, 5000, 5000), site(2, 0, 900), site(3, 4000, 0)];
         // A thousand reads and writes of these have no page yet, and 3500 more reads.
-        assert_eq!(balance.cut(&mut sites, [9300 - 4500, 5900 - 1000]), [0, 0]);
+        assert_eq!(balance.end(Look::Cut, &mut sites, [9300 - 4500, 5900 - 1000]), [0, 0]);
         let sums = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
         assert_eq!(sums, [9300 - 4500, 5900 - 1000]);
         let (_, both) = sites.iter().find(|(at, _)| *at == 1).unwrap();
         assert_eq!(both.reads, both.writes, "a read-modify-write stays one");
         // Reads are missing that only such sites have.
         let mut sites = [site(1, 50, 50)];
-        assert_eq!(balance.cut(&mut sites, [40, 50]), [10, 0]);
+        assert_eq!(balance.end(Look::Cut, &mut sites, [40, 50]), [10, 0]);
     }
 
     #[test]
