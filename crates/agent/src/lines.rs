@@ -14,6 +14,7 @@
 //! its turn has accessed and written, and those of the turn before. While a turn goes on and accesses nothing new, they are only read.
 
 use crate::runtime::Runtime;
+use crate::shared::ProcessMemory;
 use crate::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -120,6 +121,15 @@ impl Last {
         };
         let node = (who >> THREAD_BITS) as u8;
         Last { thread: who as u32, node, sharing, now: Words::unpack(words), before: Words::unpack(words >> 32) }
+    }
+}
+
+/// A page is counted under another number from now on: its lines were accessed last by those who have done so.
+pub fn renumbered(memory: &ProcessMemory, old: u32, new: u32) {
+    for line in 0..LINES_OF_PAGE {
+        let (Some(from), Some(to)) = (memory.last_access(old, line), memory.last_access(new, line)) else { return };
+        to.words.store(from.words.load(Relaxed), Relaxed);
+        to.who.store(from.who.load(Relaxed), Relaxed);
     }
 }
 

@@ -21,6 +21,7 @@ mod common;
 mod decide;
 mod fetched;
 mod home;
+mod inherit;
 mod reconcile;
 mod rehome;
 mod stack;
@@ -45,6 +46,7 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use hashbrown::HashMap;
 pub use home::{class_in, expected, is_virtual};
 use home::{class_of, class_with, may_be_huge, undecided};
+pub use inherit::Inherited;
 use numalens_event::exact::{self, PageRecord, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
@@ -99,12 +101,13 @@ struct Chunk {
     leader: u32,
 }
 
-/// A page that a forked child has from its parent.
-pub struct Inherited {
-    page: u64,
-    number: u32,
-    class: u32,
-    open: u32,
+impl Chunk {
+    /// A page has another number now.
+    fn follows(&mut self, old: u32, new: u32) {
+        if self.leader == old {
+            self.leader = new;
+        }
+    }
 }
 
 impl Shadow {
@@ -224,6 +227,14 @@ impl Shadow {
             }
             match self.ask_again(memory, toucher.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
+                Again::Rehomed(entry) => {
+                    if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+                        chunk.follows(known.slot / 2, entry.slot / 2);
+                    }
+                    drop(used);
+                    words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
+                    return Some(entry);
+                }
                 Again::Copied => copies = true,
                 Again::Gone => {}
             }
@@ -292,7 +303,8 @@ impl Shadow {
         // What was moved on purpose lies where somebody wanted it.
         let now = class_of(memory, home, pinned || waits == open::MOVED && home != was);
         if now != class {
-            memory.log(log::REHOMED, &[u64::from(known.slot / 2), u64::from(now)], &[]);
+            record.set_state(open::SETTLED);
+            return Again::Rehomed(self.count_in(memory, page, PageEntry { class, ..known }, now));
         }
         Again::Known(self.settle(record, page, known, now))
     }
@@ -466,41 +478,6 @@ impl Shadow {
         }
     }
 
-    /// Before a fork: the pages that the child will share with its parent until it writes them.
-    pub fn shared_by_fork(&self, memory: &ProcessMemory, mappings: &crate::maps::Maps) -> Vec<Inherited> {
-        let mut pages = Vec::new();
-        if !is_virtual() {
-            // SAFETY: held by this thread.
-            self.decide_in(memory, unsafe { self.used.held() }, 0..sys::USER_END);
-        }
-        for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
-            self.each_held(mapping.start..mapping.end, |page, entry| {
-                let record = memory.page(entry.slot / 2);
-                let open = if record.state() == open::ZERO { open::ZERO } else { open::SHARED };
-                if entry.class == 0 || mapping.protection & raw::PROT_WRITE != 0 {
-                    let (number, class) = (entry.slot / 2, entry_class(record, entry));
-                    pages.push(Inherited { page, number, class, open });
-                }
-            });
-        }
-        pages
-    }
-
-    /// In the child: its first write to each of them makes a page of its own.
-    pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
-        for inherited in pages {
-            let Some((number, record)) = new_record(memory) else { return };
-            record.page.store(inherited.page, Relaxed);
-            record.begin_ns.store(sys::now_ns(), Relaxed);
-            record.class.store(inherited.class, Relaxed);
-            record.first_class.store(inherited.class, Relaxed);
-            record.origin.store(inherited.number, Relaxed);
-            record.open.store(inherited.open, Relaxed);
-            record.how.store(touch::INHERITED, Release);
-            self.store(inherited.page, PageEntry { class: 0, slot: number * 2 });
-        }
-    }
-
     /// Calls `gone` for each page of a range that has an entry; it says whether it took the entry away.
     fn each(&self, range: Range<u64>, mut gone: impl FnMut(&Self, u64, PageEntry) -> bool) {
         let mut used = self.used.lock();
@@ -556,6 +533,8 @@ impl Shadow {
 enum Again {
     /// It is counted like this.
     Known(PageEntry),
+    /// It was moved, and is counted like this under another number.
+    Rehomed(PageEntry),
     /// This access replaces it by a copy.
     Copied,
     /// It is gone: what is there now is another page.

@@ -108,7 +108,7 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
     let mut lines: BTreeMap<(ProcessId, u64), Vec<&CacheLine>> = BTreeMap::new();
     let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
     let subject_of = |process: ProcessId, page: Page| {
-        let run = study.subjects.run_of(process, page, Bin(u32::MAX))?;
+        let run = study.subjects.run_of(process, page, Bin(u32::MAX), None)?;
         Some(study.subjects.subject_of(run))
     };
     for row in &study.cache_lines {
@@ -164,7 +164,7 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
     let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
     let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
     let subject_of = |process: ProcessId, line: u64| {
-        let run = study.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX))?;
+        let run = study.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX), None)?;
         Some(study.subjects.subject_of(run))
     };
     for ((process, line), mut users) in lines {

@@ -4,10 +4,22 @@ use crate::counts::Tally;
 use crate::facts::PageKey;
 use crate::report::Value;
 use crate::study::Study;
+use numalens_topology::NodeId;
+
+/// The sums of one page by node, in order, wherever the page was.
+pub fn by_node(users: &[(PageKey, Tally)]) -> impl Iterator<Item = (Option<NodeId>, Tally)> {
+    users.chunk_by(|(one, _), (next, _)| one.node == next.node).map(|alike| {
+        let sum = alike.iter().fold(Tally::default(), |mut sum, (_, tally)| {
+            sum += *tally;
+            sum
+        });
+        (alike[0].0.node, sum)
+    })
+}
 
 /// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads belong to no node.
 pub fn of_page(study: &Study, users: &[(PageKey, Tally)]) -> (u64, u64) {
-    let nodes = users.iter().filter(|(key, _)| key.node.is_some_and(|node| study.machine.has_cpus(node)));
+    let nodes = by_node(users).filter(|(node, _)| node.is_some_and(|node| study.machine.has_cpus(node)));
     nodes.fold((0, 0), |(max, sum), (_, tally)| (max.max(tally.accesses()), sum + tally.accesses()))
 }
 

@@ -3,12 +3,12 @@
 
 use crate::counts::{self, Tally};
 use crate::filter::Sieve;
-use crate::flows::Flows;
+use crate::flows::{FlowKey, Flows};
 use crate::margins::Margins;
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::sorted::Times;
 use crate::sorted_sums::{Entries, SortedSums};
-use crate::subjects::Cursor;
+use crate::subjects::{Cursor, Subjects};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, ObjectBound, PageAccess, SiteAccess};
 use numalens_profile::words::Class;
@@ -261,6 +261,8 @@ pub struct PageKey {
     pub process: ProcessId,
     /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the time bin.
     pub node: Option<NodeId>,
+    /// Where the page was then; none: nowhere, or the profile does not tell it.
+    pub home: Option<NodeId>,
 }
 
 impl OfPage for PageKey {
@@ -269,7 +271,7 @@ impl OfPage for PageKey {
     }
 }
 
-/// `page_accesses` by page and node.
+/// `page_accesses` by page, node and home.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PageFacts {
     pub sums: PageSums<PageKey>,
@@ -284,21 +286,25 @@ pub struct AddingPages {
 
 impl PageFacts {
     /// Those that flows tell apart further.
-    pub fn of(flows: &Flows) -> Self {
-        PageFacts { sums: flows.sums.by(|key| PageKey { page: key.page, process: key.process, node: key.node }) }
+    pub fn of(flows: &Flows, subjects: &Subjects) -> Self {
+        let key = |key: &FlowKey| {
+            let home = key.run.and_then(|run| subjects.home_of(run));
+            PageKey { page: key.page, process: key.process, node: key.node, home }
+        };
+        PageFacts { sums: flows.sums.by(key) }
     }
 }
 
 impl AddingPages {
     /// Columns that [`AddingPages::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "node", "page", "reads", "writes", "samples", "period"];
+        &["process", "bin", "thread", "node", "home", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, sieve: &Sieve<'_>) {
         let AddingPages { sums, cursor } = self;
         sieve.uses(row, times, None, cursor, |node, _, times| {
-            sums.add(PageKey { page: row.page, process: row.process, node }, times.sum());
+            sums.add(PageKey { page: row.page, process: row.process, node, home: row.home }, times.sum());
         });
     }
 

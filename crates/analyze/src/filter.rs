@@ -209,7 +209,7 @@ impl<'a> Sieve<'a> {
         }
         for (bin, one) in times.single() {
             let node = always.unwrap_or_else(|| self.pinning.at_end_of(row.thread, bin));
-            let run = cursor.run_of(subjects, row.process, row.page, bin);
+            let run = cursor.run_of(subjects, row.process, row.page, bin, row.home);
             if self.holds(node, run) {
                 each(node, run, one);
             }
@@ -255,7 +255,7 @@ impl<'a> Sieve<'a> {
     pub fn line(&self, row: &CacheLine) -> bool {
         let who = self.who(row.thread, self.pinning.last(row.thread));
         who && self.pages.is_none_or(|pages| {
-            let run = pages.run_of(row.process, row.page, Bin(u32::MAX));
+            let run = pages.run_of(row.process, row.page, Bin(u32::MAX), None);
             self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
         })
     }

@@ -51,7 +51,7 @@ pub struct AddingFlows {
 impl AddingFlows {
     /// Columns that [`AddingFlows::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "node", "page", "reads", "writes", "samples", "period"];
+        &["process", "bin", "thread", "node", "home", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {

@@ -245,7 +245,7 @@ impl Study {
         let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
             (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
-            (true, true, None) => Arc::new(PageFacts::of(&flows)),
+            (true, true, None) => Arc::new(PageFacts::of(&flows, &subjects)),
             (true, false, None) => Arc::new(
                 source
                     .fold::<PageAccess, AddingPages>(

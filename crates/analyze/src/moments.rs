@@ -31,7 +31,7 @@ pub struct Moments {
 impl Moments {
     /// Columns that [`Moments::add`] reads.
     pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "thread", "node", "page", "reads", "writes", "samples", "period"];
+        &["process", "bin", "thread", "node", "home", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {

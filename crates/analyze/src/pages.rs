@@ -78,7 +78,10 @@ pub fn run(study: &Study) -> Vec<Report> {
     let sums = study.by_page.sums.par_pages().map(|users| {
         let (page, process) = users[0].0.page();
         let home = homes.of(process, page).and_then(|row| row.home);
-        let away = |key: &PageKey| key.node.is_some() && home.is_some() && key.node != home;
+        let away = |key: &PageKey| {
+            let home = key.home.or(home);
+            key.node.is_some() && home.is_some() && key.node != home
+        };
         let mut used = Used { page: (process, page), away: 0, all: 0, samples: 0, users };
         for (key, tally) in users {
             used.away += if away(key) { tally.accesses() } else { 0 };
@@ -131,8 +134,7 @@ fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u6
     let Used { page: (process, page), away, users, .. } = *used;
     let mut all = Tally::default();
     users.iter().for_each(|(_, tally)| all += *tally);
-    // In the order of nodes, as keys are.
-    let by_node = users.iter().map(|(key, tally)| (key.node, tally.accesses()));
+    let by_node = exclusivity::by_node(users).map(|(node, tally)| (node, tally.accesses()));
     let (max, sum) = exclusivity::of_page(study, users);
     let object = placed.and_then(|row| study.objects.get(&row.object?));
     let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));

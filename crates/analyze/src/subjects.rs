@@ -184,15 +184,18 @@ impl Subjects {
         subject
     }
 
-    /// The row that covers a page at a time; where none does, the newest that ever covered it.
-    pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
+    /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a time bin, as the page moved, the one
+    /// with the home that is known.
+    pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
         let (from, to) = *self.processes.get(&process)?;
         let runs = &self.runs[from as usize..to as usize];
         let end = runs.partition_point(|run| run.page <= page);
         let holds = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin < end);
         let near = runs[..end].iter().enumerate().rev().take(LOOK_BACK).take_while(|(_, run)| page.0 < run.reach);
         let covering = near.filter(|(_, run)| page.0 - run.page.0 < run.count);
-        let (index, _) = covering.max_by_key(|(_, run)| (holds(run), run.bins.0))?;
+        let touches = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin <= end);
+        let is_there = |run: &Run| home.is_some() && run.home == home && touches(run);
+        let (index, _) = covering.max_by_key(|(_, run)| (is_there(run), holds(run), run.bins.0))?;
         Some(RunId(from + index as u32))
     }
 
@@ -267,13 +270,20 @@ impl Cursor {
             }
         }
         // Where there is one row, it is the newest whatever the time.
-        let found = subjects.run_of(process, page, Bin(0))?;
+        let found = subjects.run_of(process, page, Bin(0), None)?;
         self.0 = Some((process, found));
         Some(found).filter(covers)
     }
 
     /// As [`Subjects::run_of`].
-    pub fn run_of(&mut self, subjects: &Subjects, process: ProcessId, page: Page, bin: Bin) -> Option<RunId> {
-        self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin))
+    pub fn run_of(
+        &mut self,
+        subjects: &Subjects,
+        process: ProcessId,
+        page: Page,
+        bin: Bin,
+        home: Option<NodeId>,
+    ) -> Option<RunId> {
+        self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin, home))
     }
 }

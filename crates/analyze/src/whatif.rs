@@ -16,7 +16,7 @@ use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
 use numalens_simulate::{
     CostModel, Moment, Moments, Outcome, PageUse, Policy, Recording, Threads, Traffic, User, figures, replay,
 };
-use numalens_topology::Machine;
+use numalens_topology::{Machine, NodeId};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -101,16 +101,21 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let subjects: Vec<Option<SubjectId>> =
         choices.iter().map(|(object, _)| study.subjects.of_object(*object)).collect();
     let choice_of = |run: RunId| subjects.iter().position(|subject| *subject == Some(study.subjects.subject_of(run)));
-    let mut pages: BTreeMap<(Bin, ProcessId, Page), PageUse> = BTreeMap::new();
+    // A page that was moved is another one there, also within a bin.
+    let mut pages: BTreeMap<(Bin, ProcessId, Page, Option<NodeId>), PageUse> = BTreeMap::new();
+    let period = |run: Option<RunId>| {
+        let (toucher, bin) = run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
+        (toucher, bin, run.and_then(|run| study.subjects.home_of(run)))
+    };
     for (key, tally) in study.flows.sums.iter() {
-        let (toucher, bin) = key.run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
-        let page = pages.entry((bin, key.process, key.page)).or_insert_with(|| PageUse {
+        let (toucher, bin, home) = period(key.run);
+        let page = pages.entry((bin, key.process, key.page, home)).or_insert_with(|| PageUse {
             number: key.page.0,
             space: key.process.0,
             choice: key.run.and_then(choice_of),
             toucher: toucher.map(place_of),
             toucher_node: key.run.and_then(|run| study.subjects.toucher_node_of(run)),
-            home: key.run.and_then(|run| study.subjects.home_of(run)),
+            home,
             users: Vec::new(),
         });
         page.users.push(User {
@@ -122,12 +127,12 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
         });
     }
     // By thread, so that equal profiles give equal answers whatever the order of a hash table.
-    let places: FxHashMap<(Bin, ProcessId, Page), usize> = pages.keys().copied().zip(0..).collect();
+    let places: FxHashMap<(Bin, ProcessId, Page, Option<NodeId>), usize> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
     let moment = |moment: &crate::moments::Moment| {
-        let touched = moment.run.map_or(Bin(u32::MAX), |run| study.subjects.toucher_of(run).1);
-        let page = *places.get(&(touched, moment.process, moment.page))?;
+        let (_, touched, home) = period(moment.run);
+        let page = *places.get(&(touched, moment.process, moment.page, home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
         Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
     };

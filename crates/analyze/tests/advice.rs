@@ -133,6 +133,7 @@ fn access(bin: u32, thread: u32, page: u64, reads: u64, writes: u64) -> PageAcce
         bin: Bin(bin),
         thread: ThreadId(thread),
         node: Some(NodeId(thread as u16)),
+        home: None,
         page: Page(page),
         reads,
         writes,

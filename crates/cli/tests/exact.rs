@@ -2,6 +2,8 @@
 
 #[path = "exact/cache.rs"]
 mod cache;
+#[path = "exact/carried.rs"]
+mod carried;
 #[path = "exact/endless.rs"]
 mod endless;
 #[path = "exact/laps.rs"]

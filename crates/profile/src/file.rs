@@ -401,6 +401,7 @@ mod tests {
             bin: Bin(0),
             thread: ThreadId(0),
             node: None,
+            home: None,
             page: Page(0),
             reads: 0,
             writes: 0,

@@ -127,6 +127,8 @@ table! {
         thread: ThreadId,
         /// The node that the thread was bound to; none: unpinned. Older profiles lack the column: there the pinning log tells ([`crate::PinningLog`]).
         node: Option<NodeId>,
+        /// Where the page was then; none: nowhere, not known, or an older profile, which lacks the column. Pages may move.
+        home: Option<NodeId>,
         page: Page,
         reads: u64,
         writes: u64,
@@ -236,6 +238,7 @@ table! {
         bin: Bin,
         thread: ThreadId,
         node: Option<NodeId>,
+        home: Option<NodeId>,
         page: Page,
         reads: u64,
         writes: u64,

@@ -8,6 +8,7 @@ use std::path::Path;
 
 fn accesses(range: std::ops::Range<u64>) -> impl Iterator<Item = PageAccess> {
     range.map(|index| PageAccess {
+        home: None,
         process: ProcessId(0),
         bin: Bin((index / 1000) as u32),
         thread: ThreadId((index % 4) as u32),

@@ -3,18 +3,23 @@
 //! A page that is mapped several times has one home. Whoever moves it writes that into the table of pages that processes have in common
 //! (`common.rs`) and says that something has moved there; all others compare their pages with that table before they next look at one, or leave translated
 //! code. Who moves a page of another process writes that into its record, and the process takes notice likewise.
+//!
+//! A page that has moved has another number: what was counted of it under the old one was counted where it was, whenever the collector reads that.
 
 use super::common::Common;
 use super::home::class_with;
-use super::{PAGE_BITS, Shadow, ask, entry_class};
+use super::{CHUNK, PAGE_BITS, Shadow, ask, entry_class, new_record};
+use crate::lines;
 use crate::maps::File;
 use crate::runtime::{Runtime, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys;
+use crate::words;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use numalens_event::exact::{self, PageRecord, log};
+use numalens_event::exact::{self, PageRecord, touch};
 use numalens_translator::PageEntry;
 
 /// The index of the node that a page's class names.
@@ -73,32 +78,57 @@ impl Shadow {
         range: Range<u64>,
         mut to: impl FnMut(u64, u8) -> Option<u8>,
     ) {
-        let (mut changed, mut others) = (false, false);
+        let (mut numbers, mut others) = (Vec::new(), false);
         self.each(range.clone(), |shadow, page, entry| {
             let Some(now) = home(memory, memory.page(entry.slot / 2), entry) else { return false };
             if let Some(new) = to(page, now).filter(|&new| new != now) {
                 let word = exact::class_word(Some(new), true);
-                changed |= shadow.put(memory, page, entry, class_with(memory, word));
+                let new = shadow.count_in(memory, page, entry, class_with(memory, word));
+                numbers.push((page, entry.slot / 2, new.slot / 2));
                 others |= common_page(&file(page), page).is_some_and(|common| common.moved(word));
             }
             false
         });
-        if changed {
-            self.forget(range);
-        }
+        self.renumbered(range, &numbers);
         if others {
             runtime().session.commons().tell_moved();
         }
     }
 
-    /// Counts a page in another class from now on. Whether its entry has changed.
-    fn put(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> bool {
-        memory.page(entry.slot / 2).class.store(class, Relaxed);
-        memory.log(log::REHOMED, &[u64::from(entry.slot / 2), u64::from(class)], &[]);
-        if entry.class != 0 {
-            self.store(page, PageEntry { class, ..entry });
+    /// Counts a page in another class from now on, under another number; with the table locked. Returns its entry; where there are no more numbers, as it was.
+    pub(super) fn count_in(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> PageEntry {
+        let Some((number, record)) = new_record(memory) else { return entry };
+        let old = memory.page(entry.slot / 2);
+        record.page.store(page, Relaxed);
+        record.begin_ns.store(sys::now_ns(), Relaxed);
+        record.class.store(class, Relaxed);
+        record.first_class.store(class, Relaxed);
+        record.fault.store(old.fault.load(Relaxed), Relaxed);
+        record.origin.store(entry.slot / 2, Relaxed);
+        record.open.store(old.state(), Relaxed);
+        lines::renumbered(memory, entry.slot / 2, number);
+        record.how.store(touch::REHOMED, Release);
+        let entry = PageEntry { class: if entry.class == 0 { 0 } else { class }, slot: number * 2 };
+        self.store(page, entry);
+        entry
+    }
+
+    /// Pages of a range have other numbers: page, before, now.
+    fn renumbered(&self, range: Range<u64>, numbers: &[(u64, u32, u32)]) {
+        if numbers.is_empty() {
+            return;
         }
-        entry.class != 0
+        let mut used = self.used.lock();
+        for &(page, old, new) in numbers {
+            if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+                chunk.follows(old, new);
+            }
+        }
+        drop(used);
+        self.forget(range);
+        for &(page, old, _) in numbers {
+            words::renumbered(runtime(), page << PAGE_BITS, old);
+        }
     }
 
     /// Takes notice of what has moved since this process last looked: pages that others have mapped as well, by any mapping of any process, and pages
@@ -128,7 +158,7 @@ impl Shadow {
 
     /// Puts the pages of a range where others say that they are.
     fn follow(&self, memory: &ProcessMemory, file: impl Fn(u64) -> File, range: Range<u64>) {
-        let (mut changed, mut others) = (false, false);
+        let (mut numbers, mut others) = (Vec::new(), false);
         self.each(range.clone(), |shadow, page, entry| {
             let common = common_page(&file(page), page);
             let moved = memory.page(entry.slot / 2).take_moved_to();
@@ -140,13 +170,12 @@ impl Shadow {
                 others |= common.moved(memory.header().classes[class as usize % exact::MOST_CLASSES].load(Relaxed));
             }
             if class != entry_class(memory.page(entry.slot / 2), entry) {
-                changed |= shadow.put(memory, page, entry, class);
+                let new = shadow.count_in(memory, page, entry, class);
+                numbers.push((page, entry.slot / 2, new.slot / 2));
             }
             false
         });
-        if changed {
-            self.forget(range);
-        }
+        self.renumbered(range, &numbers);
         if others {
             runtime().session.commons().tell_moved();
         }

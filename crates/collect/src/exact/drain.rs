@@ -542,7 +542,8 @@ impl Drain {
                 continue;
             }
             let (id, node) = (thread.id, thread.node);
-            let used = UsedPage { process: process.id, thread: id, bin, node, page, reads, writes };
+            let home = class.0;
+            let used = UsedPage { process: process.id, thread: id, bin, node, home, page, reads, writes };
             session.count_page(Of::Accesses, &used);
             let had = self.had(process, number, since_ns, until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;

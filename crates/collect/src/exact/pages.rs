@@ -189,6 +189,13 @@ pub fn read(
     for (time, change) in changes {
         heap_events(told, session, process, time, now);
         match change {
+            Event::Begin(number) if records[number as usize].how.load(Relaxed) == touch::REHOMED => {
+                let before = records[number as usize].origin.load(Relaxed);
+                if every && before >= own {
+                    shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
+                }
+                go_on(drain, session, process, number, before, time);
+            }
             Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
             }
@@ -204,14 +211,10 @@ pub fn read(
                     let pages = own + number..own + number + 1;
                     shares::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
-                let known = &mut process.pages[number as usize];
-                known.ended = true;
-                process.tenants_ended[LOOKS_BEHIND - 1].push(own + number);
-                let page = known.page;
+                let page = end(process, number);
                 if process.live_pages.get(&page) == Some(&number) {
                     process.live_pages.remove(&page);
                 }
-                process.spent.page(own + number);
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
             }
@@ -450,12 +453,6 @@ fn take_in(
     {
         leader.huge = true;
     }
-    // Moved before it was looked at.
-    if let ((Some(was), _), (Some(home), on_purpose)) = (first.unwrap_or(now), now)
-        && was != home
-    {
-        session.page_rehomed(process.pid, page, home, on_purpose);
-    }
     let owner = session.owner_of(process.pid, page, time_ns);
     let moved = how == touch::MOVED;
     let class = if first.is_none() { (home, pinned) } else { now };
@@ -469,6 +466,36 @@ fn take_in(
         tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
         process.tenants.insert(process.inherited_pages.max(1) + number, tenants);
     }
+}
+
+/// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
+fn end(process: &mut Process, number: u32) -> Page {
+    let absolute = process.inherited_pages.max(1) + number;
+    process.tenants_ended[LOOKS_BEHIND - 1].push(absolute);
+    process.spent.page(absolute);
+    let known = &mut process.pages[number as usize];
+    known.ended = true;
+    known.page
+}
+
+/// A page was moved to another node: it goes on under `number`, one of the process's own, as what it was as `before`.
+fn go_on(drain: &Drain, session: &mut Session, process: &mut Process, number: u32, before: u32, time: u64) {
+    session.advance(time);
+    let own = process.inherited_pages.max(1);
+    let class = process.pages[number as usize].class;
+    let Some(known) = drain.known_page(process, before) else { return };
+    let mut known = KnownPage { class, ended: false, filled: known.filled.clone(), ..*known };
+    if let Some(home) = class.0 {
+        known.touch = session.page_rehomed(process.pid, known.page, home, class.1).or(known.touch);
+    }
+    if let Some(tenants) = process.tenants.get(&before).cloned() {
+        process.tenants.insert(own + number, tenants);
+    }
+    if let Some(before) = before.checked_sub(own) {
+        end(process, before);
+    }
+    process.live_pages.insert(known.page, number);
+    process.pages[number as usize] = known;
 }
 
 /// The call stack that a process's log holds at `reference`, as page records refer to it.
@@ -507,15 +534,6 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
     let mut bytes: Vec<u8> = words[4..].iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.truncate(words[3] as usize);
     Some(([words[0], words[1], words[2], words[3]], bytes))
-}
-
-/// The agent found the page `number` elsewhere than it was.
-pub fn rehomed(drain: &Drain, session: &mut Session, process: &Process, number: u32, class: u32) {
-    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-    let meaning = meaning(header, class);
-    if let (Some((Some(home), pinned)), Some(known)) = (meaning, drain.known_page(process, number)) {
-        session.page_rehomed(process.pid, known.page, home, pinned);
-    }
 }
 
 /// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table. Whatever the agent

@@ -11,8 +11,6 @@ pub const UNMAPPED: u32 = 2;
 pub const UNOBSERVED: u32 = 3;
 /// Something worth a line in the profile's notes; text.
 pub const NOTE: u32 = 4;
-/// A page lives elsewhere now: its number, its class.
-pub const REHOMED: u32 = 5;
 /// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
 pub const STACK: u32 = 6;
 /// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,

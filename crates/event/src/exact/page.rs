@@ -14,7 +14,7 @@ pub struct PageRecord {
     pub page: AtomicU64,
     /// Time of the first touch.
     pub begin_ns: AtomicU64,
-    /// When it was unmapped; 0 before.
+    /// When it was unmapped; 0 before, and for ever if it was moved to another node before ([`touch::REHOMED`]).
     pub end_ns: AtomicU64,
     /// The site of the first touch.
     pub site: AtomicU32,
@@ -28,7 +28,7 @@ pub struct PageRecord {
     pub first_class: AtomicU32,
     /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
-    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out, and which class another process has moved the page to; 0: `class` is final for now.
@@ -94,6 +94,8 @@ pub mod touch {
     pub const HUGE: u32 = 5;
     /// The parent's, shared since the fork. No page of its own until it is written.
     pub const INHERITED: u32 = 6;
+    /// The same page on another node: what is counted from now on is counted there. The record of before has no end.
+    pub const REHOMED: u32 = 7;
 }
 
 /// What kind of access placed a page.

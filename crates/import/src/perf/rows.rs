@@ -36,8 +36,8 @@ struct Tables {
     page_rows: FxHashMap<(ProcessId, Page), usize>,
 }
 
-/// Process, bin, thread, its node, page, period.
-type PageKey = (ProcessId, Bin, ThreadId, Option<NodeId>, Page, u64);
+/// Process, bin, thread, its node, the page's home, page, period.
+type PageKey = (ProcessId, Bin, ThreadId, Option<NodeId>, Option<NodeId>, Page, u64);
 /// Process, bin, thread, its node, site, home, class, period.
 type SiteKey = (ProcessId, Bin, ThreadId, Option<NodeId>, SiteId, Option<NodeId>, Class, u64);
 /// Reads, writes, samples.
@@ -201,7 +201,7 @@ impl Tables {
             Access::ReadWrite => (1, 1),
         };
         let add = |sum: &mut (u64, u64, u32)| *sum = (sum.0 + reads, sum.1 + writes, sum.2 + 1);
-        add(self.page_accesses.entry((process, bin, thread, node, page, sample.period)).or_default());
+        add(self.page_accesses.entry((process, bin, thread, node, home, page, sample.period)).or_default());
         add(self.site_accesses.entry((process, bin, thread, node, site, home, class, sample.period)).or_default());
         self.samples.push(Sample {
             process,
@@ -380,11 +380,12 @@ impl Tables {
             writer.replace(self.samples)?;
             writer.replace(self.pages)?;
             writer.replace(page_accesses.into_iter().map(
-                |((process, bin, thread, node, page, period), (reads, writes, samples))| PageAccess {
+                |((process, bin, thread, node, home, page, period), (reads, writes, samples))| PageAccess {
                     process,
                     bin,
                     thread,
                     node,
+                    home,
                     page,
                     reads,
                     writes,

@@ -117,8 +117,8 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
         refer(profile, [site, ("function", &d.functions)], |row: &Frame| [Some(row.site.0), Some(row.function.0)])?,
         refer(profile, [module], |row: &Function| [row.module.map(|id| id.0)])?,
         refer(profile, [("parent", &d.stacks), site], |row: &Stack| [row.parent.map(|id| id.0), Some(row.site.0)])?,
-        refer(profile, [process, thread, node], |row: &PageAccess| {
-            [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into())]
+        refer(profile, [process, thread, node, home], |row: &PageAccess| {
+            [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
         })?,
         refer(profile, [process, thread, site, node, home], |row: &SiteAccess| {
             [
@@ -148,8 +148,8 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
                 row.home.map(|id| id.0.into()),
             ]
         })?,
-        refer(profile, [process, thread, node], |row: &PageMiss| {
-            [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into())]
+        refer(profile, [process, thread, node, home], |row: &PageMiss| {
+            [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
         })?,
         refer(profile, [process, thread, object], |row: &CacheLine| {
             [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]

@@ -91,8 +91,16 @@ impl Synthetic {
             let left = left.entry(row.thread).or_default();
             let reads = row.reads.min(*left);
             *left -= reads;
-            let (process, bin, thread, node, page) = (row.process, row.bin, row.thread, row.node, row.page);
-            self.page_misses.push(PageMiss { process, bin, thread, node, page, reads, writes: 0 });
+            self.page_misses.push(PageMiss {
+                process: row.process,
+                bin: row.bin,
+                thread: row.thread,
+                node: row.node,
+                home: row.home,
+                page: row.page,
+                reads,
+                writes: 0,
+            });
         }
         self
     }

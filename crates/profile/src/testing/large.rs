@@ -203,6 +203,7 @@ fn page_access(index: u64) -> PageAccess {
         bin: Bin((index / THREADS % BINS) as u32),
         thread: ThreadId(thread as u32),
         node: node(thread),
+        home: home(owner),
         page: Page(BASE + owner * PAGES + noise % PAGES),
         reads: noise >> 54,
         writes: noise >> 58,

@@ -39,6 +39,7 @@ pub fn page_accesses(rows: u64) -> impl Iterator<Item = PageAccess> {
             bin: Bin((bin % BINS) as u32),
             thread: ThreadId(thread as u32),
             node: Some(NodeId((thread % 4) as u16)),
+            home: Some(NodeId((noise % 4) as u16)),
             page: Page(page),
             reads,
             writes,

@@ -391,6 +391,7 @@ impl Synthetic {
                 bin,
                 thread,
                 node,
+                home,
                 page: Page(touch.page),
                 reads,
                 writes,

@@ -4,7 +4,7 @@ use crate::ids::*;
 use crate::tables::PageAccess as Newer;
 
 table! {
-    /// Without the thread's node.
+    /// Without the thread's node and the page's home.
     PageAccess = "page_accesses" {
         process: ProcessId,
         bin: Bin,

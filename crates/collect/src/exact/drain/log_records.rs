@@ -98,7 +98,6 @@ impl Drain {
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
                 process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
             }
-            (log::REHOMED, &[number, class, ..]) => pages::rehomed(self, session, process, number as u32, class as u32),
             (log::EARLY, &[number, site, thread, ..]) => {
                 process.undecided.early(number as u32, site as u32, Extent(thread as u32));
             }

@@ -62,7 +62,10 @@ impl Drain {
             }
         }
         for GrownPage { number, more } in grown_pages {
-            let Some(&KnownPage { page, .. }) = self.known_page(counting.lookup.process, number) else { continue };
+            let Some(&KnownPage { page, class: (home, _), .. }) = self.known_page(counting.lookup.process, number)
+            else {
+                continue;
+            };
             let before = misses.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
                 let (told, too_early) = misses.balance.page(counting.strict, kind, more[kind]);
@@ -71,7 +74,7 @@ impl Drain {
             });
             if (reads, writes) != (0, 0) {
                 let (process, node, bin) = (counting.lookup.process.id, counting.node, counting.bin);
-                let missed = UsedPage { process, thread: thread.id, bin, node, page, reads, writes };
+                let missed = UsedPage { process, thread: thread.id, bin, node, home, page, reads, writes };
                 session.count_page(Of::Misses, &missed);
             }
         }

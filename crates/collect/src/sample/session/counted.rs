@@ -39,6 +39,8 @@ pub struct UsedPage {
     pub bin: Bin,
     /// Index of the node that the thread was bound to.
     pub node: Option<u8>,
+    /// Index of the page's home.
+    pub home: Option<u8>,
     pub page: Page,
     pub reads: u64,
     pub writes: u64,
@@ -252,9 +254,13 @@ impl Session {
 
     /// Adds a thread's accesses to a page, or those of them that missed its private cache.
     pub fn count_page(&mut self, of: Of, counted: &UsedPage) {
-        let UsedPage { process, thread, bin, node, page, reads, writes } = *counted;
-        let node = self.node_id(node);
-        self.facts.add_page(of, PageKey { process, bin, thread, node, page }, Counts { reads, writes, samples: 0 });
+        let UsedPage { process, thread, bin, page, reads, writes, .. } = *counted;
+        let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
+        self.facts.add_page(
+            of,
+            PageKey { process, bin, thread, node, home, page },
+            Counts { reads, writes, samples: 0 },
+        );
     }
 
     /// Whether every access is attributed to its object.
@@ -348,16 +354,16 @@ impl Session {
         self.close_runs(id, &gone, Some(bin));
     }
 
-    /// A page lives elsewhere now: `home` is the index of its node.
-    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u8, on_purpose: bool) {
+    /// A page lives elsewhere now: `home` is the index of its node. Returns the touch that it has from now on.
+    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u8, on_purpose: bool) -> Option<TouchId> {
         let bin = self.bin(self.now_ns);
-        let Some(process) = self.live.get_mut(&pid) else { return };
-        let Some(state) = process.pages.get(page) else { return };
+        let process = self.live.get_mut(&pid)?;
+        let state = process.pages.get(page)?;
         let before = std::mem::replace(&mut process.moved_since, on_purpose.then_some(0));
         self.found_at(pid, page, state, home, bin);
-        if let Some(process) = self.live.get_mut(&pid) {
-            process.moved_since = before;
-        }
+        let process = self.live.get_mut(&pid)?;
+        process.moved_since = before;
+        process.pages.get(page).map(|state| state.touch)
     }
 
     /// The kernel says where a page is whose home was inferred.

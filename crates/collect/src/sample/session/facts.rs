@@ -23,6 +23,7 @@ pub struct PageKey {
     pub bin: Bin,
     pub thread: ThreadId,
     pub node: Option<NodeId>,
+    pub home: Option<NodeId>,
     pub page: Page,
 }
 
@@ -85,7 +86,12 @@ macro_rules! ordered_by_words {
 }
 
 ordered_by_words! {
-    PageKey: |key: &PageKey| [both(key.process.0, key.bin.0), both(key.thread.0, known(key.node)), key.page.0];
+    PageKey: |key: &PageKey| [
+        both(key.process.0, key.bin.0),
+        both(key.thread.0, known(key.node)),
+        key.page.0,
+        u64::from(known(key.home)),
+    ];
     SiteKey: |key: &SiteKey| [
         both(key.process.0, key.bin.0),
         both(key.thread.0, known(key.node)),
@@ -211,7 +217,7 @@ impl FactTables {
             writes: if access == Access::Read { 0 } else { weight },
             samples: 1,
         };
-        self.add_page(Of::Accesses, PageKey { process, bin, thread, node, page }, counts);
+        self.add_page(Of::Accesses, PageKey { process, bin, thread, node, home, page }, counts);
         self.add_site(Of::Accesses, SiteKey { process, bin, thread, node, site, home, class }, counts);
         let site = Some(site);
         self.add_object(ObjectKey { process, bin, thread, node, site, object, home, class, estimated: true }, counts);
@@ -318,6 +324,7 @@ impl<'a> SettledFacts<'a> {
             bin: key.bin,
             thread: key.thread,
             node: key.node,
+            home: key.home,
             page: key.page,
             reads: counts.reads,
             writes: counts.writes,
@@ -348,6 +355,7 @@ impl<'a> SettledFacts<'a> {
             bin: key.bin,
             thread: key.thread,
             node: key.node,
+            home: key.home,
             page: key.page,
             reads: counts.reads,
             writes: counts.writes,

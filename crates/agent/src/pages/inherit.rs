@@ -1,0 +1,56 @@
+//! Pages that a forked child shares with its parent until it writes them.
+
+use super::home::is_virtual;
+use super::{Shadow, entry_class, new_record, open};
+use crate::maps::{Backing, Maps};
+use crate::shared::ProcessMemory;
+use crate::sys::{self, raw};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use numalens_event::exact::touch;
+use numalens_translator::PageEntry;
+
+/// A page that a forked child has from its parent.
+pub struct Inherited {
+    page: u64,
+    number: u32,
+    class: u32,
+    open: u32,
+}
+
+impl Shadow {
+    /// Before a fork: the pages that the child will share with its parent until it writes them.
+    pub fn shared_by_fork(&self, memory: &ProcessMemory, mappings: &Maps) -> Vec<Inherited> {
+        let mut pages = Vec::new();
+        if !is_virtual() {
+            // SAFETY: held by this thread.
+            self.decide_in(memory, unsafe { self.used.held() }, 0..sys::USER_END);
+        }
+        for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
+            self.each_held(mapping.start..mapping.end, |page, entry| {
+                let record = memory.page(entry.slot / 2);
+                let open = if record.state() == open::ZERO { open::ZERO } else { open::SHARED };
+                if entry.class == 0 || mapping.protection & raw::PROT_WRITE != 0 {
+                    let (number, class) = (entry.slot / 2, entry_class(record, entry));
+                    pages.push(Inherited { page, number, class, open });
+                }
+            });
+        }
+        pages
+    }
+
+    /// In the child: its first write to each of them makes a page of its own.
+    pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
+        for inherited in pages {
+            let Some((number, record)) = new_record(memory) else { return };
+            record.page.store(inherited.page, Relaxed);
+            record.begin_ns.store(sys::now_ns(), Relaxed);
+            record.class.store(inherited.class, Relaxed);
+            record.first_class.store(inherited.class, Relaxed);
+            record.origin.store(inherited.number, Relaxed);
+            record.open.store(inherited.open, Relaxed);
+            record.how.store(touch::INHERITED, Release);
+            self.store(inherited.page, PageEntry { class: 0, slot: number * 2 });
+        }
+    }
+}

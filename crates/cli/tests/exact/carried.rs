@@ -1,0 +1,40 @@
+//! Pages that a program moves have accesses of their own on each node, by page and object as by site, whatever time bins hold.
+
+use super::{numalens, program, record};
+use serde_json::Value;
+
+/// As in `carried.c`: bytes, and so the writes of a pass; passes, one of which is remote.
+const PASS: u64 = 64 * 4096;
+const PASSES: u64 = 6 + 2;
+
+#[test]
+fn what_was_accessed_before_pages_moved_was_accessed_where_they_were() {
+    let directory = tempfile::tempdir().unwrap();
+    let carried = program(directory.path(), "carried.c", &["-O1", "-g"]);
+    for options in [&[][..], &["--objects", "exact"], &["--lines"], &["--cache", "32k"]] {
+        let recorded = record(directory.path(), options, &[carried.to_str().unwrap()]);
+        let json = |arguments: &[&str]| -> Value {
+            let output = numalens().args(arguments).arg(&recorded.profile).args(["--format", "json"]).output().unwrap();
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        let of = |row: &Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{options:?}, {key}: {row}"));
+        let report = json(&["report", "--top", "1000"]);
+        // The pages with one write to each byte in each pass.
+        let mut pages = 0;
+        for row in report["pages"].as_array().unwrap().iter().filter(|row| of(row, "accesses") == PASSES * 4096) {
+            assert_eq!(of(row, "away"), 4096, "{options:?}: {row}");
+            pages += 1;
+        }
+        assert_eq!(pages, 64, "{options:?}: {}", report["pages"]);
+        let objects = report["objects"].as_array().unwrap();
+        let object = objects.iter().find(|row| of(row, "accesses") == PASSES * PASS);
+        let object = object.unwrap_or_else(|| panic!("{options:?}: {}", report["objects"]));
+        assert_eq!(of(&object["classes"], "remote"), PASS, "{options:?}: {object}");
+        let simulation = json(&["simulate"]);
+        let first = &simulation["simulation"][0];
+        assert_eq!((&first["placement"], &first["policy"]), (&"recorded".into(), &"recorded".into()));
+        let local = first["local_share"].as_f64().unwrap_or_else(|| panic!("{first}"));
+        let wanted = 100.0 * (PASSES - 1) as f64 / PASSES as f64;
+        assert!((local - wanted).abs() < 1.0, "{options:?}: {first}");
+    }
+}
