@@ -231,8 +231,6 @@ impl Shadow {
                     if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
                         chunk.follows(known.slot / 2, entry.slot / 2);
                     }
-                    drop(used);
-                    words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
                     return Some(entry);
                 }
                 Again::Copied => copies = true,

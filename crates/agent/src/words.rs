@@ -17,6 +17,7 @@ use crate::area::{Area, PAGES, own};
 use crate::lock::Lock;
 use crate::runtime::Runtime;
 use crate::thread::Thread;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -35,7 +36,43 @@ const PAGE: u64 = 4096;
 pub const TOLD: u64 = 1 << 63;
 
 /// The blocks that live, with their bytes.
-static BLOCKS: Lock<HashMap<u64, u64, FxBuildHasher>> = Lock::new(HashMap::with_hasher(FxBuildHasher));
+struct Blocks {
+    of_allocators: HashMap<u64, u64, FxBuildHasher>,
+    /// Those that the program itself tells of, which lie in others.
+    told: BTreeMap<u64, u64>,
+}
+
+static BLOCKS: Lock<Blocks> =
+    Lock::new(Blocks { of_allocators: HashMap::with_hasher(FxBuildHasher), told: BTreeMap::new() });
+
+impl Blocks {
+    fn insert(&mut self, key: u64, bytes: u64) {
+        if key & TOLD == 0 {
+            self.of_allocators.insert(key, bytes)
+        } else {
+            self.told.insert(key & !TOLD, bytes)
+        };
+    }
+
+    fn remove(&mut self, key: u64) -> Option<u64> {
+        if key & TOLD == 0 { self.of_allocators.remove(&key) } else { self.told.remove(&(key & !TOLD)) }
+    }
+
+    /// Where in a range told blocks begin and end: what lies between two of these is one object's. In order.
+    fn borders(&self, range: &Range<u64>) -> Vec<u64> {
+        if self.told.is_empty() {
+            return Vec::new();
+        }
+        let end = |(start, bytes): (&u64, &u64)| start.saturating_add(*bytes);
+        let before = self.told.range(..range.start).next_back().map(end);
+        let within = self.told.range(range.clone()).flat_map(|block| [*block.0, end(block)]);
+        let mut borders: Vec<u64> = before.into_iter().chain(within).collect();
+        borders.retain(|border| range.start < *border && *border < range.end);
+        borders.sort_unstable();
+        borders.dedup();
+        borders
+    }
+}
 
 /// Nobody else may change what is known of blocks until [`release`]: around a fork.
 pub fn hold() {
@@ -63,9 +100,14 @@ pub fn born(runtime: &Runtime, key: u64, bytes: u64) {
 
 /// A block is about to end. Returns its bytes; 0: it is not known.
 pub fn dies(runtime: &Runtime, key: u64) -> u64 {
-    let Some(bytes) = BLOCKS.lock().remove(&key) else { return 0 };
+    let Some(bytes) = BLOCKS.lock().remove(key) else { return 0 };
     let start = key & !TOLD;
-    settle(runtime, start..start.saturating_add(bytes));
+    let range = start..start.saturating_add(bytes);
+    settle(runtime, range.clone());
+    if key & TOLD == 0 {
+        // Whose allocator gives back the memory of its blocks does not tell of each.
+        BLOCKS.lock().told.extract_if(range, |_, _| true).for_each(drop);
+    }
     bytes
 }
 
@@ -131,7 +173,8 @@ pub fn leaves(runtime: &Runtime, range: Range<u64>) {
 /// A page is counted under another number from now on: the old one's words still are whose the page's are.
 pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
     if runtime.layout.words {
-        settle_page(runtime, &runtime.threads.lock(), page..page.saturating_add(PAGE), number);
+        let range = page..page.saturating_add(PAGE);
+        settle_page(runtime, &runtime.threads.lock(), range, number, Whose::EachItsOwner);
     }
 }
 
@@ -140,15 +183,35 @@ fn settle(runtime: &Runtime, range: Range<u64>) {
     // Ranges may be anything: a program says what a block is.
     let mut pages = Vec::new();
     runtime.shadow.numbered(range.clone(), |page, number| pages.push((page, number)));
+    if pages.is_empty() {
+        return;
+    }
+    let borders = BLOCKS.lock().borders(&range);
     // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
     let threads = runtime.threads.lock();
     for (page, number) in pages {
-        settle_page(runtime, &threads, range.start.max(page)..range.end.min(page.saturating_add(PAGE)), number);
+        let (mut from, end) = (range.start.max(page), range.end.min(page.saturating_add(PAGE)));
+        for &border in &borders[borders.partition_point(|border| *border <= from)..] {
+            if border >= end {
+                break;
+            }
+            settle_page(runtime, &threads, from..border, number, Whose::One);
+            from = border;
+        }
+        settle_page(runtime, &threads, from..end, number, Whose::One);
     }
 }
 
+/// Whose the words of a range are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All are one object's, or nobody's.
+    One,
+    EachItsOwner,
+}
+
 /// The same of a range within the page of this number.
-fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, number: u32) {
+fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, number: u32, whose: Whose) {
     if number >= exact::MOST_LINE_PAGES || range.is_empty() {
         return;
     }
@@ -162,17 +225,23 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, nu
             continue;
         }
         let base = table(runtime, area.0, number);
+        // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
+        let extent = unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
         let (mut reads, mut writes) = (0, 0);
         for at in words.clone() {
             let counter = word(base, at);
-            if counter.load(Relaxed) != 0 {
-                let [more_reads, more_writes] = exact::word_counts(counter.swap(0, Relaxed));
-                (reads, writes) = (reads + more_reads, writes + more_writes);
+            if counter.load(Relaxed) == 0 {
+                continue;
             }
+            let count = counter.swap(0, Relaxed);
+            if whose == Whose::EachItsOwner {
+                tell(runtime, extent, range.start + (at << WORD_BITS), count, number);
+                continue;
+            }
+            let [more_reads, more_writes] = exact::word_counts(count);
+            (reads, writes) = (reads + more_reads, writes + more_writes);
         }
         if (reads, writes) != (0, 0) {
-            // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
-            let extent = unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
             log_share(runtime, extent, range.start, reads, writes, number);
         }
     }

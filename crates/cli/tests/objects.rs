@@ -463,6 +463,33 @@ fn small_blocks_are_used(linked: &str) {
 }
 
 #[test]
+fn small_blocks_of_a_pool_that_goes_or_moves_have_what_arithmetic_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["--objects", "exact"];
+    let (profile, _) = record_with(directory.path(), "pools.cc", &["-O1", "-g"], &options, &[]);
+    let rows = objects(&profile, "pools.cc");
+    let pairs = 3000;
+    for (name, reads, writes) in [
+        ("freed", pairs / 2 * 3, 0),
+        ("freed one", 0, pairs * 3),
+        ("freed other", 0, pairs * 4),
+        ("unmapped", pairs * 4, 0),
+        ("unmapped one", 0, pairs * 2),
+        ("moved one", 0, pairs * 7),
+        ("moved other", 0, pairs * 3),
+        ("read one", pairs * 3, pairs),
+        ("read other", pairs * 2, pairs * 4),
+    ] {
+        let row = rows.get(name).unwrap_or_else(|| panic!("no object {name}: {:?}", rows.keys()));
+        assert_eq!((number(&row["reads"]), number(&row["writes"])), (reads, writes), "{name}");
+    }
+    for name in ["moved", "read"] {
+        let accesses = rows.get(name).map_or(0, |row| number(&row["accesses"]));
+        assert_eq!(accesses, 0, "{name}");
+    }
+}
+
+#[test]
 fn what_is_sampled_lies_within_its_interval() {
     let directory = tempfile::tempdir().unwrap();
     let flags = ["-O1", "-g"];

@@ -4,7 +4,8 @@
 //! (`common.rs`) and says that something has moved there; all others compare their pages with that table before they next look at one, or leave translated
 //! code. Who moves a page of another process writes that into its record, and the process takes notice likewise.
 //!
-//! A page that has moved has another number: what was counted of it under the old one was counted where it was, whenever the collector reads that.
+//! A page that has moved has another number: what was counted of it under the old one was counted where it was, whenever the collector reads that. (So are
+//! its words: whose they were when the page moved.)
 
 use super::common::Common;
 use super::home::class_with;
@@ -14,7 +15,6 @@ use crate::maps::File;
 use crate::runtime::{Runtime, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys;
-use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -126,9 +126,6 @@ impl Shadow {
         }
         drop(used);
         self.forget(range);
-        for &(page, old, _) in numbers {
-            words::renumbered(runtime(), page << PAGE_BITS, old);
-        }
     }
 
     /// Takes notice of what has moved since this process last looked: pages that others have mapped as well, by any mapping of any process, and pages
