@@ -58,16 +58,17 @@ NUMALENS_INLINE unsigned long numalens_ask_(unsigned long what, const void *firs
  * (Compilers must not believe that the block is read.) */
 #define NUMALENS_TELL_(what_, first_, second_) \
     do { \
+        const unsigned long numalens_what_ = (what_); \
         const void *numalens_first_ = (first_); \
         size_t numalens_second_ = (second_); \
         void (*numalens_found_)(unsigned long, const void *, size_t); \
         __asm__(".weak numalens_hook\n\t" \
                 "{movq numalens_hook@GOTPCREL(%%rip), %0|mov %0, qword ptr numalens_hook@GOTPCREL[rip]}" \
                 : "=r"(numalens_found_), "+r"(numalens_first_)); \
-        if (__builtin_expect(numalens_found_ != 0, 0)) numalens_found_((what_), numalens_first_, numalens_second_); \
+        if (__builtin_expect(!!numalens_found_, 0)) numalens_found_(numalens_what_, numalens_first_, numalens_second_); \
         else { \
             unsigned long numalens_done_ = 0; \
-            NUMALENS_NOP_(numalens_done_, (unsigned long)(what_), numalens_first_, numalens_second_); \
+            NUMALENS_NOP_(numalens_done_, numalens_what_, numalens_first_, numalens_second_); \
         } \
     } while (0)
 
@@ -113,7 +114,13 @@ NUMALENS_INLINE void numalens_moved(void) { numalens_request_(NUMALENS_REQUEST_M
 NUMALENS_INLINE void numalens_free(const void *block) { numalens_tell_(NUMALENS_REQUEST_FREE, block, 0); }
 
 /* The name of a block that begins at `block`, of numalens_alloc or malloc. Blocks below 64 KiB share an object, and a name, with the others of their call stack. */
-NUMALENS_INLINE void numalens_name(const void *block, const char *name) { numalens_tell_(NUMALENS_REQUEST_NAME, block, (size_t)name); }
+NUMALENS_INLINE void numalens_name(const void *block, const char *name) {
+#ifdef __cplusplus
+    numalens_tell_(NUMALENS_REQUEST_NAME, block, reinterpret_cast<size_t>(name));
+#else
+    numalens_tell_(NUMALENS_REQUEST_NAME, block, (size_t)name);
+#endif
+}
 
 #ifdef __cplusplus
 /* A phase as long as a scope. */

@@ -37,6 +37,19 @@ pub struct Options {
     pub filter: Filter,
 }
 
+impl Options {
+    /// Whether a profile has what is asked for.
+    ///
+    /// # Errors
+    /// A process is not in it; it is damaged.
+    pub fn check(&self, profile: &Profile) -> Result<(), LoadError> {
+        if !self.pids.is_empty() {
+            Only::new(&profile.rows::<Process>()?, &self.pids)?;
+        }
+        Ok(())
+    }
+}
+
 /// A table that some sections need and others do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {

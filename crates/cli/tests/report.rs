@@ -108,7 +108,7 @@ fn one_recording_is_replayed_under_any_policy() {
         (moved(&["--policy", "local"]), moved(&["--policy", "recorded", "--object-policy", "0=local"]));
     assert!(0 < of_one && of_one < of_all, "{of_one} of {of_all}");
     assert!(stdout(&mut simulate(&["--placement", "cluster", "--page-size", "2M"])).contains("pages of 2048 KiB"));
-    assert!(failure(&mut simulate(&["--object-policy", "9999=local"]), 1).contains("no object 9999"));
+    assert!(failure(&mut simulate(&["--object-policy", "9999=local"]), 2).contains("no object 9999"));
     assert!(failure(&mut simulate(&["--object-policy", "local"]), 2).contains("7=interleave"));
     assert!(failure(&mut simulate(&["--page-size", "1G"]), 2).contains("64K"));
     assert!(failure(&mut simulate(&["--machine", "4x2", "--policy", "tier:30"]), 2).contains("no slower memory"));
@@ -188,7 +188,7 @@ fn mistakes_are_explained() {
     assert!(unknown.contains("`speed`") && unknown.contains("accesses, reads, writes"), "{unknown}");
     assert!(failure(&mut report(&["--section", "speed"]), 2).contains("first-touch"));
     assert!(failure(&mut report(&["--source-map", "nothing"]), 2).contains("OLD=NEW"));
-    assert!(failure(&mut report(&["--process", "5"]), 1).contains("1001 (./app --child)"));
+    assert!(failure(&mut report(&["--process", "5"]), 2).contains("1001 (./app --child)"));
     let missing = directory.path().join("missing");
     assert!(failure(numalens().arg("report").arg(&missing), 1).contains("does not exist"));
     assert!(failure(&mut report(&["-o", "/nowhere/at/all"]), 1).contains("/nowhere/at/all"));

@@ -68,7 +68,7 @@ fn a_full_or_closed_standard_error_changes_nothing() {
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (copy, rows, recorded, missing) = (at("copy.csv"), at("rows"), at("recorded.numalens"), at("missing"));
     let (path, exit) = (word(&path), ["record", "-f", "-o", recorded.as_str(), "--", "sh", "-c", "echo out; exit 3"]);
-    let commands: [(&[&str], i32); 12] = [
+    let commands: [(&[&str], i32); 16] = [
         (&exit, 3),
         (&["record", "-o", &at("no/folder.numalens"), "--", "true"], 125),
         (&["record", "--machine", "nowhere", "--", "true"], 2),
@@ -76,6 +76,10 @@ fn a_full_or_closed_standard_error_changes_nothing() {
         (&["report", path], 0),
         (&["report", path, "--sort", "nothing"], 2),
         (&["report", path, "--phase", "none"], 2),
+        (&["report", path, "--thread", "99"], 2),
+        (&["advise", path, "--process", "99"], 2),
+        (&["export", path, "--to", "csv", "--object", "9999"], 2),
+        (&["record", "-o", "/dev/null", "--", "true"], 2),
         (&["report", &missing], 1),
         (&["export", path, "--to", "csv", "-f", "-o", &rows], 0),
         (&["export", path, "--to", "callgrind", "-f", "-o", &copy], 0),
@@ -150,7 +154,7 @@ fn threads_and_objects_that_are_not_there_are_told() {
     let (_directory, path) = profile();
     for command in ["report", "advise"] {
         for (what, number) in [("thread", "99"), ("object", "99999")] {
-            let told = failure(&mut numalens(&[command, word(&path), &format!("--{what}"), number]), 1);
+            let told = failure(&mut numalens(&[command, word(&path), &format!("--{what}"), number]), 2);
             assert!(told.contains(&format!("no {what} {number}")), "{told}");
         }
         numalens(&[command, word(&path), "--thread", "1", "--object", "0"]).assert().success();

@@ -1,8 +1,9 @@
 //! What `report` and `export` share: opening a profile, giving it names, choosing processes.
 
+use super::usage::mistake;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::report::Report;
-use numalens_analyze::{Filter, Options};
+use numalens_analyze::{Filter, LoadError, Options};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::{Object, Thread};
@@ -49,16 +50,19 @@ impl Args {
     fn check(&self, profile: &Profile) -> Result<(), miette::Report> {
         let known = if self.threads.is_empty() { Vec::new() } else { profile.rows::<Thread>().into_diagnostic()? };
         if let Some(id) = self.threads.iter().find(|id| known.iter().all(|thread| thread.thread.0 != **id)) {
-            return Err(miette!("the profile has no thread {id}; section `threads` has their numbers"));
+            return Err(mistake(format_args!("the profile has no thread {id}; section `threads` has their numbers")));
         }
         if let Some(id) = self.object
             && !profile.rows::<Object>().into_diagnostic()?.iter().any(|object| object.object.0 == id)
         {
-            return Err(miette!(
+            return Err(mistake(format_args!(
                 "the profile has no object {id}; `report --section objects --format json` has their numbers"
-            ));
+            )));
         }
-        Ok(())
+        match self.options().check(profile) {
+            Err(error @ LoadError::NoSuchProcess { .. }) => Err(mistake(error)),
+            checked => checked.into_diagnostic(),
+        }
     }
 
     /// Where to look for names.

@@ -346,6 +346,12 @@ fn refuse_folder(output: &Path) -> Result<(), String> {
     };
     let refused = match std::fs::read_dir(output) {
         Ok(folder) => output.file_name().is_none() || !is_profile(folder),
+        Err(_) if output.metadata().is_ok_and(|there| !there.is_file()) => {
+            return Err(format!(
+                "{} is no file, and a profile is a directory: name one, such as app.numalens",
+                output.display()
+            ));
+        }
         Err(_) => output.file_name().is_none(),
     };
     if refused {

@@ -2,7 +2,7 @@
 
 use super::usage::mistake;
 use super::{input, output};
-use miette::{IntoDiagnostic, miette};
+use miette::IntoDiagnostic;
 use numalens_analyze::whatif::{self, Plan};
 use numalens_profile::ids::ObjectId;
 use numalens_profile::tables::Object;
@@ -78,9 +78,9 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     };
     let known = loaded.profile.rows::<Object>().into_diagnostic()?;
     if let Some((object, _)) = args.choices.iter().find(|(id, _)| !known.iter().any(|object| object.object == *id)) {
-        return Err(miette!(
+        return Err(mistake(format_args!(
             "--object-policy: there is no object {object}; `report --section objects --format json` has their numbers"
-        ));
+        )));
     }
     let plan = Plan { machine, placements, policies, choices: args.choices, page_size: args.page_size };
     let reports = whatif::run(&loaded.profile, &args.input.options(), &plan).into_diagnostic()?;

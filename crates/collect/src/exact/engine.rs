@@ -5,6 +5,7 @@ use super::drain::Drain;
 use super::file::{Orders, SessionFile};
 use super::heap::Heap;
 use super::image::image;
+use super::latecomers;
 use super::machine_files::MachineFiles;
 use super::patience::patience;
 use super::ranks::RankTable;
@@ -134,6 +135,7 @@ pub fn record(
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
     let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
     let status = recorder.watch(&child, progress);
+    latecomers::let_load(&recorder.file);
     if let Some(failure) = files.as_mut().and_then(MachineFiles::settle) {
         progress(Progress::Limited(&failure));
         recorder.meta.notes.push(failure);

@@ -13,6 +13,7 @@
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   machine_files   what shows programs a virtual machine
 //!   patience   how programs wait where a virtual machine has more CPUs than there are
+//!   latecomers   programs that are executed as the command ends
 //!   image    the agent, laid out for memory
 //!   clock    the agents' clock
 //! ```
@@ -26,6 +27,7 @@ mod fetches;
 mod file;
 mod heap;
 mod image;
+mod latecomers;
 mod left_behind;
 mod lines;
 mod machine_files;

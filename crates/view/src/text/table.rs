@@ -6,6 +6,13 @@ use numalens_analyze::report::{Column, Shown, Table, Value};
 
 /// Draws a table; columns that say nothing in any row are left out.
 pub fn draw(table: &Table, look: Look) -> String {
+    let omitted = match table.omitted {
+        0 => String::new(),
+        omitted => format!("  {}\n", look.dim(format_args!("{omitted} more (--top N)"))),
+    };
+    if table.rows.is_empty() && table.omitted > 0 {
+        return omitted;
+    }
     if table.rows.is_empty() {
         return format!("  {}\n", look.dim("none"));
     }
@@ -22,11 +29,7 @@ pub fn draw(table: &Table, look: Look) -> String {
         look.width.is_none_or(|width| drawing.lines().all(|line| columns_of(&line) <= usize::from(width)))
     };
     let drawing = drawings.iter().find(fits).unwrap_or(&drawings[attempts.len() - 1]);
-    let mut out = lines(drawing);
-    if table.omitted > 0 {
-        out += &format!("  {}\n", look.dim(format_args!("{} more (--top N)", table.omitted)));
-    }
-    out
+    lines(drawing) + &omitted
 }
 
 /// What may be broken to make a table narrower, each with what stands before it.
