@@ -58,6 +58,13 @@ impl Blocks {
         if key & TOLD == 0 { self.of_allocators.remove(&key) } else { self.told.remove(&(key & !TOLD)) }
     }
 
+    fn forget_told(&mut self, range: Range<u64>) {
+        let starts: Vec<u64> = self.told.range(range).map(|(start, _)| *start).collect();
+        for start in starts {
+            self.told.remove(&start);
+        }
+    }
+
     /// Where in a range told blocks begin and end: what lies between two of these is one object's. In order.
     fn borders(&self, range: &Range<u64>) -> Vec<u64> {
         if self.told.is_empty() {
@@ -106,7 +113,7 @@ pub fn dies(runtime: &Runtime, key: u64) -> u64 {
     settle(runtime, range.clone());
     if key & TOLD == 0 {
         // Whose allocator gives back the memory of its blocks does not tell of each.
-        BLOCKS.lock().told.extract_if(range, |_, _| true).for_each(drop);
+        BLOCKS.lock().forget_told(range);
     }
     bytes
 }

@@ -40,9 +40,10 @@ pub struct Subject {
     /// Of all its objects.
     pub size: u64,
     pub count: u64,
-    /// Bytes placed by first toucher and its node then, by home, by place and by how.
-    pub touchers: BTreeMap<Option<Toucher>, u64>,
+    /// Bytes by home, those of pages that moved at each.
     pub homes: BTreeMap<Option<NodeId>, u64>,
+    /// Bytes placed by first toucher and its node then, by place and by how.
+    pub touchers: BTreeMap<Option<Toucher>, u64>,
     pub places: BTreeMap<(Option<StackId>, Option<SiteId>), u64>,
     pub placed: BTreeMap<Placed, u64>,
     pub bytes: u64,
@@ -109,6 +110,9 @@ impl Subjects {
         rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
         for row in rows {
             let subject = subjects.subject(&mut ids, row);
+            if row.home.is_some() {
+                *subjects.all[subject.0 as usize].homes.entry(row.home).or_default() += placed::bytes(row);
+            }
             let at = subjects.runs.len() as u32;
             let (first, end) = subjects.processes.entry(row.process).or_insert((at, at));
             let before = match subjects.runs[*first as usize..].last_mut() {
@@ -140,7 +144,6 @@ impl Subjects {
             // Who binds itself only when its memory is there works on that where it is bound to.
             let toucher = row.thread.map(|thread| (thread, row.node.or_else(|| pinning.last(thread))));
             *subject.touchers.entry(toucher).or_default() += bytes;
-            *subject.homes.entry(row.home).or_default() += bytes;
             *subject.places.entry((row.stack, row.site)).or_default() += bytes;
             *subject.placed.entry(row.placed).or_default() += bytes;
             subject.bytes += bytes;
