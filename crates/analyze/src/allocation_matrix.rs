@@ -6,7 +6,6 @@
 //! to the home of most of its bytes.
 
 use crate::access_matrix::fill;
-use crate::arenas;
 use crate::margins::Margins;
 use crate::metrics;
 use crate::report::{Report, Shape};
@@ -35,8 +34,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     runs.values_mut().for_each(|rows| rows.sort_by_key(|row| row.page));
     let mut bytes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     let mut calls: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
-    let all = arenas::without(&study.allocations).into_iter();
-    for allocation in all.filter(|a| a.bytes > 0 && !matches!(a.call, Call::Free | Call::Munmap)) {
+    for allocation in study.allocations.iter().filter(|a| a.bytes > 0 && !matches!(a.call, Call::Free | Call::Munmap)) {
         let from = study.pinning.at(allocation.thread, allocation.time_ns);
         let rows = runs.get(&allocation.process).map_or(&[][..], Vec::as_slice);
         let homes = homes(study, allocation, rows, longest.get(&allocation.process).copied().unwrap_or(0));

@@ -8,7 +8,6 @@ mod access_matrix;
 mod address_space;
 pub mod advice;
 mod allocation_matrix;
-mod arenas;
 mod by_id;
 mod cache_lines;
 mod call_tree;

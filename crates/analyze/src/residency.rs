@@ -1,11 +1,11 @@
 //! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time.
 
-use crate::arenas;
 use crate::metrics;
 use crate::placed;
 use crate::report::{Field, Report, Series, Shape, Value};
 use crate::study::Study;
 use numalens_profile::ids::ProcessId;
+use numalens_profile::tables::Allocation;
 use numalens_profile::words::Call;
 use rustc_hash::FxHashMap;
 
@@ -18,6 +18,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let width = meta.bin_ns.max(1);
     let bins = u64::from(meta.bins).clamp(1, MOST_BINS) as usize;
     let bin_of = |time: u64| ((time / width) as usize).min(bins - 1);
+    let mut calls: Vec<&Allocation> = study.allocations.iter().collect();
+    calls.sort_by_key(|call| call.time_ns);
     let mut live: FxHashMap<(ProcessId, u64), u64> = FxHashMap::default();
     let (mut now, mut most, mut total, mut before) = (0u64, 0u64, 0u64, 0u64);
     let mut integral = 0.0;
@@ -25,7 +27,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     // The most in each bin; a bin without calls has what the one before ended with.
     let mut peaks: Vec<Option<u64>> = vec![None; bins];
     let mut ends: Vec<Option<u64>> = vec![None; bins];
-    for call in arenas::without(&study.allocations) {
+    for call in calls {
         integral += now as f64 * call.time_ns.saturating_sub(before) as f64 / 1e9;
         before = call.time_ns;
         let bin = bin_of(call.time_ns);
