@@ -128,6 +128,9 @@ impl Last {
 pub fn renumbered(memory: &ProcessMemory, old: u32, new: u32) {
     for line in 0..LINES_OF_PAGE {
         let (Some(from), Some(to)) = (memory.last_access(old, line), memory.last_access(new, line)) else { return };
+        if from.who.load(Relaxed) == 0 {
+            continue;
+        }
         to.words.store(from.words.load(Relaxed), Relaxed);
         to.who.store(from.who.load(Relaxed), Relaxed);
     }

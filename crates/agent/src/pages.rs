@@ -231,6 +231,9 @@ impl Shadow {
                     if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
                         chunk.follows(known.slot / 2, entry.slot / 2);
                     }
+                    drop(used);
+                    // Threads that stay there count under the number of before.
+                    self.forget(page << PAGE_BITS..(page + 1) << PAGE_BITS);
                     return Some(entry);
                 }
                 Again::Copied => copies = true,

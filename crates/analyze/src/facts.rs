@@ -2,7 +2,7 @@
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
 use crate::counts::{self, Tally};
-use crate::filter::Sieve;
+use crate::filter::{Sieve, Use};
 use crate::flows::{FlowKey, Flows};
 use crate::margins::Margins;
 use crate::page_sums::{Adding, OfPage, PageSums};
@@ -286,11 +286,8 @@ pub struct AddingPages {
 
 impl PageFacts {
     /// Those that flows tell apart further.
-    pub fn of(flows: &Flows, subjects: &Subjects) -> Self {
-        let key = |key: &FlowKey| {
-            let home = key.run.and_then(|run| subjects.home_of(run));
-            PageKey { page: key.page, process: key.process, node: key.node, home }
-        };
+    pub fn of(flows: &Flows) -> Self {
+        let key = |key: &FlowKey| PageKey { page: key.page, process: key.process, node: key.node, home: key.home };
         PageFacts { sums: flows.sums.by(key) }
     }
 }
@@ -301,10 +298,10 @@ impl AddingPages {
         &["process", "bin", "thread", "node", "home", "page", "reads", "writes", "samples", "period"];
 
     /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, sieve: &Sieve<'_>) {
+    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let AddingPages { sums, cursor } = self;
-        sieve.uses(row, times, None, cursor, |node, _, times| {
-            sums.add(PageKey { page: row.page, process: row.process, node, home: row.home }, times.sum());
+        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, .. }, times| {
+            sums.add(PageKey { page: row.page, process: row.process, node, home }, times.sum());
         });
     }
 

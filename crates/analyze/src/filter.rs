@@ -92,6 +92,17 @@ pub struct Sieve<'a> {
     tells_nodes: bool,
 }
 
+/// Of what kind accesses of a thread to a page are.
+#[derive(Clone, Copy)]
+pub struct Use {
+    /// The node that the thread was on.
+    pub node: Option<NodeId>,
+    /// Where the page was.
+    pub home: Option<NodeId>,
+    /// The page's row.
+    pub run: Option<RunId>,
+}
+
 impl<'a> Sieve<'a> {
     /// `pages`: those of the profile, where [`Sieve::asks_for_pages`]. `tells_nodes`: whether its page accesses have their node.
     pub fn new(
@@ -176,8 +187,8 @@ impl<'a> Sieve<'a> {
         self.has_thread(row.thread)
     }
 
-    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then and the
-    /// page's row, where `subjects` are given: together as long as these are the same.
+    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then, the page's home
+    /// then and, where `subjects` are given, its row: together as long as these are the same. The home is that of the row where the access does not tell it.
     #[inline]
     pub fn uses<'t>(
         &self,
@@ -185,42 +196,41 @@ impl<'a> Sieve<'a> {
         times: Times<'t>,
         subjects: Option<&Subjects>,
         cursor: &mut Cursor,
-        mut each: impl FnMut(Option<NodeId>, Option<RunId>, Times<'t>),
+        mut each: impl FnMut(Use, Times<'t>),
     ) {
         let always = if self.tells_nodes { Some(row.node) } else { self.pinning.always(row.thread) };
         let Some(subjects) = subjects.or(self.pages) else {
             match always {
-                Some(node) if self.holds(node, None) => each(node, None, times),
+                Some(node) if self.holds(node, row.home, None) => each(Use { node, home: row.home, run: None }, times),
                 Some(_) => {}
                 None => {
-                    let at = |bin| self.pinning.at_end_of(row.thread, bin);
-                    let held =
-                        times.single().map(|(bin, one)| (at(bin), one)).filter(|(node, _)| self.holds(*node, None));
-                    held.for_each(|(node, one)| each(node, None, one));
+                    let at = |bin| Use { node: self.pinning.at_end_of(row.thread, bin), home: row.home, run: None };
+                    let held = times.single().map(|(bin, one)| (at(bin), one));
+                    held.filter(|(of, _)| self.holds(of.node, of.home, None)).for_each(|(of, one)| each(of, one));
                 }
             }
             return;
         };
         if let (Some(node), Some(run)) = (always, cursor.always(subjects, row.process, row.page)) {
-            if self.holds(node, Some(run)) {
-                each(node, Some(run), times);
+            let home = row.home.or(subjects.home_of(run));
+            if self.holds(node, home, Some(run)) {
+                each(Use { node, home, run: Some(run) }, times);
             }
             return;
         }
         for (bin, one) in times.single() {
             let node = always.unwrap_or_else(|| self.pinning.at_end_of(row.thread, bin));
             let run = cursor.run_of(subjects, row.process, row.page, bin, row.home);
-            if self.holds(node, run) {
-                each(node, run, one);
+            let home = row.home.or(run.and_then(|run| subjects.home_of(run)));
+            if self.holds(node, home, run) {
+                each(Use { node, home, run }, one);
             }
         }
     }
 
-    fn holds(&self, node: Option<NodeId>, run: Option<RunId>) -> bool {
+    fn holds(&self, node: Option<NodeId>, home: Option<NodeId>, run: Option<RunId>) -> bool {
         (self.filter.nodes.is_empty() || self.filter.nodes.contains(&node))
-            && self.pages.is_none_or(|pages| {
-                self.home(run.and_then(|run| pages.home_of(run))) && self.on(run.and_then(|run| pages.object_of(run)))
-            })
+            && self.pages.is_none_or(|pages| self.home(home) && self.on(run.and_then(|run| pages.object_of(run))))
     }
 
     /// Whether a row is of the part, whatever its function and object.

@@ -4,7 +4,7 @@
 //! initialisation elsewhere, and must not pass for use.
 
 use crate::counts::Tally;
-use crate::filter::Sieve;
+use crate::filter::{Sieve, Use};
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::shared_use::SharedUse;
 use crate::sorted::Times;
@@ -20,6 +20,8 @@ pub struct FlowKey {
     pub process: ProcessId,
     pub thread: ThreadId,
     pub node: Option<NodeId>,
+    /// Where the page was; none: nowhere, or not known.
+    pub home: Option<NodeId>,
     /// The page's row; none: a page that the table does not have.
     pub run: Option<RunId>,
     /// By its first toucher, at the time of the touch.
@@ -56,8 +58,9 @@ impl AddingFlows {
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let AddingFlows { sums, shared, cursor } = self;
-        sieve.uses(row, times, Some(subjects), cursor, |node, run, times| {
-            let key = FlowKey { page: row.page, process: row.process, thread: row.thread, node, run, initial: false };
+        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, run }, times| {
+            let (page, process, thread) = (row.page, row.process, row.thread);
+            let key = FlowKey { page, process, thread, node, home, run, initial: false };
             let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
             let [initial, later] = match touched {
                 // The bin of the touch and the next one.

@@ -166,7 +166,10 @@ impl Study {
         };
         let mut objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row| (row.object, row)).collect();
         let mut placed = placed::placements(&pages, !machine.is_virtual);
-        let subjects = match (needs(Need::Flows) || needs(Need::Moments) || asks_for_pages, of_whole(Need::Flows)) {
+        let subjects = match (
+            needs(Need::Flows) || needs(Need::Moments) || needs(Need::Pages) || asks_for_pages,
+            of_whole(Need::Flows),
+        ) {
             (true, Some(whole)) => whole.subjects.clone(),
             (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, &pinning)),
             (false, _) => Arc::default(),
@@ -258,13 +261,13 @@ impl Study {
         let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
             (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
-            (true, true, None) => Arc::new(PageFacts::of(&flows, &subjects)),
+            (true, true, None) => Arc::new(PageFacts::of(&flows)),
             (true, false, None) => Arc::new(
                 source
                     .fold::<PageAccess, AddingPages>(
                         AddingPages::COLUMNS,
                         |row| sieve.page(row),
-                        |facts, row, times| facts.add(row, times, &sieve),
+                        |facts, row, times| facts.add(row, times, &subjects, &sieve),
                         AddingPages::merge,
                     )?
                     .finish(),

@@ -1,7 +1,7 @@
 //! Who used which page in which time bin: `page_accesses` again, for what asks how use changes. [`Flows`](crate::flows::Flows) with time, and without all else: there may be
 //! as many as the table has rows.
 
-use crate::filter::Sieve;
+use crate::filter::{Sieve, Use};
 use crate::sorted::Times;
 use crate::subjects::{Cursor, RunId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
@@ -15,6 +15,8 @@ pub struct Moment {
     pub process: ProcessId,
     pub thread: ThreadId,
     pub node: Option<NodeId>,
+    /// Where the page was; none: nowhere, or not known.
+    pub home: Option<NodeId>,
     /// The page's row; none: a page that the table does not have.
     pub run: Option<RunId>,
     pub bin: Bin,
@@ -36,10 +38,10 @@ impl Moments {
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let Moments { all, cursor } = self;
-        sieve.uses(row, times, Some(subjects), cursor, |node, run, times| {
+        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
             let moments = times.iter().map(|(bin, tally)| (bin, tally.accesses()));
-            all.extend(moments.map(|(bin, accesses)| Moment { page, process, thread, node, run, bin, accesses }));
+            all.extend(moments.map(|(bin, accesses)| Moment { page, process, thread, node, home, run, bin, accesses }));
         });
     }
 

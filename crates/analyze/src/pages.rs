@@ -146,7 +146,7 @@ fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u6
         Value::Count(away),
         Value::Count(all.reads),
         Value::Count(all.writes),
-        Value::maybe(placed.and_then(|row| row.home), Value::Node),
+        Value::maybe(placed.map_or_else(|| users.iter().find_map(|(key, _)| key.home), |row| row.home), Value::Node),
         Value::users(by_node),
         // Of a few samples the maximum says little: no interval would be honest about its bias.
         if sum > 0 { Value::Percent(max as f64 * 100.0 / sum as f64, None) } else { Value::Absent },

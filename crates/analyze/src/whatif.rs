@@ -105,17 +105,17 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let mut pages: BTreeMap<(Bin, ProcessId, Page, Option<NodeId>), PageUse> = BTreeMap::new();
     let period = |run: Option<RunId>| {
         let (toucher, bin) = run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
-        (toucher, bin, run.and_then(|run| study.subjects.home_of(run)))
+        (toucher, bin)
     };
     for (key, tally) in study.flows.sums.iter() {
-        let (toucher, bin, home) = period(key.run);
-        let page = pages.entry((bin, key.process, key.page, home)).or_insert_with(|| PageUse {
+        let (toucher, bin) = period(key.run);
+        let page = pages.entry((bin, key.process, key.page, key.home)).or_insert_with(|| PageUse {
             number: key.page.0,
             space: key.process.0,
             choice: key.run.and_then(choice_of),
             toucher: toucher.map(place_of),
             toucher_node: key.run.and_then(|run| study.subjects.toucher_node_of(run)),
-            home,
+            home: key.home,
             users: Vec::new(),
         });
         page.users.push(User {
@@ -131,8 +131,8 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
     let moment = |moment: &crate::moments::Moment| {
-        let (_, touched, home) = period(moment.run);
-        let page = *places.get(&(touched, moment.process, moment.page, home))?;
+        let (_, touched) = period(moment.run);
+        let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
         Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
     };
@@ -240,13 +240,8 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
             doubts.push("of policies that move pages while the program runs the copying is not in the memory time: what a sample stands for is not known".to_string());
         }
     }
-    let homeless: u64 = study
-        .flows
-        .sums
-        .iter()
-        .filter(|(key, _)| key.run.is_none_or(|run| study.subjects.home_of(run).is_none()))
-        .map(|(_, tally)| tally.accesses())
-        .sum();
+    let homeless: u64 =
+        study.flows.sums.iter().filter(|(key, _)| key.home.is_none()).map(|(_, tally)| tally.accesses()).sum();
     if homeless * 100 > all {
         let percent = homeless as f64 * 100.0 / all as f64;
         doubts.push(format!("{percent:.1} % of the accesses went to pages without a home; they stay out of it"));

@@ -38,13 +38,17 @@ impl Other {
         let given = other.header().pages.load(Acquire).min(exact::MOST_PAGES) as usize;
         other.records = map(given.max(1) * size_of::<PageRecord>(), exact::process::PAGES)?;
         other.given = given;
-        let is_there = |record: &PageRecord| {
-            record.how.load(Acquire) != touch::NONE
-                && record.end_ns.load(Relaxed) == 0
-                && record.page.load(Relaxed) != 0
-        };
-        let records = other.records().iter().zip(0..).filter(|(record, _)| is_there(record));
-        let pages = records.map(|(record, number)| (record.page.load(Relaxed), number)).collect();
+        let mut pages = HashMap::with_hasher(FxBuildHasher);
+        let filled = |record: &PageRecord| record.how.load(Acquire) != touch::NONE && record.page.load(Relaxed) != 0;
+        for (record, number) in other.records().iter().zip(0..).filter(|(record, _)| filled(record)) {
+            let page = record.page.load(Relaxed);
+            // A page that goes on under another number has no end under the one of before.
+            if record.end_ns.load(Relaxed) == 0 {
+                pages.insert(page, number);
+            } else {
+                pages.remove(&page);
+            }
+        }
         other.pages = pages;
         Some(other)
     }

@@ -1,4 +1,4 @@
-//! Homes of pages of a virtual machine: asked for, counted, and changed by those who move pages on purpose.
+//! Pages that have moved, and homes of pages of a virtual machine: asked for, counted, and changed by those who move pages on purpose.
 //!
 //! A page that is mapped several times has one home. Whoever moves it writes that into the table of pages that processes have in common
 //! (`common.rs`) and says that something has moved there; all others compare their pages with that table before they next look at one, or leave translated
@@ -95,10 +95,15 @@ impl Shadow {
         }
     }
 
-    /// Counts a page in another class from now on, under another number; with the table locked. Returns its entry; where there are no more numbers, as it was.
+    /// Counts a page in another class from now on, under another number as long as there are any; with the table locked. Returns its entry.
     pub(super) fn count_in(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> PageEntry {
-        let Some((number, record)) = new_record(memory) else { return entry };
         let old = memory.page(entry.slot / 2);
+        let in_class = |slot| PageEntry { class: if entry.class == 0 { 0 } else { class }, slot };
+        let Some((number, record)) = new_record(memory) else {
+            old.class.store(class, Relaxed);
+            self.store(page, in_class(entry.slot));
+            return in_class(entry.slot);
+        };
         record.page.store(page, Relaxed);
         record.begin_ns.store(sys::now_ns(), Relaxed);
         record.class.store(class, Relaxed);
@@ -108,7 +113,7 @@ impl Shadow {
         record.open.store(old.state(), Relaxed);
         lines::renumbered(memory, entry.slot / 2, number);
         record.how.store(touch::REHOMED, Release);
-        let entry = PageEntry { class: if entry.class == 0 { 0 } else { class }, slot: number * 2 };
+        let entry = in_class(number * 2);
         self.store(page, entry);
         entry
     }

@@ -1,8 +1,9 @@
-// Memory that its thread takes along to another node, several times within a time bin: all accesses are local. Then it leaves it there for a while.
+// Memory that its thread takes along to another node, several times within a time bin: all accesses are local. Then it leaves it there for a while. A child on another node reads it in the end.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, PAGES = 64, TURNS = 6 };
@@ -36,6 +37,13 @@ __attribute__((noinline)) static void write_all(void) {
         memory[at] = (char)at;
 }
 
+__attribute__((noinline)) static int read_all(void) {
+    int wrong = 0;
+    for (int at = 0; at < PAGES * PAGE; at++)
+        wrong |= memory[at] != (char)at;
+    return wrong;
+}
+
 int main(void) {
     memory = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int turn = 0; turn < TURNS; turn++) {
@@ -51,5 +59,11 @@ int main(void) {
     if (move_each(1))
         return 3;
     write_all();
-    return 0;
+    int child = fork();
+    if (!child) {
+        bind(0);
+        _exit(read_all());
+    }
+    int status;
+    return waitpid(child, &status, 0) == child ? status : 4;
 }

@@ -191,7 +191,7 @@ pub fn read(
         match change {
             Event::Begin(number) if records[number as usize].how.load(Relaxed) == touch::REHOMED => {
                 let before = records[number as usize].origin.load(Relaxed);
-                if every && before >= own {
+                if every {
                     shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
                 }
                 go_on(drain, session, process, number, before, time);
@@ -484,7 +484,8 @@ fn go_on(drain: &Drain, session: &mut Session, process: &mut Process, number: u3
     let own = process.inherited_pages.max(1);
     let class = process.pages[number as usize].class;
     let Some(known) = drain.known_page(process, before) else { return };
-    let mut known = KnownPage { class, ended: false, filled: known.filled.clone(), ..*known };
+    // What an allocator has filled it has filled before.
+    let mut known = KnownPage { class, ended: false, filled: Cell::default(), ..*known };
     if let Some(home) = class.0 {
         known.touch = session.page_rehomed(process.pid, known.page, home, class.1).or(known.touch);
     }
