@@ -103,12 +103,9 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let choice_of = |run: RunId| subjects.iter().position(|subject| *subject == Some(study.subjects.subject_of(run)));
     // A page that was moved is another one there, also within a bin.
     let mut pages: BTreeMap<(Bin, ProcessId, Page, Option<NodeId>), PageUse> = BTreeMap::new();
-    let period = |run: Option<RunId>| {
-        let (toucher, bin) = run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
-        (toucher, bin)
-    };
+    let touch_of = |run: Option<RunId>| run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
     for (key, tally) in study.flows.sums.iter() {
-        let (toucher, bin) = period(key.run);
+        let (toucher, bin) = touch_of(key.run);
         let page = pages.entry((bin, key.process, key.page, key.home)).or_insert_with(|| PageUse {
             number: key.page.0,
             space: key.process.0,
@@ -131,7 +128,7 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
     let moment = |moment: &crate::moments::Moment| {
-        let (_, touched) = period(moment.run);
+        let (_, touched) = touch_of(moment.run);
         let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
         Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
