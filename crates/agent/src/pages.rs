@@ -228,12 +228,9 @@ impl Shadow {
             match self.ask_again(memory, toucher.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
                 Again::Rehomed(entry) => {
-                    if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
-                        chunk.follows(known.slot / 2, entry.slot / 2);
-                    }
                     drop(used);
-                    // Threads that stay there count under the number of before.
-                    self.forget(page << PAGE_BITS..(page + 1) << PAGE_BITS);
+                    let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
+                    self.renumbered(range, &[(page, known.slot / 2, entry.slot / 2)]);
                     return Some(entry);
                 }
                 Again::Copied => copies = true,
@@ -454,14 +451,9 @@ impl Shadow {
         self.each(range.clone(), |shadow, page, entry| {
             let old = memory.page(entry.slot / 2);
             shadow.store(page, PageEntry::default());
-            if let Some((number, record)) = new_record(memory) {
-                let new_page = (to >> PAGE_BITS) + page - first;
-                let class = entry_class(old, entry);
-                record.page.store(new_page, Relaxed);
-                record.begin_ns.store(now, Relaxed);
-                record.class.store(class, Relaxed);
-                record.first_class.store(class, Relaxed);
-                record.origin.store(entry.slot / 2, Relaxed);
+            let new_page = (to >> PAGE_BITS) + page - first;
+            let class = entry_class(old, entry);
+            if let Some((number, record)) = continuing(memory, entry.slot / 2, new_page, class, now) {
                 record.open.store(old.open.load(Relaxed), Relaxed);
                 record.how.store(touch::MOVED, Release);
                 arrived.push((new_page, PageEntry { class: entry.class, slot: number * 2 }));
@@ -563,6 +555,23 @@ fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
         open::SHARED => record.waited.fetch_add(1, Relaxed) < PATIENCE,
         _ => false,
     }
+}
+
+/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being, last.
+fn continuing(
+    memory: &ProcessMemory,
+    number: u32,
+    page: u64,
+    class: u32,
+    begin_ns: u64,
+) -> Option<(u32, &'static PageRecord)> {
+    let (new, record) = new_record(memory)?;
+    record.page.store(page, Relaxed);
+    record.begin_ns.store(begin_ns, Relaxed);
+    record.class.store(class, Relaxed);
+    record.first_class.store(class, Relaxed);
+    record.origin.store(number, Relaxed);
+    Some((new, record))
 }
 
 fn new_record(memory: &ProcessMemory) -> Option<(u32, &'static PageRecord)> {

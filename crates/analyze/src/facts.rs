@@ -300,7 +300,7 @@ impl AddingPages {
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let AddingPages { sums, cursor } = self;
-        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, .. }, times| {
+        sieve.uses(row, times, subjects, cursor, |Use { node, home, .. }, times| {
             sums.add(PageKey { page: row.page, process: row.process, node, home }, times.sum());
         });
     }

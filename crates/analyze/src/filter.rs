@@ -99,7 +99,7 @@ pub struct Use {
     pub node: Option<NodeId>,
     /// Where the page was.
     pub home: Option<NodeId>,
-    /// The page's row.
+    /// The page's row; none: a page that the table does not have.
     pub run: Option<RunId>,
 }
 
@@ -188,29 +188,17 @@ impl<'a> Sieve<'a> {
     }
 
     /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then, the page's home
-    /// then and, where `subjects` are given, its row: together as long as these are the same. The home is that of the row where the access does not tell it.
+    /// then and its row: together as long as these are the same. The home is that of the row where the access does not tell it.
     #[inline]
     pub fn uses<'t>(
         &self,
         row: &PageAccess,
         times: Times<'t>,
-        subjects: Option<&Subjects>,
+        subjects: &Subjects,
         cursor: &mut Cursor,
         mut each: impl FnMut(Use, Times<'t>),
     ) {
         let always = if self.tells_nodes { Some(row.node) } else { self.pinning.always(row.thread) };
-        let Some(subjects) = subjects.or(self.pages) else {
-            match always {
-                Some(node) if self.holds(node, row.home, None) => each(Use { node, home: row.home, run: None }, times),
-                Some(_) => {}
-                None => {
-                    let at = |bin| Use { node: self.pinning.at_end_of(row.thread, bin), home: row.home, run: None };
-                    let held = times.single().map(|(bin, one)| (at(bin), one));
-                    held.filter(|(of, _)| self.holds(of.node, of.home, None)).for_each(|(of, one)| each(of, one));
-                }
-            }
-            return;
-        };
         if let (Some(node), Some(run)) = (always, cursor.always(subjects, row.process, row.page)) {
             let home = row.home.or(subjects.home_of(run));
             if self.holds(node, home, Some(run)) {

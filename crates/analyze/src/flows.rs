@@ -58,7 +58,7 @@ impl AddingFlows {
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let AddingFlows { sums, shared, cursor } = self;
-        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, run }, times| {
+        sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
             let key = FlowKey { page, process, thread, node, home, run, initial: false };
             let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));

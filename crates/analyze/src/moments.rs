@@ -38,7 +38,7 @@ impl Moments {
     /// Adds accesses of one key, as far as they are of the part.
     pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
         let Moments { all, cursor } = self;
-        sieve.uses(row, times, Some(subjects), cursor, |Use { node, home, run }, times| {
+        sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
             let moments = times.iter().map(|(bin, tally)| (bin, tally.accesses()));
             all.extend(moments.map(|(bin, accesses)| Moment { page, process, thread, node, home, run, bin, accesses }));

@@ -1,7 +1,7 @@
 //! Pages that a forked child shares with its parent until it writes them.
 
 use super::home::is_virtual;
-use super::{Shadow, entry_class, new_record, open};
+use super::{Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, raw};
@@ -42,15 +42,11 @@ impl Shadow {
     /// In the child: its first write to each of them makes a page of its own.
     pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
         for inherited in pages {
-            let Some((number, record)) = new_record(memory) else { return };
-            record.page.store(inherited.page, Relaxed);
-            record.begin_ns.store(sys::now_ns(), Relaxed);
-            record.class.store(inherited.class, Relaxed);
-            record.first_class.store(inherited.class, Relaxed);
-            record.origin.store(inherited.number, Relaxed);
-            record.open.store(inherited.open, Relaxed);
+            let Inherited { page, number, class, open } = *inherited;
+            let Some((number, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return };
+            record.open.store(open, Relaxed);
             record.how.store(touch::INHERITED, Release);
-            self.store(inherited.page, PageEntry { class: 0, slot: number * 2 });
+            self.store(page, PageEntry { class: 0, slot: number * 2 });
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::common::Common;
 use super::home::class_with;
-use super::{CHUNK, PAGE_BITS, Shadow, ask, entry_class, new_record};
+use super::{CHUNK, PAGE_BITS, Shadow, ask, continuing, entry_class};
 use crate::lines;
 use crate::maps::File;
 use crate::runtime::{Runtime, runtime};
@@ -99,17 +99,12 @@ impl Shadow {
     pub(super) fn count_in(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> PageEntry {
         let old = memory.page(entry.slot / 2);
         let in_class = |slot| PageEntry { class: if entry.class == 0 { 0 } else { class }, slot };
-        let Some((number, record)) = new_record(memory) else {
+        let Some((number, record)) = continuing(memory, entry.slot / 2, page, class, sys::now_ns()) else {
             old.class.store(class, Relaxed);
             self.store(page, in_class(entry.slot));
             return in_class(entry.slot);
         };
-        record.page.store(page, Relaxed);
-        record.begin_ns.store(sys::now_ns(), Relaxed);
-        record.class.store(class, Relaxed);
-        record.first_class.store(class, Relaxed);
         record.fault.store(old.fault.load(Relaxed), Relaxed);
-        record.origin.store(entry.slot / 2, Relaxed);
         record.open.store(old.state(), Relaxed);
         lines::renumbered(memory, entry.slot / 2, number);
         record.how.store(touch::REHOMED, Release);
@@ -118,8 +113,8 @@ impl Shadow {
         entry
     }
 
-    /// Pages of a range have other numbers: page, before, now.
-    fn renumbered(&self, range: Range<u64>, numbers: &[(u64, u32, u32)]) {
+    /// Pages of a range have other numbers: page, before, now. Threads that stay there look again.
+    pub(super) fn renumbered(&self, range: Range<u64>, numbers: &[(u64, u32, u32)]) {
         if numbers.is_empty() {
             return;
         }
