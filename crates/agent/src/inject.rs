@@ -295,8 +295,8 @@ impl Tracee {
     }
 }
 
-/// Where the agent would like to be: away from everything that programs use.
-const IMAGE_HINT: u64 = 0x10f0_0000_0000;
+/// Where the agent would like to be: away from everything that programs use, and, to the predictor of jumps, from the translations ([`crate::arenas`]).
+const IMAGE_HINT: u64 = 0x10f0_00f0_0000;
 
 /// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes `0f 05` do: they are executed as such.
 pub fn find_syscall(vdso: &[u8]) -> Option<u64> {
