@@ -54,7 +54,7 @@ pub struct Position<'a> {
     pub(crate) ahead: Members<'a>,
     /// Groups below this number have been checked.
     pub(crate) checked: u16,
-    /// What registers of accesses grow by on the way to them.
+    /// What becomes of registers of accesses on the way to them.
     pub(crate) steps: &'a [Step],
     /// The instruction, from the start of the block.
     pub(crate) instruction: u32,
@@ -120,19 +120,20 @@ impl Unmade {
     pub(crate) fn registers_at(&self, one: &Ahead, stopped: &[u64; 16]) -> [u64; 16] {
         let mut registers = *stopped;
         for step in self.steps.iter().filter(|step| (self.instruction..one.instruction).contains(&step.instruction)) {
-            let register = &mut registers[usize::from(step.register & 15)];
-            *register = register.wrapping_add_signed(step.by);
+            let from = registers[usize::from(step.from & 15)];
+            registers[usize::from(step.register & 15)] = from.wrapping_add_signed(step.by);
         }
         registers
     }
 }
 
-/// A register grows by a constant: see [`crate::lap`].
+/// A register becomes what another one is, or the same, and a constant more: see [`crate::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The offset of the instruction that does it in the block.
     pub instruction: u32,
     pub register: u8,
+    pub from: u8,
     pub by: i64,
 }
 
@@ -264,7 +265,7 @@ pub(crate) struct Rare {
     pub sites: Box<[SiteId]>,
     /// The offset of the instruction of each.
     pub site_instructions: Box<[u32]>,
-    /// What a pass of the loop that the block is adds to registers; empty if no groups rely on it.
+    /// What becomes of registers on the way through the block; empty if no groups rely on it.
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,

@@ -27,7 +27,7 @@
 //! The limit stands in a [`Record`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
 //! see `numalens_event::exact::StayRecord::look_again`.
 
-use crate::block::{State, Step};
+use crate::block::State;
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
 use crate::due::{Due, MOST_DUE};
@@ -36,9 +36,10 @@ use crate::instrument::call_out;
 use crate::plan::{Group, Plan};
 use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
+use crate::values::step;
 use crate::{Env, Error, Shape, SiteId, Stay, StayId};
 use alloc::vec::Vec;
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{FlowControl, Instruction};
 use numalens_isa::Kind;
 
 /// Farthest that a group may advance in a pass: one that is faster leaves its page soon.
@@ -107,22 +108,7 @@ impl Lap {
 
 /// The register that an instruction adds a constant to, as a whole, and how much.
 fn grows(instruction: &Instruction) -> Option<(u8, i64)> {
-    let target = instruction.op0_register();
-    if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register || !target.is_gpr64() {
-        return None;
-    }
-    let constant = || instruction.try_immediate(1).ok().map(|value| value as i64);
-    let more = match instruction.mnemonic() {
-        Mnemonic::Add => constant()?,
-        Mnemonic::Sub => constant()?.checked_neg()?,
-        Mnemonic::Inc => 1,
-        Mnemonic::Dec => -1,
-        Mnemonic::Lea if instruction.memory_base() == target && instruction.memory_index() == Register::None => {
-            instruction.memory_displacement64() as i64
-        }
-        _ => return None,
-    };
-    Some((target.number() as u8, more))
+    step(instruction).filter(|step| step.register == step.from).map(|step| (step.register, step.by))
 }
 
 /// How far to shift bytes of a group to have them in steps of the lead: positive to the right. `None`: it is no shift.
@@ -148,8 +134,6 @@ pub(crate) struct Lead {
     register: u8,
     /// The stretches that have a limit, and how many groups each.
     stretches: Vec<(u16, u32)>,
-    /// What a lap does to registers.
-    pub steps: Vec<Step>,
     /// See [`Lead::counts`].
     counts: Option<u8>,
     /// The instruction that jumps back to the start.
@@ -191,8 +175,7 @@ impl Plan {
         // A limit is compared as a signed number, and computed from offsets in a page.
         let growing = growing.filter(|&(_, by)| by > 0 && by <= FASTEST as i64);
         let Some((register, by)) = growing.max_by_key(|&(_, by)| taken(by).flatten().count()) else { return };
-        let start = list[0].instruction.ip();
-        let mut lead = Lead { register, stretches: Vec::new(), steps: Vec::new(), counts: None, back: lap.back };
+        let mut lead = Lead { register, stretches: Vec::new(), counts: None, back: lap.back };
         let taken: Vec<Option<Advance>> = taken(by).collect();
         let mut begin = 0;
         for stretch in 0.. {
@@ -228,13 +211,9 @@ impl Plan {
         if lead.stretches.is_empty() {
             return;
         }
-        for one in &list[..=lap.back] {
-            let instruction = (one.instruction.ip() - start) as u32;
-            let step = grows(&one.instruction).map(|(register, by)| Step { instruction, register, by });
-            lead.steps.extend(step);
-        }
         lead.counts = lead.counts(list, groups, by);
         self.lead = Some(lead);
+        self.needs_steps = true;
     }
 }
 
@@ -265,7 +244,6 @@ impl<E: Env> Builder<'_, E> {
             let bias = self.config.stay_record(limit).ok_or(Error::TooMany)? + Record::BIAS;
             self.begin_due(Due { register: lead.register, shift, grown: 0, bias, passes }, live);
         }
-        self.steps.clone_from(&lead.steps);
         self.loop_start = Some(self.hot.here());
         Ok(())
     }

@@ -92,6 +92,7 @@ mod strings;
 mod stub;
 mod tally;
 mod translate;
+mod values;
 mod warm;
 
 pub use block::{Position, State, Unexecuted, Unmade};

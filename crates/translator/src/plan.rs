@@ -1,11 +1,11 @@
 //! Which accesses of a block are counted together, and where they are checked.
 //!
 //! A *stretch* is the instructions of a block between two conditional jumps: it is run to its end or not begun, but for faults and
-//! signals. Within one, accesses off the same base and index registers, as long as these keep their values, form a *group*: as
+//! signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off the same registers, form a *group*: as
 //! a rule they hit one page, the one that they hit the last time. [`crate::stay`] says how groups are counted.
 //!
 //! A group is checked once, before its first access. The check changes the flags. Where they are needed there, it moves up to an
-//! instruction of the stretch before which they are not, if the group's registers have their values by then:
+//! instruction of the stretch before which they are not, if the registers of the group's first access have their values by then:
 //!
 //! ```text
 //!   <- here          check of [rdi + 8]
@@ -18,8 +18,10 @@
 //! Groups that are counted *at once* ([`crate::at_once`]) stay where their first access is: their check reads the table of pages,
 //! which may fault if the access does, and must do so in its place.
 
+use crate::block::Step;
 use crate::decode::Decoded;
 use crate::lap::{Advance, Lead};
+use crate::values::{Names, Values};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -34,7 +36,7 @@ const PAGE: i64 = 4096;
 /// Accesses that are checked together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// The lowest operand; of constant ones the page.
+    /// The lowest operand, by the registers as the first access finds them; of constant ones the page.
     pub address: Address,
     /// From the lowest operand to the highest.
     pub span: i64,
@@ -56,8 +58,9 @@ pub(crate) struct Group {
     pub reads: u8,
     pub writes: u8,
     pub members: u8,
-    /// Its registers still have the values that they had at the check.
-    open: bool,
+    /// What its registers stand for at the first access, and what is added to that.
+    names: Names,
+    plus: i64,
 }
 
 impl Group {
@@ -74,6 +77,8 @@ pub(crate) struct Member {
     /// The address of its instruction.
     pub ip: u64,
     pub access: Access,
+    /// As that of the group's address.
+    pub displacement: i64,
 }
 
 /// The groups of a block. Kept from block to block for its memory.
@@ -88,6 +93,10 @@ pub(crate) struct Plan {
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
+    /// What becomes of registers on the way.
+    pub steps: Vec<Step>,
+    /// Whoever is stopped on the way to an access that is counted already needs them.
+    pub needs_steps: bool,
     /// What the groups that advance have in common.
     pub lead: Option<Lead>,
 }
@@ -98,6 +107,8 @@ impl Plan {
         self.groups.clear();
         self.members.clear();
         self.grouped.clear();
+        self.steps.clear();
+        self.needs_steps = false;
         self.lead = None;
     }
 
@@ -115,19 +126,19 @@ impl Plan {
         let keeps_fs = || !list.iter().any(|one| sets_fs_base(&one.instruction));
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
+        let mut values = Values::new();
+        let start = list.first().map_or(0, |one| one.instruction.ip());
         for (number, one) in list.iter().enumerate() {
             let mut grouped = 0;
             for (index, access) in one.accesses_in(accesses).iter().enumerate().take(8) {
-                if can_be_grouped(access, &keeps_fs) && self.add(list, number, access, stretch, &since) {
+                if can_be_grouped(access, &keeps_fs) && self.add(list, number, access, stretch, (&since, &values)) {
                     grouped |= 1 << index;
                 }
             }
             self.grouped.push(grouped);
-            self.close(one.usage.writes);
+            self.steps.extend(values.pass(one, (one.instruction.ip() - start) as u32));
             (0..16).filter(|register| one.usage.writes >> register & 1 != 0).for_each(|at| since[at] = number + 1);
             if one.instruction.flow_control() == FlowControl::ConditionalBranch {
-                self.close(u16::MAX);
-                self.groups.iter_mut().for_each(|group| group.open = false);
                 stretch = (stretch.0 + 1, number + 1);
             }
         }
@@ -144,14 +155,6 @@ impl Plan {
         }
     }
 
-    fn close(&mut self, written: u16) {
-        if written != 0 {
-            for group in self.groups.iter_mut().filter(|group| group.open) {
-                group.open = group.address.registers(Shape::Plain) & written == 0;
-            }
-        }
-    }
-
     /// Puts an access into a group. `false`: there is none for it.
     fn add(
         &mut self,
@@ -159,22 +162,28 @@ impl Plan {
         number: usize,
         access: &Access,
         (stretch, begin): (u16, usize),
-        since: &[usize; 16],
+        (since, values): (&[usize; 16], &Values),
     ) -> bool {
-        let found = self.groups.iter_mut().rposition(|group| group.open && group.take(access));
-        let group = match found {
-            Some(group) => group,
+        let value = values.of(&access.address);
+        let registers = [access.address.base, access.address.index].into_iter().flatten();
+        let present = registers.map(|register| since[usize::from(register & 15)]).fold(0, usize::max);
+        let mut all = self.groups.iter_mut().enumerate().rev().take_while(|(_, group)| group.stretch == stretch);
+        let found = all.find_map(|(index, group)| Some((index, group.take(access, value)?)));
+        let (group, displacement) = match found {
+            Some((index, displacement)) => {
+                self.needs_steps |= present > self.groups[index].at;
+                (index, displacement)
+            }
             None => {
-                let registers = [access.address.base, access.address.index];
-                let earliest = registers.into_iter().flatten().map(|register| since[usize::from(register & 15)]);
-                let earliest = earliest.fold(begin, usize::max);
+                let earliest = present.max(begin);
                 let earliest = if self.at_once { number } else { earliest };
                 let Some(at) = (earliest..=number).rev().find(|&at| list[at].before.flags == 0) else { return false };
-                self.groups.push(Group::new(access, at, number, stretch));
-                self.groups.len() - 1
+                self.groups.push(Group::new(access, value, at, number, stretch));
+                (self.groups.len() - 1, access.address.displacement)
             }
         };
-        self.members.push(Member { group: group as u16, ip: list[number].instruction.ip(), access: *access });
+        let ip = list[number].instruction.ip();
+        self.members.push(Member { group: group as u16, ip, access: *access, displacement });
         true
     }
 
@@ -198,7 +207,7 @@ impl Plan {
 }
 
 impl Group {
-    fn new(access: &Access, at: usize, first: usize, stretch: u16) -> Self {
+    fn new(access: &Access, (names, plus): (Names, i64), at: usize, first: usize, stretch: u16) -> Self {
         let mut address = access.address;
         if address.is_constant() {
             address.displacement &= !(PAGE - 1);
@@ -217,7 +226,8 @@ impl Group {
             reads: 0,
             writes: 0,
             members: 0,
-            open: true,
+            names,
+            plus,
         };
         group.count(access.kind);
         group
@@ -229,27 +239,28 @@ impl Group {
         self.members += 1;
     }
 
-    /// Takes an access in, if it belongs.
-    fn take(&mut self, access: &Access) -> bool {
+    /// Takes an access in, if it belongs: its displacement as the group's address has them.
+    fn take(&mut self, access: &Access, (names, plus): (Names, i64)) -> Option<i64> {
         let (mine, other) = (&self.address, &access.address);
-        let registers = |address: &Address| (address.base, address.index, address.scale, address.fs);
-        if self.members >= MEMBERS || registers(mine) != registers(other) {
-            return false;
+        if self.members >= MEMBERS || names != self.names || (mine.scale, mine.fs) != (other.scale, other.fs) {
+            return None;
         }
+        let displacement = other.displacement.wrapping_add(plus.wrapping_sub(self.plus));
         if mine.is_constant() {
             if other.displacement & !(PAGE - 1) != mine.displacement {
-                return false;
+                return None;
             }
         } else {
-            let low = mine.displacement.min(other.displacement);
-            let high = (mine.displacement + self.span).max(other.displacement);
-            if high - low > SPAN {
-                return false;
+            let low = mine.displacement.min(displacement);
+            let high = (mine.displacement + self.span).max(displacement);
+            // An operand is made of the lowest.
+            if high.checked_sub(low).is_none_or(|span| span > SPAN) || i32::try_from(low).is_err() {
+                return None;
             }
             (self.address.displacement, self.span) = (low, high - low);
         }
         self.count(access.kind);
-        true
+        Some(displacement)
     }
 }
 

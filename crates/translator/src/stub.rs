@@ -137,7 +137,7 @@ impl<E: Env> Builder<'_, E> {
         let plan = self.plan;
         let from = plan.members.partition_point(|member| member.group < number);
         for member in &plan.members[from..from + usize::from(group.members)] {
-            let offset = member.access.address.displacement - group.address.displacement;
+            let offset = member.displacement - group.address.displacement;
             self.cold.raw(&pack_member(offset as u16, member.access.kind).to_le_bytes());
         }
         Ok(())

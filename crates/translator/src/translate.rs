@@ -4,7 +4,7 @@
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
 //! control leaves the block.
 
-use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State, Step};
+use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live};
 use crate::due::Due;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
@@ -92,11 +92,10 @@ pub(crate) struct Builder<'a, E: Env> {
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
-    /// Where the block goes back to its start, and what its laps add to registers.
+    /// Where the block goes back to its start.
     pub loop_start: Option<u64>,
     /// How passes follow from the lead of the loop, and where in the hot half that ends.
     pub due: Option<(Due, u32)>,
-    pub steps: Vec<Step>,
     /// The records of the limits of stretches.
     pub limits: Vec<(u16, StayId)>,
     /// The stretches, now that it is known what counts them.
@@ -252,7 +251,6 @@ impl<'a, E: Env> Builder<'a, E> {
             checked: 0,
             loop_start: None,
             due: None,
-            steps: Vec::new(),
             limits,
             pieces,
             goes_back: None,
@@ -274,7 +272,7 @@ impl<E: Env> Builder<'_, E> {
         let rare = Rare {
             sites: self.sites[..].into(),
             site_instructions: self.site_instructions[..].into(),
-            steps: self.steps.into(),
+            steps: if self.plan.needs_steps { self.plan.steps[..].into() } else { Box::default() },
             loop_start: self.loop_start,
             due: self.due,
         };

@@ -65,6 +65,7 @@ golden! {
     update_with_everything_live: "not qword ptr [rsi]\njmp r8";
     constant_operands: "mov rax, [rip + 0x1000]\nadd dword ptr fs:[0x28], 3\nmov [edi + 4], eax\nret";
     loop_of_a_triad: "1: movsd xmm0, [rsi + rax*8]\naddsd xmm0, [rdx + rax*8]\nmovsd [rdi + rax*8], xmm0\ninc rax\ncmp rax, rcx\njb 1b\nret";
+    known_distances: "mov rbx, rdi\nmov rax, [rdi + 8]\nadd rdi, 16\nadd rax, [rbx]\nadd rax, [rdi - 16]\nret";
     repeated_string: "rep movsb\nret";
     gather: "vpgatherdd ymm0, [rdi + ymm1*4], ymm2\nret";
     masked_store: "vmovdqu32 [rdi]{k1}, zmm4\nret";

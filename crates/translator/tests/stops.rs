@@ -322,6 +322,65 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
     }
 }
 
+/// The same wherever a pass breaks off, among accesses whose registers are copies of each other and go back and forth.
+#[test]
+fn a_pass_among_registers_at_known_distances_counts_what_it_did() {
+    prepare();
+    // With each line: how far from where a pass begins it accesses memory, and whether it writes.
+    let lines: [(&str, Option<(i64, bool)>); 14] = [
+        ("mov r9, [rdi]", Some((0, false))),
+        ("lea r11, [rdi + 24]", None),
+        ("mov r14, rdi", None),
+        ("add rdi, 16", None),
+        ("mov [rdi - 8], r9", Some((8, true))),
+        ("mov r10, [r14 + 16]", Some((16, false))),
+        ("sub r11, 8", None),
+        ("mov [r11 + 1], r10", Some((17, true))),
+        ("inc rdi", None),
+        ("mov r8, [rdi + 3]", Some((20, false))),
+        ("mov rdi, r14", None),
+        ("mov [rdi + 2], r8", Some((2, true))),
+        ("lea rdi, [rdi + r13]", None),
+        ("mov r8, [rdi - 8]", None),
+    ];
+    for (place, (scheme, stride)) in (0..lines.len()).flat_map(|place| {
+        SCHEMES.into_iter().flat_map(|scheme| [8, 0xf00].map(|stride| (scheme, stride))).map(move |kind| (place, kind))
+    }) {
+        let mut text: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+        text.insert(place, "cmp rcx, 1\ncmove rbx, r12\nmov r15, [rbx]");
+        let text = format!("1: {}\ndec rcx\njnz 1b", text.join("\n"));
+        let mut machine = Machine::new(Options { low_shadow: false, scheme, ..Options::default() });
+        machine.load(&assemble(&[&text])[0]);
+        let mut start = registers(&machine);
+        let hole = support::memory::Mapping::hole();
+        (start.general[1], start.general[12], start.general[13]) = (200, hole.address(), stride);
+        let [rbx, rdi] = [3, 7].map(|register| start.general[register]);
+        machine.trace.reserve(CAPACITY);
+        machine.run_translated(&start);
+        let stop = machine.trace.pop().expect("a fault");
+        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
+        let at = restored(&stop, &position);
+        machine.give_up_at(stop.rip, &at);
+        let mut wanted = Vec::new();
+        for pass in 0..200 {
+            let begin = rdi + pass * stride;
+            let done = if pass < 199 { lines.len() } else { place };
+            for (_, access) in &lines[..done] {
+                let access = access.map(|(offset, writes)| (begin.wrapping_add_signed(offset), writes));
+                wanted.extend(access.map(|(at, is_write)| if is_write { writes(at, 1) } else { reads(at, 1) }));
+            }
+            if pass < 199 {
+                wanted.extend([reads(rbx, 1), reads(begin + stride - 8, 1)]);
+            }
+        }
+        let (pages, sites) = machine.take_counts();
+        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stride {stride}, before line {place}");
+        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
+        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, stride {stride}, before line {place}");
+    }
+}
+
 #[test]
 fn code_that_changes_is_translated_again() {
     let mut machine = Machine::new(Options { low_shadow: false, changes: Changes::Silently, ..Options::default() });
