@@ -361,10 +361,8 @@ impl Arenas {
     fn free_range(&self, ip: u64, bytes: u64) -> Option<u64> {
         let base = ip & !(STEP - 1);
         let step = STEP.min(bytes);
-        let begin = |at: u64| match bytes >= STEP {
-            true => (at & !(ALIAS - 1)) + BEGINNINGS[self.list.len() % BEGINNINGS.len()],
-            false => at & !(HUGE - 1),
-        };
+        let beginning = BEGINNINGS[self.list.len() % BEGINNINGS.len()];
+        let begin = |at: u64| if bytes >= STEP { (at & !(ALIAS - 1)) + beginning } else { at & !(HUGE - 1) };
         let below = |distance: u64| base.checked_sub(distance + bytes).map(begin).filter(|&at| ip - at < REACH);
         let above = |distance: u64| Some(begin(base + distance)).filter(|&at| at + bytes - ip < REACH);
         let far = || (FIRST_DISTANCE..REACH).step_by(step as usize);

@@ -4,7 +4,7 @@ mod support;
 
 use numalens_translator::{Scheme, State};
 use support::assemble::assemble;
-use support::expected::{Expected, PageCounts, by_page, reads, writes};
+use support::expected::{Expected, by_page, reads, writes};
 use support::stops::{Act, CAPACITY, Stop, TRAP_FLAG, prepare, restored};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
@@ -79,12 +79,6 @@ fn accesses(stops: &[Stop]) -> Vec<Expected> {
     stops.iter().filter_map(of).collect()
 }
 
-fn counted(machine: &mut Machine) -> (PageCounts, u64) {
-    let (pages, sites) = machine.take_counts();
-    let pages = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
-    (pages, sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count)))
-}
-
 #[test]
 fn a_stop_anywhere_counts_what_was_done() {
     prepare();
@@ -119,7 +113,7 @@ fn a_stop_anywhere_counts_what_was_done() {
             let wanted = accesses(&all[..begun]);
             let fetched: u64 = machine.take_fetches().values().sum();
             assert_eq!(fetched, begun as u64, "instructions, {scheme:?}, stop {number}, {:x}", stop.rip);
-            let (pages, sites) = counted(&mut machine);
+            let (pages, sites) = machine.take_counts_of_a_stop();
             assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stop {number}, {:x}", stop.rip);
             assert_eq!(sites, wanted.len() as u64, "sites, {scheme:?}, stop {number}, {:x}", stop.rip);
             checked += 1;
@@ -142,7 +136,7 @@ fn translations_that_are_given_up_anywhere_lose_no_pass() {
             if machine.trace.len() < number {
                 break;
             }
-            let (pages, sites) = counted(&mut machine);
+            let (pages, sites) = machine.take_counts_of_a_stop();
             assert_eq!((pages, sites), (by_page(&wanted), wanted.len() as u64), "{scheme:?}, stop {number}");
         }
     }

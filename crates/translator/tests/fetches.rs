@@ -5,7 +5,7 @@ mod support;
 use numalens_translator::Changes;
 use std::collections::BTreeMap;
 use support::assemble::assemble;
-use support::stops::{CAPACITY, TRAP_FLAG, prepare};
+use support::stops::{CAPACITY, TRAP_FLAG, prepare, run_to_its_fault};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
@@ -125,16 +125,7 @@ fn a_run_that_breaks_off_counts_what_it_did() {
             let mut start = registers(&machine);
             let hole = support::memory::Mapping::hole();
             (start.general[3], start.general[12]) = (start.general[7], hole.address());
-            machine.trace.reserve(CAPACITY);
-            machine.run_translated(&start);
-            let stop = machine.trace.pop().expect("a fault");
-            let position = machine.cache.locate(stop.rip).expect("it is in the cache");
-            let registers = std::array::from_fn(|register| match 1u16 << register {
-                bit if position.spilled & bit != 0 => stop.spill[register],
-                bit if position.saved & bit != 0 => stop.saved[register],
-                _ => stop.general[register],
-            });
-            machine.give_up_at(stop.rip, &registers);
+            run_to_its_fault(&mut machine, &start);
             // Three passes of nine instructions and the one before them, then those before the fault.
             let wanted = 1 + 3 * 9 + place as u64;
             assert_eq!(machine.take_fetches().into_values().sum::<u64>(), wanted, "{scheme:?}:\n{text}");

@@ -6,8 +6,8 @@ use numalens_translator::{Changes, Question, Scheme, State};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use support::assemble::assemble;
-use support::expected::{PageCounts, by_page, reads, updates, writes};
-use support::stops::{CAPACITY, TRAP_FLAG, prepare, restored};
+use support::expected::{Expected, by_page, reads, updates, writes};
+use support::stops::{CAPACITY, TRAP_FLAG, prepare, restored, run_to_its_fault};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
@@ -221,6 +221,13 @@ fn a_fault_belongs_to_its_instruction() {
     }
 }
 
+/// These accesses have been counted, one each, and no others.
+fn assert_counted(machine: &mut Machine, wanted: &[Expected], what: &str) {
+    let (pages, sites) = machine.take_counts_of_a_stop();
+    assert_eq!(pages, by_page(wanted), "pages, {what}");
+    assert_eq!(sites, wanted.len() as u64, "sites, {what}");
+}
+
 /// Runs into a hole in the middle of the 200th pass: what the accesses before and after the fault were counted as members of their
 /// groups must be right, by stays, hot (`stride` of a page), at once and by the flat tables.
 #[test]
@@ -249,12 +256,7 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
         let hole = support::memory::Mapping::hole();
         (start.general[1], start.general[12], start.general[13]) = (200, hole.address(), stride);
         let [rdx, rbx, rsi, rdi] = [2, 3, 6, 7].map(|register| start.general[register]);
-        machine.trace.reserve(CAPACITY);
-        machine.run_translated(&start);
-        let stop = machine.trace.pop().expect("a fault");
-        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
-        let at = restored(&stop, &position);
-        machine.give_up_at(stop.rip, &at);
+        run_to_its_fault(&mut machine, &start);
         let mut wanted = Vec::new();
         for pass in 0..200 {
             let rdi = rdi + pass * stride;
@@ -264,11 +266,7 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
                 wanted.push(reads(rdi + stride - 8, 1));
             }
         }
-        let (pages, sites) = machine.take_counts();
-        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
-        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stride {stride}");
-        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
-        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, stride {stride}");
+        assert_counted(&mut machine, &wanted, &format!("{scheme:?}, stride {stride}"));
     }
 }
 
@@ -300,12 +298,7 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
         start.general[7] += 0x1000 - 200 * 8 + offset;
         start.general[6] += 0x1000 - 200 * 8 + offset;
         let [rbx, rsi, rdi] = [3, 6, 7].map(|register| start.general[register]);
-        machine.trace.reserve(CAPACITY);
-        machine.run_translated(&start);
-        let stop = machine.trace.pop().expect("a fault");
-        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
-        let at = restored(&stop, &position);
-        machine.give_up_at(stop.rip, &at);
+        run_to_its_fault(&mut machine, &start);
         let mut wanted = Vec::new();
         for pass in 0..200 {
             let (rsi, rdi) = (rsi + pass * 8, rdi + pass * 8);
@@ -314,11 +307,7 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
                 wanted.extend([reads(rbx, 1), writes(rsi, 1), updates(rsi + 8, 1)]);
             }
         }
-        let (pages, sites) = machine.take_counts();
-        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
-        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, offset {offset}");
-        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
-        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, offset {offset}");
+        assert_counted(&mut machine, &wanted, &format!("{scheme:?}, offset {offset}"));
     }
 }
 
@@ -355,12 +344,7 @@ fn a_pass_among_registers_at_known_distances_counts_what_it_did() {
         let hole = support::memory::Mapping::hole();
         (start.general[1], start.general[12], start.general[13]) = (200, hole.address(), stride);
         let [rbx, rdi] = [3, 7].map(|register| start.general[register]);
-        machine.trace.reserve(CAPACITY);
-        machine.run_translated(&start);
-        let stop = machine.trace.pop().expect("a fault");
-        let position = machine.cache.locate(stop.rip).expect("it is in the cache");
-        let at = restored(&stop, &position);
-        machine.give_up_at(stop.rip, &at);
+        run_to_its_fault(&mut machine, &start);
         let mut wanted = Vec::new();
         for pass in 0..200 {
             let begin = rdi + pass * stride;
@@ -373,11 +357,7 @@ fn a_pass_among_registers_at_known_distances_counts_what_it_did() {
                 wanted.extend([reads(rbx, 1), reads(begin + stride - 8, 1)]);
             }
         }
-        let (pages, sites) = machine.take_counts();
-        let pages: PageCounts = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
-        assert_eq!(pages, by_page(&wanted), "pages, {scheme:?}, stride {stride}, before line {place}");
-        let total = sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count));
-        assert_eq!(total, wanted.len() as u64, "sites, {scheme:?}, stride {stride}, before line {place}");
+        assert_counted(&mut machine, &wanted, &format!("{scheme:?}, stride {stride}, before line {place}"));
     }
 }
 

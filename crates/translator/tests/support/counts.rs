@@ -136,6 +136,13 @@ impl Machine {
         }
     }
 
+    /// As [`Machine::take_counts`], behind a stop from which nobody went on: pages whose accesses were all taken back are left out, and what all sites counted is one sum.
+    pub fn take_counts_of_a_stop(&mut self) -> (PageCounts, u64) {
+        let (pages, sites) = self.take_counts();
+        let pages = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
+        (pages, sites.iter().fold(0u64, |sum, (_, count)| sum.wrapping_add(*count)))
+    }
+
     /// All page counters, and what every site of the program counted, since the last call.
     pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
         self.settle_stays();

@@ -1,6 +1,6 @@
 //! Stops code under test after every instruction, or at a fault, and notes what a signal handler could see.
 
-use super::{Machine, switch};
+use super::{Machine, Registers, switch};
 use libc::{REG_EFL, REG_RIP};
 use numalens_translator::{Position, area};
 use std::sync::Once;
@@ -131,4 +131,14 @@ pub fn restored(stop: &Stop, position: &Position) -> [u64; 16] {
         bit if position.saved & bit != 0 => stop.saved[register],
         _ => stop.general[register],
     })
+}
+
+/// Runs translated code into a fault, behind which the thread does not go on.
+pub fn run_to_its_fault(machine: &mut Machine, start: &Registers) {
+    machine.trace.reserve(CAPACITY);
+    machine.run_translated(start);
+    let stop = machine.trace.pop().expect("a fault");
+    let position = machine.cache.locate(stop.rip).expect("it is in the cache");
+    let at = restored(&stop, &position);
+    machine.give_up_at(stop.rip, &at);
 }
