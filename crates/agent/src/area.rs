@@ -303,9 +303,10 @@ impl Area {
 
     /// Lets the stays of the thread in `pages` (their addresses) look where they are. Any thread may do it to any other: what the stays have
     /// counted so far remains theirs.
-    pub fn forget(self, layout: &Layout, pages: &core::ops::Range<u64>) {
+    /// `sites`: how many there are by now, as there are stays for no others.
+    pub fn forget(self, layout: &Layout, sites: u32, pages: &core::ops::Range<u64>) {
         const AT_ONCE: u64 = PAGE / size_of::<StayRecord>() as u64;
-        for chunk in 0..u64::from(layout.sites) / AT_ONCE / 8 {
+        for chunk in 0..u64::from(sites.min(layout.sites)).div_ceil(AT_ONCE * 8) {
             // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the area. Each is stored by itself; all are 0 as a rule, and programs that
             // unmap memory all the time wait for this.
             let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const AtomicU64) }.load(Relaxed).to_le_bytes();

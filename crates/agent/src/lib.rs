@@ -15,6 +15,7 @@
 //! | [`sys`] | the agent's own system calls |
 //! | [`lines`] | who accessed each cache line last |
 //! | [`arenas`], [`reclaim`] | the memory of translations, and when it can be used again |
+//! | [`blocks`], [`words`] | what was counted where a block begins or ends belongs to whom had the memory until then |
 //! | [`cache`] | a private cache for each thread |
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
 //!
@@ -26,6 +27,7 @@ extern crate alloc;
 pub mod allocator;
 pub mod area;
 pub mod arenas;
+pub mod blocks;
 pub mod boot;
 pub mod cache;
 pub mod code;

@@ -16,6 +16,7 @@
 //! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
 
 mod ahead;
+mod anew;
 mod ask;
 mod common;
 mod decide;
@@ -29,6 +30,7 @@ mod toucher;
 mod zeros;
 
 use crate::allocator;
+use crate::blocks;
 use crate::call;
 use crate::lock::Lock;
 use crate::machine;
@@ -42,7 +44,7 @@ use alloc::vec::Vec;
 pub use ask::Exclusive;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use hashbrown::HashMap;
 pub use home::{class_in, expected, is_virtual};
 use home::{class_of, class_with, may_be_huge, undecided};
@@ -99,6 +101,8 @@ struct Chunk {
     used: u32,
     /// The page whose first touch may have placed all of the chunk as one huge page; 0: none.
     leader: u32,
+    /// Of the entries, at least so many are marked (`anew.rs`).
+    marked: u32,
 }
 
 impl Chunk {
@@ -163,7 +167,7 @@ impl Shadow {
     pub fn hold(&self) {
         self.used.hold();
         stack::hold();
-        words::hold();
+        blocks::hold();
         allocator::hold();
     }
 
@@ -175,7 +179,7 @@ impl Shadow {
         // SAFETY: the caller's promise.
         unsafe {
             allocator::release();
-            words::release();
+            blocks::release();
             stack::release();
             self.used.force_free();
         }
@@ -210,7 +214,10 @@ impl Shadow {
         let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
         let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
-        let known = self.load(page);
+        let mut known = self.load(page);
+        if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {
+            known = self.anew(memory, &mut used, toucher.thread, page, known, &terrain);
+        }
         if is_known(known) {
             return Some(known);
         }
@@ -221,6 +228,9 @@ impl Shadow {
         if known.slot != 0 {
             if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
                 return Some(PageEntry { class: undecided(memory), ..known });
+            }
+            if takes_back && memory.page(known.slot / 2).begins_anew() {
+                return Some(counted_as(memory, known));
             }
             if memory.page(known.slot / 2).state() == open::SETTLED && toucher.is_watched(memory, run, known) {
                 return Some(counted_as(memory, known));
@@ -420,8 +430,9 @@ impl Shadow {
     /// The entries of pages in a range have changed: threads that stay there look again.
     pub fn forget(&self, range: Range<u64>) {
         let runtime = runtime();
+        let sites = runtime.process().header().sites.load(Acquire);
         for (_, area) in runtime.threads.lock().iter() {
-            area.forget(&runtime.layout, &range);
+            area.forget(&runtime.layout, sites, &range);
         }
     }
 
@@ -429,10 +440,11 @@ impl Shadow {
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
         let mut changed = false;
         self.each(range.clone(), |shadow, page, entry| {
-            if entry.class > PageEntry::READ_ONLY {
+            let record = memory.page(entry.slot / 2);
+            let is_marked = record.begins_anew() && record.state() == open::SETTLED;
+            if entry.class > PageEntry::READ_ONLY || is_marked {
                 changed = true;
-                let record = memory.page(entry.slot / 2);
-                record.class.store(entry.class, Relaxed);
+                record.class.store(entry_class(record, entry), Relaxed);
                 record.set_state(if moved { open::MOVED } else { open::IN_DOUBT });
                 shadow.store(page, PageEntry { class: 0, ..entry });
             }
@@ -504,6 +516,7 @@ impl Shadow {
                 let entry = self.load(page);
                 if entry.slot != 0 && gone(page, entry) {
                     chunk.used = chunk.used.saturating_sub(1);
+                    chunk.marked = 0;
                 }
             }
         };
@@ -548,7 +561,7 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.state() {
-        _ if decide::is_open(memory, record) => false,
+        _ if decide::is_open(memory, record) || record.begins_anew() => false,
         // It had its class already, and somebody wants it looked for.
         open::ZERO if record.class.load(Relaxed) == PageEntry::READ_ONLY => false,
         open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),

@@ -6,6 +6,7 @@
 //! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts before that belongs to the one
 //! part of the recording, what it counts after to the other. Marks of phases only go into the log.
 
+use crate::blocks;
 use crate::call;
 use crate::pages::is_virtual;
 use crate::placement;
@@ -13,7 +14,6 @@ use crate::runtime::runtime;
 use crate::sys;
 use crate::thread::Thread;
 use crate::user;
-use crate::words;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
@@ -37,17 +37,21 @@ pub fn answer(thread: &mut Thread, next: u64) {
         Request::Begin | Request::End | Request::Mark => tell(thread, request, area.register(6)),
         Request::Moved => look_again(thread),
         Request::Born => {
-            words::born(runtime(), area.register(6), area.register(2));
+            blocks::born(runtime(), area.register(6), area.register(2));
+            area.set_register(2, sys::now_ns());
+        }
+        Request::Grows => {
+            blocks::grows(runtime(), area.register(6), area.register(2));
             area.set_register(2, sys::now_ns());
         }
         Request::Dies => {
-            area.set_register(0, words::dies(runtime(), area.register(6)));
+            area.set_register(0, blocks::dies(runtime(), area.register(6)));
             area.set_register(2, sys::now_ns());
             return;
         }
         Request::Leaves => {
             let (start, bytes) = (area.register(6), area.register(2));
-            words::leaves(runtime(), start..start.saturating_add(bytes));
+            blocks::leaves(runtime(), start..start.saturating_add(bytes));
             area.set_register(2, sys::now_ns());
         }
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {

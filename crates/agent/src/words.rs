@@ -14,110 +14,20 @@
 //! that are gone.
 
 use crate::area::{Area, PAGES, own};
-use crate::lock::Lock;
 use crate::runtime::Runtime;
 use crate::thread::Thread;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use hashbrown::HashMap;
 use numalens_event::exact::{self, Extent, PageCounts, WORD_BITS, WORD_WRITES, WORDS_OF_PAGE, log};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
-use rustc_hash::FxBuildHasher;
 
 /// Counts are told before a half of a counter is full.
 const MANY: u32 = 1 << 31;
 const PAGE: u64 = 4096;
-/// The bit that tells blocks that the program itself tells of from those that they lie in.
-pub const TOLD: u64 = 1 << 63;
-
-/// The blocks that live, with their bytes.
-struct Blocks {
-    of_allocators: HashMap<u64, u64, FxBuildHasher>,
-    /// Those that the program itself tells of, which lie in others.
-    told: BTreeMap<u64, u64>,
-}
-
-static BLOCKS: Lock<Blocks> =
-    Lock::new(Blocks { of_allocators: HashMap::with_hasher(FxBuildHasher), told: BTreeMap::new() });
-
-impl Blocks {
-    fn insert(&mut self, key: u64, bytes: u64) {
-        if key & TOLD == 0 {
-            self.of_allocators.insert(key, bytes)
-        } else {
-            self.told.insert(key & !TOLD, bytes)
-        };
-    }
-
-    fn remove(&mut self, key: u64) -> Option<u64> {
-        if key & TOLD == 0 { self.of_allocators.remove(&key) } else { self.told.remove(&(key & !TOLD)) }
-    }
-
-    fn forget_told(&mut self, range: Range<u64>) {
-        let starts: Vec<u64> = self.told.range(range).map(|(start, _)| *start).collect();
-        for start in starts {
-            self.told.remove(&start);
-        }
-    }
-
-    /// Where in a range told blocks begin and end: what lies between two of these is one object's. In order.
-    fn borders(&self, range: &Range<u64>) -> Vec<u64> {
-        if self.told.is_empty() {
-            return Vec::new();
-        }
-        let end = |(start, bytes): (&u64, &u64)| start.saturating_add(*bytes);
-        let before = self.told.range(..range.start).next_back().map(end);
-        let within = self.told.range(range.clone()).flat_map(|block| [*block.0, end(block)]);
-        let mut borders: Vec<u64> = before.into_iter().chain(within).collect();
-        borders.retain(|border| range.start < *border && *border < range.end);
-        borders.sort_unstable();
-        borders.dedup();
-        borders
-    }
-}
-
-/// Nobody else may change what is known of blocks until [`release`]: around a fork.
-pub fn hold() {
-    BLOCKS.hold();
-}
-
-/// Ends [`hold`].
-///
-/// # Safety
-/// By the thread that held them, or in its forked child.
-pub unsafe fn release() {
-    // SAFETY: the caller's promise.
-    unsafe { BLOCKS.force_free() };
-}
-
-/// A block begins.
-pub fn born(runtime: &Runtime, key: u64, bytes: u64) {
-    if !runtime.layout.words {
-        return;
-    }
-    let start = key & !TOLD;
-    settle(runtime, start..start.saturating_add(bytes));
-    BLOCKS.lock().insert(key, bytes);
-}
-
-/// A block is about to end. Returns its bytes; 0: it is not known.
-pub fn dies(runtime: &Runtime, key: u64) -> u64 {
-    let Some(bytes) = BLOCKS.lock().remove(key) else { return 0 };
-    let start = key & !TOLD;
-    let range = start..start.saturating_add(bytes);
-    settle(runtime, range.clone());
-    if key & TOLD == 0 {
-        // Whose allocator gives back the memory of its blocks does not tell of each.
-        BLOCKS.lock().forget_told(range);
-    }
-    bytes
-}
-
 /// Reads and writes, packed.
 fn pack(kind: Kind, count: u64) -> u64 {
     let reads = if kind == Kind::Write { 0 } else { count };
@@ -170,13 +80,6 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
     }
 }
 
-/// Memory is about to be unmapped or moved.
-pub fn leaves(runtime: &Runtime, range: Range<u64>) {
-    if runtime.layout.words {
-        settle(runtime, range);
-    }
-}
-
 /// A page is counted under another number from now on: the old one's words still are whose the page's are.
 pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
     if runtime.layout.words {
@@ -185,15 +88,14 @@ pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
     }
 }
 
-/// Tells what all threads have counted in a range, for whoever has it until now.
-fn settle(runtime: &Runtime, range: Range<u64>) {
+/// Tells what all threads have counted in a range, for whoever has it until now. `borders`: where within it one object's part ends and another one's begins.
+pub fn settle(runtime: &Runtime, range: Range<u64>, borders: &[u64]) {
     // Ranges may be anything: a program says what a block is.
     let mut pages = Vec::new();
     runtime.shadow.numbered(range.clone(), |page, number| pages.push((page, number)));
     if pages.is_empty() {
         return;
     }
-    let borders = BLOCKS.lock().borders(&range);
     // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
     let threads = runtime.threads.lock();
     for (page, number) in pages {

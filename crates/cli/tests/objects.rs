@@ -234,6 +234,25 @@ fn blocks_that_are_freed_or_grow_have_no_more_accesses_than_their_intervals_say(
     }
 }
 
+/// However short blocks live, those that fill pages have exactly what was accessed there.
+#[test]
+fn blocks_of_whole_pages_have_what_arithmetic_says_however_short_they_live() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in ["-pie", "-static"] {
+        for options in [&[][..], &["--cache", "32k"], &["--objects", "exact"]] {
+            let flags = ["-O1", "-g", "-pthread", linked];
+            let (profile, said) = record_with(directory.path(), "temporary.c", &flags, options, &["20"]);
+            let rows = objects(&profile, "temporary.c");
+            for line in said.lines() {
+                let [tag, reads, writes] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+                let row = &rows[tag];
+                let found = [&row["reads"], &row["writes"]].map(number);
+                assert_eq!(found.map(|count| count.to_string()), [reads, writes], "{linked} {options:?}: {tag}: {row}");
+            }
+        }
+    }
+}
+
 #[test]
 fn allocations_say_who_made_and_who_freed() {
     for linked in ["-pie", "-static"] {

@@ -19,6 +19,11 @@ HIDDEN uint64_t numalens_born(const void *key, size_t n) {
     ask(NUMALENS_REQUEST_BORN, key, n, &time);
     return time;
 }
+HIDDEN uint64_t numalens_grows(const void *key, size_t n) {
+    uint64_t time;
+    ask(NUMALENS_REQUEST_GROWS, key, n, &time);
+    return time;
+}
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time) { return ask(NUMALENS_REQUEST_DIES, key, 0, time); }
 
 HIDDEN uint64_t numalens_leaves(const void *address, size_t n) {

@@ -20,12 +20,12 @@ mod choice;
 mod functions;
 mod regions;
 
+use crate::blocks::{self, TOLD};
 use crate::lock::Lock;
 use crate::runtime::runtime;
 use crate::sys;
 use crate::thread::Thread;
 use crate::user;
-use crate::words::{self, TOLD};
 use channel::{Caller, Channel, Record};
 use choice::Choice;
 use core::ffi::CStr;
@@ -108,6 +108,15 @@ struct Block {
     begun_ns: u64,
     /// As [`own_mapping`] has it.
     mapping: u64,
+    /// Of one that was there before, and has another size now.
+    stays: bool,
+}
+
+/// What happens to a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Ended,
+    Resized,
 }
 
 struct Old {
@@ -179,7 +188,7 @@ impl Allocator {
             return;
         }
         if function == Function::Releases {
-            if let Some(old) = self.forget(arguments[0]) {
+            if let Some(old) = self.forget(arguments[0], Fate::Ended) {
                 self.tell_end(thread, arguments[0], &old);
             }
             return;
@@ -192,11 +201,11 @@ impl Allocator {
         }
         let Some(back) = on_stack(sp, sp) else { return };
         let resizes = matches!(function, Function::Resizes(_));
-        let old = if resizes { self.forget(arguments[0]) } else { None };
+        let old = if resizes { self.forget(arguments[0], Fate::Resized) } else { None };
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = match function {
             Function::Unmaps | Function::Remaps => {
-                words::leaves(runtime(), arguments[0]..arguments[0].saturating_add(arguments[1]));
+                blocks::leaves(runtime(), arguments[0]..arguments[0].saturating_add(arguments[1]));
                 now()
             }
             _ => sys::now_ns(),
@@ -230,14 +239,20 @@ impl Allocator {
     fn gave(&self, thread: &mut Thread, call: &Underway, block: u64) {
         let Underway { function, arguments, begun_ns, old, .. } = call;
         let Some(bytes) = function.bytes(arguments) else { return };
+        let mut is_back = false;
         if let Some(old) = old {
             let address = arguments[0];
             if block == 0 && bytes > 0 {
                 // It stays what it was.
-                self.know(address, old.bytes);
+                self.know(address, old.bytes, false);
                 return;
             }
-            self.tell_end(thread, address, old);
+            // Where it has stayed, nothing has been copied: all until now is the block's.
+            let stayed = block == address && old.mapping == 0 && !self.tells_every_block();
+            if stayed {
+                blocks::grows(runtime(), address, bytes);
+            }
+            self.tell_end(thread, address, &Old { time_ns: if stayed { now() } else { old.time_ns }, ..*old });
             let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
             if mapping != 0 {
                 let operands = [address - 16, old.mapping, block - 16, mapping];
@@ -246,27 +261,35 @@ impl Allocator {
         }
         if block != 0 {
             let mapping = own_mapping(block);
+            let stays = old.is_some() && block == arguments[0];
             let block =
-                Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping };
-            self.allocated(thread, &block, &call.caller(thread));
+                Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping, stays };
+            is_back = self.allocated(thread, &block, &call.caller(thread)) && stays;
+        }
+        if old.is_some() && !is_back {
+            self.has_left(arguments[0]);
         }
     }
 
-    /// A block has been made.
-    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) {
+    /// A block has been made. Returns whether it is told.
+    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) -> bool {
         let header = self.channel.header();
         let tracked = TRACKED.lock().len();
         let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
-        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return };
-        let Some(time_ns) = self.know(block.key, block.bytes) else {
+        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return false };
+        // What has a mapping of its own has fresh pages, which go with it.
+        let bytes = if block.mapping == 0 || header.every.load(Relaxed) != 0 { block.bytes } else { 0 };
+        let Some(time_ns) = self.know(block.key, bytes, block.stays) else {
             header.untracked.fetch_add(1, Relaxed);
-            return;
+            return false;
         };
         let operands = [block.address, block.bytes, block.begun_ns, block.mapping];
         let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
-        if !self.channel.tell_allocation(&record, block.call, mean, caller) {
-            self.forget(block.key);
+        let is_told = self.channel.tell_allocation(&record, block.call, mean, caller);
+        if !is_told {
+            self.forget(block.key, Fate::Ended);
         }
+        is_told
     }
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
@@ -277,11 +300,19 @@ impl Allocator {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
                 let [sp, bp] = [RSP, RBP].map(|register| thread.area.register(register));
-                let block = Block { call: Call::Told, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
+                let block = Block {
+                    call: Call::Told,
+                    address: first,
+                    key,
+                    bytes: second,
+                    begun_ns: 0,
+                    mapping: 0,
+                    stays: false,
+                };
                 self.allocated(thread, &block, &Caller { ip: next, sp, bp });
             }
             Request::Free => {
-                if let Some(old) = self.forget(key) {
+                if let Some(old) = self.forget(key, Fate::Ended) {
                     self.tell(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
                 }
             }
@@ -306,24 +337,46 @@ impl Allocator {
         self.channel.tell_allocation(&record, Call::Mmap, 0, &call.caller(thread));
     }
 
-    /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.
-    fn know(&self, key: u64, bytes: u64) -> Option<u64> {
-        if self.channel.header().every.load(Relaxed) != 0 {
-            words::born(runtime(), key, bytes);
+    /// The collector is to know of a block, by its key; it `stays` where one was that it knew of. Returns the time to tell of it with; none: there is no
+    /// room for it.
+    fn know(&self, key: u64, bytes: u64, stays: bool) -> Option<u64> {
+        if self.tells_every_block() {
+            blocks::born(runtime(), key, bytes);
             return Some(now());
         }
         let mut tracked = TRACKED.lock();
         let has_room = tracked.len() < MOST_TRACKED;
-        (has_room && tracked.insert(key)).then(now)
+        if !has_room || !tracked.insert(key) {
+            return None;
+        }
+        drop(tracked);
+        if !stays {
+            blocks::born(runtime(), key, bytes);
+        }
+        Some(now())
     }
 
-    /// A block is about to end; none: the collector does not know of it.
-    fn forget(&self, key: u64) -> Option<Old> {
-        let bytes = if self.channel.header().every.load(Relaxed) != 0 {
-            Some(words::dies(runtime(), key)).filter(|&bytes| bytes > 0)?
+    fn tells_every_block(&self) -> bool {
+        self.channel.header().every.load(Relaxed) != 0
+    }
+
+    /// A block that the collector knew of has had another size since, and is not there any more, or not known. Whether it would stay was not known when it was forgotten.
+    fn has_left(&self, key: u64) {
+        if !self.tells_every_block() {
+            blocks::dies(runtime(), key);
+        }
+    }
+
+    /// A block is about to end, or to have another size; none: the collector does not know of it.
+    fn forget(&self, key: u64, fate: Fate) -> Option<Old> {
+        let bytes = if self.tells_every_block() {
+            Some(blocks::dies(runtime(), key)).filter(|&bytes| bytes > 0)?
         } else {
             TRACKED.lock().remove(&key).then_some(1)?
         };
+        if fate == Fate::Ended && !self.tells_every_block() {
+            blocks::dies(runtime(), key);
+        }
         let mapping = if key & TOLD == 0 { own_mapping(key) } else { 0 };
         Some(Old { time_ns: now(), bytes, mapping })
     }

@@ -41,6 +41,7 @@ impl Shadow {
 
     /// In the child: its first write to each of them makes a page of its own.
     pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
+        self.used.lock().values_mut().for_each(|chunk| chunk.marked = 0);
         for inherited in pages {
             let Inherited { page, number, class, open } = *inherited;
             let Some((number, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return };

@@ -105,7 +105,7 @@ impl Shadow {
             return in_class(entry.slot);
         };
         record.fault.store(old.fault.load(Relaxed), Relaxed);
-        record.open.store(old.state(), Relaxed);
+        record.continue_from(old);
         lines::renumbered(memory, entry.slot / 2, number);
         record.how.store(touch::REHOMED, Release);
         let entry = in_class(number * 2);

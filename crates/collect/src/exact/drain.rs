@@ -104,6 +104,8 @@ pub(super) struct Process {
     pub(super) pages: Vec<KnownPage>,
     /// Those that have not gone, of its own.
     pub(super) live_pages: BTreeMap<Page, u32>,
+    /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
+    pub(super) resting_pages: BTreeMap<Page, u32>,
     /// Accesses that its log tells, until they are looked at.
     pub(super) told_accesses: Vec<ToldAccess>,
     /// Who has had pages that several objects share, by the page's number.
@@ -128,6 +130,8 @@ pub(super) struct Process {
     pub(super) shares: Shares,
     /// Memory that its log says has gone, until that is told in order with pages that came.
     pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
+    /// Ranges in which a block has begun or ended, with the times.
+    pub(super) rests: Vec<(u64, std::ops::Range<Page>)>,
     /// What was unmapped since the last look: forgotten when all that happened before has been read.
     unmapped: Vec<std::ops::Range<u64>>,
     pub(super) spent: Spent,
@@ -198,6 +202,20 @@ impl Process {
     /// Bytes that it has said, or would have with more room.
     fn said(&self) -> u64 {
         self.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire)
+    }
+
+    /// A page has one of its own numbers from now on.
+    pub(super) fn lives(&mut self, page: Page, number: u32) {
+        self.resting_pages.remove(&page);
+        self.live_pages.insert(page, number);
+    }
+
+    /// A block has begun or ended in pages.
+    pub(super) fn rest(&mut self, pages: std::ops::Range<Page>) {
+        let resting: Vec<Page> = self.live_pages.range(pages).map(|(&page, _)| page).collect();
+        for page in resting {
+            self.resting_pages.extend(self.live_pages.remove(&page).map(|number| (page, number)));
+        }
     }
 
     /// The page of a number, if it is one of its own that is there.

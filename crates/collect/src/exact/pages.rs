@@ -69,6 +69,8 @@ enum Event {
     Share(usize),
     /// A thread, by an index, counts no more.
     Ended(usize),
+    /// What is accessed in a range from now on is another one's: an index.
+    Rest(usize),
 }
 
 /// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
@@ -109,7 +111,7 @@ pub fn read(
     let header = process.header.clone();
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
-    let live: Vec<u32> = process.live_pages.values().copied().collect();
+    let live: Vec<u32> = process.live_pages.values().chain(process.resting_pages.values()).copied().collect();
     // The kernel may have placed pages where there were none: ever more seldom it is looked whether it has.
     process.looks = process.looks.saturating_add(1);
     let in_doubt = process.looks.is_power_of_two() && !process.last;
@@ -185,16 +187,20 @@ pub fn read(
     let mut gone = std::mem::take(&mut process.gone);
     process.gone = gone.extract_if(.., |(time, _)| *time > until).collect();
     changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Event::Gone(index))));
+    let mut rests = std::mem::take(&mut process.rests);
+    process.rests = rests.extract_if(.., |(time, _)| *time > until).collect();
+    changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
     for (time, change) in changes {
         heap_events(told, session, process, time, now);
         match change {
-            Event::Begin(number) if records[number as usize].how.load(Relaxed) == touch::REHOMED => {
+            Event::Begin(number) if goes_on(&records[number as usize]) => {
                 let before = records[number as usize].origin.load(Relaxed);
                 if every {
                     shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
                 }
-                go_on(drain, session, process, number, before, time);
+                let is_anew = records[number as usize].how.load(Relaxed) == touch::ANEW;
+                go_on(drain, session, process, number, before, is_anew, time);
             }
             Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
@@ -205,6 +211,7 @@ pub fn read(
             }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
             Event::Share(index) => shares::take_in(session, process, &told_shares[index]),
+            Event::Rest(index) => process.rest(rests[index].1.clone()),
             Event::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
             Event::End(number) => {
                 if every {
@@ -212,8 +219,10 @@ pub fn read(
                     shares::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
                 let page = end(process, number);
-                if process.live_pages.get(&page) == Some(&number) {
-                    process.live_pages.remove(&page);
+                for pages in [&mut process.live_pages, &mut process.resting_pages] {
+                    if pages.get(&page) == Some(&number) {
+                        pages.remove(&page);
+                    }
                 }
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
@@ -453,19 +462,34 @@ fn take_in(
     {
         leader.huge = true;
     }
-    let owner = session.owner_of(process.pid, page, time_ns);
     let moved = how == touch::MOVED;
     let class = if first.is_none() { (home, pinned) } else { now };
     let filled = Cell::default();
+    let owner = Owner::Nobody;
     process.pages[number as usize] =
         KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled };
-    process.live_pages.insert(page, number);
-    if owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
-        // Whoever was there before it began.
+    process.lives(page, number);
+    begins(session, process, number, time_ns);
+}
+
+/// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it began.
+fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) {
+    let absolute = process.inherited_pages.max(1) + number;
+    let known = &mut process.pages[number as usize];
+    let page = known.page;
+    known.owner = session.owner_of(process.pid, page, time_ns);
+    if known.owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
         let mut tenants = Tenants::default();
         tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
-        process.tenants.insert(process.inherited_pages.max(1) + number, tenants);
+        process.tenants.insert(absolute, tenants);
+    } else {
+        process.tenants.remove(&absolute);
     }
+}
+
+/// Whether a record is that of a page that was known under another number.
+fn goes_on(record: &PageRecord) -> bool {
+    matches!(record.how.load(Relaxed), touch::REHOMED | touch::ANEW)
 }
 
 /// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
@@ -478,25 +502,38 @@ fn end(process: &mut Process, number: u32) -> Page {
     known.page
 }
 
-/// A page was moved to another node: it goes on under `number`, one of the process's own, as what it was as `before`.
-fn go_on(drain: &Drain, session: &mut Session, process: &mut Process, number: u32, before: u32, time: u64) {
-    session.advance(time);
+/// A page was moved to another node, or begins anew for another object: it goes on under `number`, one of the process's own, as what it was as `before`.
+fn go_on(
+    drain: &Drain,
+    session: &mut Session,
+    process: &mut Process,
+    number: u32,
+    before: u32,
+    is_anew: bool,
+    time: u64,
+) {
+    let time_ns = session.advance(time);
     let own = process.inherited_pages.max(1);
     let class = process.pages[number as usize].class;
     let Some(known) = drain.known_page(process, before) else { return };
     // What an allocator has filled it has filled before.
     let mut known = KnownPage { class, ended: false, filled: Cell::default(), ..*known };
-    if let Some(home) = class.0 {
+    if is_anew {
+        known.begin_ns = time_ns;
+    } else if let Some(home) = class.0 {
         known.touch = session.page_rehomed(process.pid, known.page, home, class.1).or(known.touch);
     }
-    if let Some(tenants) = process.tenants.get(&before).cloned() {
+    if let Some(tenants) = process.tenants.get(&before).cloned().filter(|_| !is_anew) {
         process.tenants.insert(own + number, tenants);
     }
     if let Some(before) = before.checked_sub(own) {
         end(process, before);
     }
-    process.live_pages.insert(known.page, number);
+    process.lives(known.page, number);
     process.pages[number as usize] = known;
+    if is_anew {
+        begins(session, process, number, time_ns);
+    }
 }
 
 /// The call stack that a process's log holds at `reference`, as page records refer to it.

@@ -26,6 +26,8 @@ pub const MARK: u32 = 10;
 /// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of the first
 /// word, reads, writes, the page's number.
 pub const SHARE: u32 = 12;
+/// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin anew then ([`super::touch::ANEW`]).
+pub const ANEW: u32 = 13;
 /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
 pub const LEFT_OUT: u32 = 11;
 

@@ -14,7 +14,7 @@ pub struct PageRecord {
     pub page: AtomicU64,
     /// Time of the first touch.
     pub begin_ns: AtomicU64,
-    /// When it was unmapped; 0 before, and for ever if it was moved to another node before ([`touch::REHOMED`]).
+    /// When it was unmapped; 0 before, and for ever if it went on under another number before ([`touch::REHOMED`], [`touch::ANEW`]).
     pub end_ns: AtomicU64,
     /// The site of the first touch.
     pub site: AtomicU32,
@@ -28,7 +28,7 @@ pub struct PageRecord {
     pub first_class: AtomicU32,
     /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
-    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::HUGE`], [`touch::INHERITED`]. Of
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::ANEW`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out, and which class another process has moved the page to; 0: `class` is final for now.
@@ -41,7 +41,9 @@ pub struct PageRecord {
 }
 
 impl PageRecord {
-    const STATE: u32 = 0xffff;
+    const STATE: u32 = 0x7fff;
+    /// The page has been another object's since it was last accessed.
+    const ANEW: u32 = 0x8000;
     const MOVED_SHIFT: u32 = 16;
 
     /// What is still to be found out.
@@ -55,9 +57,24 @@ impl PageRecord {
         let _ = self.open.fetch_update(Relaxed, Relaxed, with);
     }
 
+    /// Whether the page has become another object's: its next access is counted under another number.
+    pub fn begins_anew(&self) -> bool {
+        self.open.load(Relaxed) & Self::ANEW != 0
+    }
+
+    /// It has.
+    pub fn begin_anew(&self) {
+        self.open.fetch_or(Self::ANEW, Relaxed);
+    }
+
+    /// Continues another one of the same page, of which is still to be found out what is of that.
+    pub fn continue_from(&self, before: &PageRecord) {
+        self.open.store(before.open.load(Relaxed) & (Self::STATE | Self::ANEW), Relaxed);
+    }
+
     /// Another process moves the page: it is to be counted in this class.
     pub fn move_to(&self, class: u32) {
-        let with = |open: u32| Some(open & Self::STATE | class << Self::MOVED_SHIFT);
+        let with = |open: u32| Some(open & (Self::STATE | Self::ANEW) | class << Self::MOVED_SHIFT);
         let _ = self.open.fetch_update(Relaxed, Relaxed, with);
     }
 
@@ -70,7 +87,7 @@ impl PageRecord {
     /// The same, and notice is taken.
     pub fn take_moved_to(&self) -> Option<u32> {
         self.moved_to()?;
-        let class = self.open.fetch_and(Self::STATE, Relaxed) >> Self::MOVED_SHIFT;
+        let class = self.open.fetch_and(Self::STATE | Self::ANEW, Relaxed) >> Self::MOVED_SHIFT;
         (class != 0).then_some(class)
     }
 }
@@ -96,6 +113,9 @@ pub mod touch {
     pub const INHERITED: u32 = 6;
     /// The same page on another node: what is counted from now on is counted there. The record of before has no end.
     pub const REHOMED: u32 = 7;
+    /// The same page, of which a block that has it as a whole has begun or ended since it was last accessed ([`super::log::ANEW`]): what is counted from now on is another
+    /// one's. The record of before has no end.
+    pub const ANEW: u32 = 8;
 }
 
 /// What kind of access placed a page.

@@ -98,6 +98,7 @@ impl Drain {
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
                 process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
             }
+            (log::ANEW, &[start, end, ..]) => process.rests.push((time, Page(start >> 12)..Page(end >> 12))),
             (log::EARLY, &[number, site, thread, ..]) => {
                 process.undecided.early(number as u32, site as u32, Extent(thread as u32));
             }

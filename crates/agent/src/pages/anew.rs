@@ -1,0 +1,107 @@
+//! Pages that become another object's: what is accessed there next is counted under another number.
+//!
+//! Whose a page is the collector knows, by what the preloaded library tells of blocks, with the times. When a block that has whole pages begins or is about to
+//! end, these are only marked, which the log tells, and lose their classes; so the next access comes here:
+//!
+//! ```text
+//!   block       |      malloc ===================== free                  malloc =====
+//!   marked      |      x                            x                     x
+//!   page 7      |  number 7     | number 12                       | number 13 | number 20
+//!   accesses    |  ..           ...  ...... ...                   .           .. ...
+//! ```
+//! What was counted under a number was counted before the mark that ended it, so it is the one's who had the page then; a number that begins belongs to whoever has
+//! the page at its first access. Memory that nobody uses between its blocks takes no numbers.
+
+use super::home::class_of;
+use super::{CHUNK, Chunk, END, PAGE_BITS, Shadow, continuing, entry_class, open};
+use crate::maps::Mapping;
+use crate::shared::ProcessMemory;
+use crate::sys;
+use crate::thread::Thread;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use hashbrown::HashMap;
+use numalens_event::exact::{self, log, touch};
+use numalens_translator::PageEntry;
+use rustc_hash::FxBuildHasher;
+
+/// Numbers that may be given so: pages that come need the rest.
+const MOST: u32 = exact::MOST_PAGES / 4;
+static GIVEN: AtomicU32 = AtomicU32::new(0);
+
+impl Shadow {
+    /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out where they are go on as they are.
+    pub fn begin_anew(&self, memory: &ProcessMemory, range: Range<u64>) {
+        let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
+        if whole.is_empty() || GIVEN.load(Relaxed) >= MOST {
+            return;
+        }
+        let pages = whole.start >> PAGE_BITS..(whole.end >> PAGE_BITS).min(END);
+        let mut used = self.used.lock();
+        let mut marked: Vec<(u64, PageEntry)> = Vec::new();
+        for number in pages.start / CHUNK..pages.end.div_ceil(CHUNK) {
+            let all = number * CHUNK..(number + 1) * CHUNK;
+            // Vast blocks of which little is used come and go as well.
+            let Some(chunk) = used.get_mut(&number).filter(|chunk| chunk.marked < chunk.used) else { continue };
+            for page in all.start.max(pages.start)..all.end.min(pages.end) {
+                let entry = self.load(page);
+                let record = memory.page(entry.slot / 2);
+                let is_known = entry.slot != 0 && matches!(record.state(), open::SETTLED | open::ZERO);
+                if is_known && !record.begins_anew() && record.moved_to().is_none() {
+                    marked.push((page, entry));
+                    chunk.marked += 1;
+                }
+            }
+        }
+        for run in marked.chunk_by(|before, after| before.0 + 1 == after.0) {
+            let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
+            if memory.log(log::ANEW, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {
+                // No room: the rest goes on as it is.
+                break;
+            }
+            for &(page, entry) in run {
+                let record = memory.page(entry.slot / 2);
+                record.class.store(entry_class(record, entry), Relaxed);
+                record.begin_anew();
+                self.store(page, PageEntry { class: 0, ..entry });
+            }
+        }
+        drop(used);
+        if !marked.is_empty() {
+            self.forget(whole);
+        }
+    }
+
+    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked. Returns its entry.
+    pub(super) fn anew(
+        &self,
+        memory: &ProcessMemory,
+        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
+        thread: &Thread,
+        page: u64,
+        marked: PageEntry,
+        terrain: &Mapping,
+    ) -> PageEntry {
+        let (number, old) = (marked.slot / 2, memory.page(marked.slot / 2));
+        let state = old.state();
+        let class = match state {
+            // Looked for again from the beginning: the kernel may have written it meanwhile.
+            open::ZERO => class_of(memory, None, thread.node >= 0 || terrain.bound),
+            _ => old.class.load(Relaxed),
+        };
+        GIVEN.fetch_add(1, Relaxed);
+        let Some((new, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return marked };
+        record.fault.store(old.fault.load(Relaxed), Relaxed);
+        record.set_state(state);
+        record.how.store(touch::ANEW, Release);
+        if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+            chunk.follows(number, new);
+            chunk.marked = chunk.marked.saturating_sub(1);
+        }
+        let entry = PageEntry { class: if state == open::SETTLED { class } else { 0 }, slot: new * 2 };
+        self.store(page, entry);
+        entry
+    }
+}
