@@ -4,6 +4,7 @@
 //! With `--objects exact` words change hands (`words.rs`). Otherwise pages do, those that are the block's as a whole (`pages/anew.rs`).
 
 use crate::lock::Lock;
+use crate::pages::may_begin_anew;
 use crate::runtime::Runtime;
 use crate::sys::PAGE;
 use crate::words;
@@ -18,34 +19,26 @@ pub const TOLD: u64 = 1 << 63;
 /// Smaller blocks have few pages for themselves, and there are many of them.
 const SMALLEST: u64 = 8 * PAGE;
 
-/// A block that lives.
-#[derive(Clone, Copy)]
-struct Block {
-    bytes: u64,
-    /// So many it had when all its pages last began anew.
-    anew: u64,
-}
-
-/// The blocks that live.
+/// The blocks that live, with their bytes.
 struct Blocks {
-    of_allocators: HashMap<u64, Block, FxBuildHasher>,
+    of_allocators: HashMap<u64, u64, FxBuildHasher>,
     /// Those that the program itself tells of, which lie in others.
-    told: BTreeMap<u64, Block>,
+    told: BTreeMap<u64, u64>,
 }
 
 static BLOCKS: Lock<Blocks> =
     Lock::new(Blocks { of_allocators: HashMap::with_hasher(FxBuildHasher), told: BTreeMap::new() });
 
 impl Blocks {
-    fn insert(&mut self, key: u64, block: Block) {
+    fn insert(&mut self, key: u64, bytes: u64) {
         if key & TOLD == 0 {
-            self.of_allocators.insert(key, block)
+            self.of_allocators.insert(key, bytes)
         } else {
-            self.told.insert(key & !TOLD, block)
+            self.told.insert(key & !TOLD, bytes)
         };
     }
 
-    fn remove(&mut self, key: u64) -> Option<Block> {
+    fn remove(&mut self, key: u64) -> Option<u64> {
         if key & TOLD == 0 { self.of_allocators.remove(&key) } else { self.told.remove(&(key & !TOLD)) }
     }
 
@@ -61,7 +54,7 @@ impl Blocks {
         if self.told.is_empty() {
             return Vec::new();
         }
-        let end = |(start, block): (&u64, &Block)| start.saturating_add(block.bytes);
+        let end = |(start, bytes): (&u64, &u64)| start.saturating_add(*bytes);
         let before = self.told.range(..range.start).next_back().map(end);
         let within = self.told.range(range.clone()).flat_map(|block| [*block.0, end(block)]);
         let mut borders: Vec<u64> = before.into_iter().chain(within).collect();
@@ -91,45 +84,31 @@ fn range_of(key: u64, bytes: u64) -> Range<u64> {
     start..start.saturating_add(bytes)
 }
 
+/// Whether the pages of a block of so many bytes begin anew with it. Lines are told by the numbers of their pages.
+fn begins_anew(runtime: &Runtime, bytes: u64) -> bool {
+    bytes >= SMALLEST && !runtime.layout.lines && may_begin_anew()
+}
+
 /// A block begins.
 pub fn born(runtime: &Runtime, key: u64, bytes: u64) {
     if runtime.layout.words {
         settle_words(runtime, range_of(key, bytes));
-    } else if bytes >= SMALLEST {
-        begin_pages_anew(runtime, range_of(key, bytes));
+    } else if begins_anew(runtime, bytes) {
+        runtime.shadow.begin_anew(runtime.process(), range_of(key, bytes));
     } else {
         return;
     }
-    BLOCKS.lock().insert(key, Block { bytes, anew: bytes });
+    BLOCKS.lock().insert(key, bytes);
 }
 
-/// A block has another size now, and is where it was: its end will be told, and then that it begins. As blocks may grow by a few bytes a thousand times, those pages alone
-/// begin anew that it has got or lost, and all of them whenever it has grown by an eighth.
-pub fn grows(runtime: &Runtime, key: u64, bytes: u64) {
-    let before = BLOCKS.lock().remove(key).unwrap_or(Block { bytes: 0, anew: 0 });
-    if bytes.max(before.bytes) < SMALLEST {
-        return;
-    }
-    let range = range_of(key, bytes.max(before.bytes));
-    let all = bytes >= before.anew + before.anew / 8;
-    // The page in which the smaller of the two ends is the larger one's as a whole.
-    let kept = if all { 0 } else { bytes.min(before.bytes) };
-    let from = (range.start.saturating_add(kept) & !(PAGE - 1)).max(range.start);
-    begin_pages_anew(runtime, from..range.end);
-    if bytes >= SMALLEST {
-        let anew = if all { bytes } else { before.anew.min(bytes) };
-        BLOCKS.lock().insert(key, Block { bytes, anew });
-    }
-}
-
-/// A block is about to end, or has ended. Returns its bytes; 0: it is not known.
+/// A block is about to end. Returns its bytes; 0: it is not known.
 pub fn dies(runtime: &Runtime, key: u64) -> u64 {
-    let Some(Block { bytes, .. }) = BLOCKS.lock().remove(key) else { return 0 };
+    let Some(bytes) = BLOCKS.lock().remove(key) else { return 0 };
     let range = range_of(key, bytes);
     if runtime.layout.words {
         settle_words(runtime, range.clone());
     } else {
-        begin_pages_anew(runtime, range.clone());
+        runtime.shadow.begin_anew(runtime.process(), range.clone());
     }
     if key & TOLD == 0 {
         // Whose allocator gives back the memory of its blocks does not tell of each.
@@ -148,11 +127,4 @@ pub fn leaves(runtime: &Runtime, range: Range<u64>) {
 fn settle_words(runtime: &Runtime, range: Range<u64>) {
     let borders = BLOCKS.lock().borders(&range);
     words::settle(runtime, range, &borders);
-}
-
-fn begin_pages_anew(runtime: &Runtime, range: Range<u64>) {
-    // Lines are told by the numbers of their pages.
-    if !runtime.layout.lines {
-        runtime.shadow.begin_anew(runtime.process(), range);
-    }
 }

@@ -41,6 +41,7 @@ use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::words;
 use alloc::vec::Vec;
+pub use anew::may_begin_anew;
 pub use ask::Exclusive;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -216,7 +217,7 @@ impl Shadow {
         let mut used = self.used.lock();
         let mut known = self.load(page);
         if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {
-            known = self.anew(memory, &mut used, toucher.thread, page, known, &terrain);
+            known = self.anew(memory, &mut used, toucher.thread, page, known, &terrain)?;
         }
         if is_known(known) {
             return Some(known);

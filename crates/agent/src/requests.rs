@@ -40,10 +40,6 @@ pub fn answer(thread: &mut Thread, next: u64) {
             blocks::born(runtime(), area.register(6), area.register(2));
             area.set_register(2, sys::now_ns());
         }
-        Request::Grows => {
-            blocks::grows(runtime(), area.register(6), area.register(2));
-            area.set_register(2, sys::now_ns());
-        }
         Request::Dies => {
             area.set_register(0, blocks::dies(runtime(), area.register(6)));
             area.set_register(2, sys::now_ns());

@@ -2,6 +2,8 @@
 
 #[path = "objects/paused.rs"]
 mod paused;
+#[path = "objects/temporary.rs"]
+mod temporary;
 
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
@@ -230,25 +232,6 @@ fn blocks_that_are_freed_or_grow_have_no_more_accesses_than_their_intervals_say(
             // A few words of each block are the allocator's.
             let allocator = 50.0 * 10.0;
             assert!(low - allocator <= truth && truth <= high, "{linked}: {tag}: {low} to {high}, not {truth}: {row}");
-        }
-    }
-}
-
-/// However short blocks live, those that fill pages have exactly what was accessed there.
-#[test]
-fn blocks_of_whole_pages_have_what_arithmetic_says_however_short_they_live() {
-    let directory = tempfile::tempdir().unwrap();
-    for linked in ["-pie", "-static"] {
-        for options in [&[][..], &["--cache", "32k"], &["--objects", "exact"]] {
-            let flags = ["-O1", "-g", "-pthread", linked];
-            let (profile, said) = record_with(directory.path(), "temporary.c", &flags, options, &["20"]);
-            let rows = objects(&profile, "temporary.c");
-            for line in said.lines() {
-                let [tag, reads, writes] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-                let row = &rows[tag];
-                let found = [&row["reads"], &row["writes"]].map(number);
-                assert_eq!(found.map(|count| count.to_string()), [reads, writes], "{linked} {options:?}: {tag}: {row}");
-            }
         }
     }
 }

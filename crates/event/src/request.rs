@@ -1,7 +1,7 @@
 //! What a program may ask for: the numbers of `include/numalens.h`, which a test compares with these.
 
 crate::numbered! {
-    /// A request. The first six and the last four are the agent's where there is one, else the preloaded library's; the others are
+    /// A request. The first six and the last two are the agent's where there is one, else the preloaded library's; the others are
     /// the library's, or of programs that load none, the agent's.
     Request: u32 {
         /// Count from here on.
@@ -26,12 +26,10 @@ crate::numbered! {
         /// set for blocks that the program tells of, which may begin where another one does.
         /// Answered in the register of the bytes with the time: the block is told with a later one.
         Born = 10,
-        /// The same: a block is about to end (address), or has ended. Answered with its bytes, or 0 where none is known; and with the time.
+        /// The same: a block is about to end (address). Answered with its bytes, or 0 where none is known; and with the time.
         Dies = 11,
         /// The same: memory is about to be unmapped or moved (address, bytes). Answered with the time.
         Leaves = 12,
-        /// The same: a block has another size, and is where it was (address, bytes). Answered with the time.
-        Grows = 13,
     }
 }
 

@@ -138,60 +138,37 @@ static uint64_t own_mapping(const void *p) {
     return (size & 4095) == 2 ? size - 2 : 0;
 }
 
-/* The collector is to know of a block that lives, by this key; it `stays` where one was that is known. Returns the time to tell of it with; 0: there is no
- * room for it. `mapping`: of its own, so all its pages are fresh, and go with it. */
-static uint64_t know(const void *key, size_t n, uint64_t mapping, int stays) {
+/* The collector is to know of a block that lives, by this key. Returns the time to tell of it with; 0: there is no room for it. `mapping`: of its own, so all its
+ * pages are fresh, and go with it. */
+static uint64_t know(const void *key, size_t n, uint64_t mapping) {
     if (numalens_every) return numalens_born(key, n);
-    if (!numalens_track(key)) {
-        __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
-        return 0;
-    }
-    return n < numalens_large || mapping || stays ? numalens_now() : numalens_born(key, n);
+    if (numalens_track(key)) return n < numalens_large || mapping ? numalens_now() : numalens_born(key, n);
+    __atomic_fetch_add(&numalens_channel->untracked, 1, __ATOMIC_RELAXED);
+    return 0;
 }
 
 /* It is about to end. Returns how long it was, or 1 where that is not known, with the time to tell of it with; 0: the collector does not know of it. */
 static size_t forget(const void *key, uint64_t *time) {
-    if (!numalens_every) {
-        if (!numalens_untrack(key)) return 0;
-        numalens_dies(key, time);
-        return 1;
-    }
+    if (!numalens_every && !numalens_untrack(key)) return 0;
     size_t n = key ? numalens_dies(key, time) : 0;
     return n || !key ? n : 1;
 }
 
-/* The same of one that is about to have another size. Whether it stays where it is for that is not known yet: see left. */
-static size_t forget_resized(const void *key, uint64_t *time) {
-    if (numalens_every) return forget(key, time);
-    if (!numalens_untrack(key)) return 0;
-    *time = numalens_now();
-    return 1;
-}
-
-/* It was known, has had another size since, and is not there any more, or not known. */
-static void left(const void *key) {
-    uint64_t time;
-    if (!numalens_every) numalens_dies(key, &time);
-}
-
-/* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for it. It `stays` where a block was that
- * the collector knew of. Returns whether it is told. */
-static int note(enum numalens_call call, void *address, size_t n, uint64_t before, int stays, void *const *frame) {
+/* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for it. */
+static void note(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
     uint64_t mean, time;
-    if (!address || !chosen(n, &mean)) return 0;
+    if (!address || !chosen(n, &mean)) return;
     uint64_t mapping = own_mapping(address);
-    if (!(time = know(address, n, mapping, stays))) return 0;
+    if (!(time = know(address, n, mapping))) return;
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = time,
         .operands = {(uint64_t)address, n, before, mapping}, .mean = mean, .frame = frame};
     if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
-    int told = numalens_tell_wide(&record);
-    if (told) numalens_process->lived = 1;
+    if (numalens_tell_wide(&record)) numalens_process->lived = 1;
     else forget(address, &time);
-    return told;
 }
 
 HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
-    note(call, address, n, before, 0, frame);
+    note(call, address, n, before, frame);
 }
 
 HIDDEN void numalens_takes(void *p) {
@@ -204,7 +181,7 @@ static const void *key_of_told(const void *block) { return (const void *)((uint6
 
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
     uint64_t mean, time;
-    if (!block || !numalens_charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n, 0, 0))) return;
+    if (!block || !numalens_charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n, 0))) return;
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = time,
         .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
@@ -239,7 +216,7 @@ SLOW void *slow_malloc(size_t n) {
     if (numalens_self.nested) return real_malloc(n);
     uint64_t before = numalens_before();
     void *p = made(real_malloc(n), n);
-    note(NUMALENS_CALL_MALLOC, p, n, before, 0, FRAME);
+    note(NUMALENS_CALL_MALLOC, p, n, before, FRAME);
     return p;
 }
 EXPORT void *malloc(size_t n) {
@@ -249,7 +226,7 @@ EXPORT void *malloc(size_t n) {
 SLOW void *slow_calloc(size_t n, size_t m) {
     uint64_t before = numalens_before();
     void *p = OUTERMOST(real_calloc(n, m));
-    note(NUMALENS_CALL_CALLOC, p, n * m, before, 0, FRAME);
+    note(NUMALENS_CALL_CALLOC, p, n * m, before, FRAME);
     return p;
 }
 EXPORT void *calloc(size_t n, size_t m) {
@@ -271,21 +248,16 @@ EXPORT void free(void *p) {
  * when that fails. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
     uint64_t before = 0;
-    size_t was_tracked = p && numalens_maybe_tracked(p) ? forget_resized(p, &before) : 0;
+    size_t was_tracked = p && numalens_maybe_tracked(p) ? forget(p, &before) : 0;
     uint64_t begun = numalens_before(), old = was_tracked ? own_mapping(p) : 0;
     void *moved = OUTERMOST(real_realloc(p, n));
-    int stays = was_tracked && moved == p, told = 0;
     if (was_tracked) {
-        /* Nothing has been copied: all until now is the block's. */
-        if (stays && !old && !numalens_every) before = numalens_grows(p, n);
         if (moved || !n) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
-        else if (numalens_every) numalens_born(p, was_tracked);
-        else numalens_track(p);
+        else if (numalens_every || numalens_track(p)) numalens_born(p, was_tracked);
         uint64_t new = old && moved ? own_mapping(moved) : 0;
         if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);
     }
-    if (n >= numalens_large || numalens_self.countdown < 0) told = note(NUMALENS_CALL_REALLOC, moved, n, begun, stays, frame);
-    if (was_tracked && (moved || !n) && !(stays && told)) left(p);
+    if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, begun, frame);
     return moved;
 }
 SLOW void *slow_realloc(void *p, size_t n) { return move(p, n, FRAME); }
@@ -304,7 +276,7 @@ EXPORT __attribute__((noinline)) void *reallocarray(void *p, size_t n, size_t m)
 #define ALIGNED(call, address, n) \
     uint64_t before = numalens_before(); \
     __typeof__(call) result = OUTERMOST(call); \
-    if (!numalens_self.nested && numalens_charge(n)) note(NUMALENS_CALL_ALIGNED, made(address, n), n, before, 0, FRAME); \
+    if (!numalens_self.nested && numalens_charge(n)) note(NUMALENS_CALL_ALIGNED, made(address, n), n, before, FRAME); \
     return result
 
 EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {

@@ -5,23 +5,18 @@
 /* A start or stop must not be lost in a full ring: the reader empties it within milliseconds. */
 enum { PATIENCE_MS = 1000, SYS_NANOSLEEP = 35 };
 
-/* As numalens_ask_ of the header; rdx comes back with the agent's time. What is told of the block afterwards must have a later one, though the
+/* As numalens_ask_ of the header; rdx comes back with the agent's time, where there is an agent. What is told of the block afterwards must have a later one, though the
  * clock was set in between. */
 static uint64_t ask(unsigned long what, const void *key, size_t n, uint64_t *time) {
     uint64_t done = 0, bytes = n;
     __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" : "+a"(done), "+d"(bytes) : "D"(what), "S"(key) : "memory");
     uint64_t now = numalens_now();
-    *time = bytes >= now ? bytes + 1 : now;
+    *time = bytes != n && bytes >= now ? bytes + 1 : now;
     return done;
 }
 HIDDEN uint64_t numalens_born(const void *key, size_t n) {
     uint64_t time;
     ask(NUMALENS_REQUEST_BORN, key, n, &time);
-    return time;
-}
-HIDDEN uint64_t numalens_grows(const void *key, size_t n) {
-    uint64_t time;
-    ask(NUMALENS_REQUEST_GROWS, key, n, &time);
     return time;
 }
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time) { return ask(NUMALENS_REQUEST_DIES, key, 0, time); }

@@ -100,7 +100,6 @@ HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, con
 
 /* request.c: to the agent */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
-HIDDEN uint64_t numalens_grows(const void *key, size_t n);        /* the same, of a block that has another size and is where it was */
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */
 HIDDEN uint64_t numalens_leaves(const void *address, size_t n);   /* memory is about to be unmapped: the time to tell of that with */
 

@@ -29,6 +29,8 @@ HIDDEN void numalens_track_all(void) {
 }
 
 HIDDEN int numalens_track(const void *address) {
+    /* One that was there has gone with the memory around it. */
+    numalens_untrack(address);
     for (unsigned choice = 0; choice < 2; choice++) {
         uint64_t *line = line_of(address, choice);
         for (int i = 0; i < 8; i++) {

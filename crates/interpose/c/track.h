@@ -31,7 +31,7 @@ static inline int numalens_charge(size_t n) {
 }
 
 HIDDEN void numalens_track_all(void);             /* from here on every block is taken for one that the collector knows */
-HIDDEN int numalens_track(const void *address);   /* 0: no room */
+HIDDEN int numalens_track(const void *address);   /* once, however often it is told; 0: no room */
 HIDDEN int numalens_untrack(const void *address); /* was it tracked? */
 
 #endif

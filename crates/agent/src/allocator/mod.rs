@@ -108,15 +108,6 @@ struct Block {
     begun_ns: u64,
     /// As [`own_mapping`] has it.
     mapping: u64,
-    /// Of one that was there before, and has another size now.
-    stays: bool,
-}
-
-/// What happens to a block.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Ended,
-    Resized,
 }
 
 struct Old {
@@ -188,7 +179,7 @@ impl Allocator {
             return;
         }
         if function == Function::Releases {
-            if let Some(old) = self.forget(arguments[0], Fate::Ended) {
+            if let Some(old) = self.forget(arguments[0]) {
                 self.tell_end(thread, arguments[0], &old);
             }
             return;
@@ -201,7 +192,7 @@ impl Allocator {
         }
         let Some(back) = on_stack(sp, sp) else { return };
         let resizes = matches!(function, Function::Resizes(_));
-        let old = if resizes { self.forget(arguments[0], Fate::Resized) } else { None };
+        let old = if resizes { self.forget(arguments[0]) } else { None };
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = match function {
             Function::Unmaps | Function::Remaps => {
@@ -239,20 +230,14 @@ impl Allocator {
     fn gave(&self, thread: &mut Thread, call: &Underway, block: u64) {
         let Underway { function, arguments, begun_ns, old, .. } = call;
         let Some(bytes) = function.bytes(arguments) else { return };
-        let mut is_back = false;
         if let Some(old) = old {
             let address = arguments[0];
             if block == 0 && bytes > 0 {
                 // It stays what it was.
-                self.know(address, old.bytes, false);
+                self.know(address, old.bytes);
                 return;
             }
-            // Where it has stayed, nothing has been copied: all until now is the block's.
-            let stayed = block == address && old.mapping == 0 && !self.tells_every_block();
-            if stayed {
-                blocks::grows(runtime(), address, bytes);
-            }
-            self.tell_end(thread, address, &Old { time_ns: if stayed { now() } else { old.time_ns }, ..*old });
+            self.tell_end(thread, address, old);
             let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
             if mapping != 0 {
                 let operands = [address - 16, old.mapping, block - 16, mapping];
@@ -261,35 +246,29 @@ impl Allocator {
         }
         if block != 0 {
             let mapping = own_mapping(block);
-            let stays = old.is_some() && block == arguments[0];
             let block =
-                Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping, stays };
-            is_back = self.allocated(thread, &block, &call.caller(thread)) && stays;
-        }
-        if old.is_some() && !is_back {
-            self.has_left(arguments[0]);
+                Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping };
+            self.allocated(thread, &block, &call.caller(thread));
         }
     }
 
-    /// A block has been made. Returns whether it is told.
-    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) -> bool {
+    /// A block has been made.
+    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) {
         let header = self.channel.header();
         let tracked = TRACKED.lock().len();
         let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
-        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return false };
+        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return };
         // What has a mapping of its own has fresh pages, which go with it.
-        let bytes = if block.mapping == 0 || header.every.load(Relaxed) != 0 { block.bytes } else { 0 };
-        let Some(time_ns) = self.know(block.key, bytes, block.stays) else {
+        let bytes = if block.mapping == 0 || self.tells_every_block() { block.bytes } else { 0 };
+        let Some(time_ns) = self.know(block.key, bytes) else {
             header.untracked.fetch_add(1, Relaxed);
-            return false;
+            return;
         };
         let operands = [block.address, block.bytes, block.begun_ns, block.mapping];
         let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
-        let is_told = self.channel.tell_allocation(&record, block.call, mean, caller);
-        if !is_told {
-            self.forget(block.key, Fate::Ended);
+        if !self.channel.tell_allocation(&record, block.call, mean, caller) {
+            self.forget(block.key);
         }
-        is_told
     }
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
@@ -300,19 +279,11 @@ impl Allocator {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
                 let [sp, bp] = [RSP, RBP].map(|register| thread.area.register(register));
-                let block = Block {
-                    call: Call::Told,
-                    address: first,
-                    key,
-                    bytes: second,
-                    begun_ns: 0,
-                    mapping: 0,
-                    stays: false,
-                };
+                let block = Block { call: Call::Told, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
                 self.allocated(thread, &block, &Caller { ip: next, sp, bp });
             }
             Request::Free => {
-                if let Some(old) = self.forget(key, Fate::Ended) {
+                if let Some(old) = self.forget(key) {
                     self.tell(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
                 }
             }
@@ -337,22 +308,17 @@ impl Allocator {
         self.channel.tell_allocation(&record, Call::Mmap, 0, &call.caller(thread));
     }
 
-    /// The collector is to know of a block, by its key; it `stays` where one was that it knew of. Returns the time to tell of it with; none: there is no
-    /// room for it.
-    fn know(&self, key: u64, bytes: u64, stays: bool) -> Option<u64> {
-        if self.tells_every_block() {
-            blocks::born(runtime(), key, bytes);
-            return Some(now());
+    /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.
+    fn know(&self, key: u64, bytes: u64) -> Option<u64> {
+        if !self.tells_every_block() {
+            let mut tracked = TRACKED.lock();
+            // One that was there has gone with the memory around it.
+            if tracked.len() >= MOST_TRACKED && !tracked.contains(&key) {
+                return None;
+            }
+            tracked.insert(key);
         }
-        let mut tracked = TRACKED.lock();
-        let has_room = tracked.len() < MOST_TRACKED;
-        if !has_room || !tracked.insert(key) {
-            return None;
-        }
-        drop(tracked);
-        if !stays {
-            blocks::born(runtime(), key, bytes);
-        }
+        blocks::born(runtime(), key, bytes);
         Some(now())
     }
 
@@ -360,23 +326,16 @@ impl Allocator {
         self.channel.header().every.load(Relaxed) != 0
     }
 
-    /// A block that the collector knew of has had another size since, and is not there any more, or not known. Whether it would stay was not known when it was forgotten.
-    fn has_left(&self, key: u64) {
-        if !self.tells_every_block() {
-            blocks::dies(runtime(), key);
+    /// A block is about to end; none: the collector does not know of it.
+    fn forget(&self, key: u64) -> Option<Old> {
+        if !self.tells_every_block() && !TRACKED.lock().remove(&key) {
+            return None;
         }
-    }
-
-    /// A block is about to end, or to have another size; none: the collector does not know of it.
-    fn forget(&self, key: u64, fate: Fate) -> Option<Old> {
-        let bytes = if self.tells_every_block() {
-            Some(blocks::dies(runtime(), key)).filter(|&bytes| bytes > 0)?
-        } else {
-            TRACKED.lock().remove(&key).then_some(1)?
-        };
-        if fate == Fate::Ended && !self.tells_every_block() {
-            blocks::dies(runtime(), key);
+        let known = blocks::dies(runtime(), key);
+        if known == 0 && self.tells_every_block() {
+            return None;
         }
+        let bytes = known.max(1);
         let mapping = if key & TOLD == 0 { own_mapping(key) } else { 0 };
         Some(Old { time_ns: now(), bytes, mapping })
     }

@@ -20,8 +20,8 @@ use crate::sys;
 use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use hashbrown::HashMap;
 use numalens_event::exact::{self, log, touch};
 use numalens_translator::PageEntry;
@@ -29,29 +29,49 @@ use rustc_hash::FxBuildHasher;
 
 /// Numbers that may be given so: pages that come need the rest.
 const MOST: u32 = exact::MOST_PAGES / 4;
-static GIVEN: AtomicU32 = AtomicU32::new(0);
+/// And in each span of time, as the collector takes a microsecond or two for each.
+const MOST_IN_SPAN: u32 = 1 << 20;
+const SPAN_NS: u64 = 20_000_000_000;
+
+/// What has been given.
+struct Given {
+    total: AtomicU32,
+    span_began_ns: AtomicU64,
+    /// Since then.
+    in_span: AtomicU32,
+}
+
+static GIVEN: Given = Given { total: AtomicU32::new(0), span_began_ns: AtomicU64::new(0), in_span: AtomicU32::new(0) };
+
+/// Whether more pages may begin anew. Blocks that begin when they may not have what their pages' numbers tell, as smaller ones.
+pub fn may_begin_anew() -> bool {
+    let now = sys::now_ns();
+    if now.saturating_sub(GIVEN.span_began_ns.load(Relaxed)) > SPAN_NS {
+        GIVEN.span_began_ns.store(now, Relaxed);
+        GIVEN.in_span.store(0, Relaxed);
+    }
+    GIVEN.total.load(Relaxed) < MOST && GIVEN.in_span.load(Relaxed) < MOST_IN_SPAN
+}
 
 impl Shadow {
     /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out where they are go on as they are.
     pub fn begin_anew(&self, memory: &ProcessMemory, range: Range<u64>) {
         let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
-        if whole.is_empty() || GIVEN.load(Relaxed) >= MOST {
-            return;
-        }
         let pages = whole.start >> PAGE_BITS..(whole.end >> PAGE_BITS).min(END);
         let mut used = self.used.lock();
         let mut marked: Vec<(u64, PageEntry)> = Vec::new();
         for number in pages.start / CHUNK..pages.end.div_ceil(CHUNK) {
             let all = number * CHUNK..(number + 1) * CHUNK;
             // Vast blocks of which little is used come and go as well.
-            let Some(chunk) = used.get_mut(&number).filter(|chunk| chunk.marked < chunk.used) else { continue };
+            if used.get(&number).is_none_or(|chunk| chunk.marked >= chunk.used) {
+                continue;
+            }
             for page in all.start.max(pages.start)..all.end.min(pages.end) {
                 let entry = self.load(page);
                 let record = memory.page(entry.slot / 2);
                 let is_known = entry.slot != 0 && matches!(record.state(), open::SETTLED | open::ZERO);
                 if is_known && !record.begins_anew() && record.moved_to().is_none() {
                     marked.push((page, entry));
-                    chunk.marked += 1;
                 }
             }
         }
@@ -65,6 +85,9 @@ impl Shadow {
                 let record = memory.page(entry.slot / 2);
                 record.class.store(entry_class(record, entry), Relaxed);
                 record.begin_anew();
+                if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+                    chunk.marked += 1;
+                }
                 self.store(page, PageEntry { class: 0, ..entry });
             }
         }
@@ -74,7 +97,7 @@ impl Shadow {
         }
     }
 
-    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked. Returns its entry.
+    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked. Returns its entry; none: there are no more numbers.
     pub(super) fn anew(
         &self,
         memory: &ProcessMemory,
@@ -83,7 +106,7 @@ impl Shadow {
         page: u64,
         marked: PageEntry,
         terrain: &Mapping,
-    ) -> PageEntry {
+    ) -> Option<PageEntry> {
         let (number, old) = (marked.slot / 2, memory.page(marked.slot / 2));
         let state = old.state();
         let class = match state {
@@ -91,8 +114,9 @@ impl Shadow {
             open::ZERO => class_of(memory, None, thread.node >= 0 || terrain.bound),
             _ => old.class.load(Relaxed),
         };
-        GIVEN.fetch_add(1, Relaxed);
-        let Some((new, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return marked };
+        let (new, record) = continuing(memory, number, page, class, sys::now_ns())?;
+        GIVEN.total.fetch_add(1, Relaxed);
+        GIVEN.in_span.fetch_add(1, Relaxed);
         record.fault.store(old.fault.load(Relaxed), Relaxed);
         record.set_state(state);
         record.how.store(touch::ANEW, Release);
@@ -102,6 +126,6 @@ impl Shadow {
         }
         let entry = PageEntry { class: if state == open::SETTLED { class } else { 0 }, slot: new * 2 };
         self.store(page, entry);
-        entry
+        Some(entry)
     }
 }

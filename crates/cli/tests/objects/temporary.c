@@ -1,11 +1,13 @@
 // Blocks that live for a moment, one after the other in the same memory, each of whole pages: in loops, lent to another thread, growing where they are, handed out by an
-// allocator of the program's own; small blocks lie there in between. Argument: rounds. Writes how often each was read and written.
+// allocator of the program's own; small blocks lie there in between, and children are forked. Argument: rounds. Writes how often each was read and written.
 #include "numalens.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PAGE = 4096, BYTES = 64 * PAGE, LONGS = BYTES / 8, SMALLS = 200 };
 
@@ -79,6 +81,14 @@ int main(int count, char **arguments) {
         write_all((long *)(pool + PAGE), LONGS);
         numalens_free(pool + PAGE);
         read_all((long *)(pool + PAGE), LONGS);
+        if (round % 4 == 0) {
+            pid_t child = fork();
+            if (child == 0) {
+                free(malloc(BYTES));
+                _exit(0);
+            }
+            waitpid(child, NULL, 0);
+        }
     }
     pthread_join(borrower, NULL);
     printf("first %ld %ld\nsecond 0 %ld\nborrowed %ld 0\nshort 0 %ld\nlong %ld 0\ntold 0 %ld\npool %ld 0\n", 3 * rounds * LONGS, rounds * LONGS, rounds * LONGS,

@@ -6,6 +6,7 @@
 
 mod begins;
 mod ends;
+mod gone;
 mod known;
 mod log_records;
 mod look;
@@ -15,12 +16,14 @@ mod page_counts;
 mod pauses;
 mod site_counts;
 
+use super::blocks::ReleasedBlock;
 use super::clock;
 use super::division::{Bounds, SharedCounts, Window};
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
-use super::pages::{self, KnownPage, ReleasedBlock, ToldAccess};
+use super::known_pages::KnownPages;
+use super::pages::{self, KnownPage, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
@@ -45,8 +48,9 @@ use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -101,7 +105,9 @@ pub(super) struct Process {
     /// Code that it executes.
     pub(super) fetches: Fetches,
     /// Pages seen so far, from the first of its own.
-    pub(super) pages: Vec<KnownPage>,
+    pub(super) pages: KnownPages,
+    /// Those that have gone, and by which look all that was counted of them is where it belongs.
+    forgotten: VecDeque<(u64, Range<u32>)>,
     /// Those that have not gone, of its own.
     pub(super) live_pages: BTreeMap<Page, u32>,
     /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
@@ -129,11 +135,11 @@ pub(super) struct Process {
     pub(super) told_shares: Vec<ToldShare>,
     pub(super) shares: Shares,
     /// Memory that its log says has gone, until that is told in order with pages that came.
-    pub(super) gone: Vec<(u64, std::ops::Range<Page>)>,
+    pub(super) gone: Vec<(u64, Range<Page>)>,
     /// Ranges in which a block has begun or ended, with the times.
-    pub(super) rests: Vec<(u64, std::ops::Range<Page>)>,
+    pub(super) rests: Vec<(u64, Range<Page>)>,
     /// What was unmapped since the last look: forgotten when all that happened before has been read.
-    unmapped: Vec<std::ops::Range<u64>>,
+    unmapped: Vec<Range<u64>>,
     pub(super) spent: Spent,
     /// Accesses that placed pages of a real machine.
     pub(super) undecided: Undecided,
@@ -204,23 +210,9 @@ impl Process {
         self.header.words::<ProcessHeader>(0, 1)[0].log_bytes.load(Acquire)
     }
 
-    /// A page has one of its own numbers from now on.
-    pub(super) fn lives(&mut self, page: Page, number: u32) {
-        self.resting_pages.remove(&page);
-        self.live_pages.insert(page, number);
-    }
-
-    /// A block has begun or ended in pages.
-    pub(super) fn rest(&mut self, pages: std::ops::Range<Page>) {
-        let resting: Vec<Page> = self.live_pages.range(pages).map(|(&page, _)| page).collect();
-        for page in resting {
-            self.resting_pages.extend(self.live_pages.remove(&page).map(|number| (page, number)));
-        }
-    }
-
     /// The page of a number, if it is one of its own that is there.
     pub(super) fn own_page(&self, number: u32) -> Option<Page> {
-        let known = self.pages.get(number.checked_sub(self.inherited_pages.max(1))? as usize)?;
+        let known = self.pages.get(number.checked_sub(self.inherited_pages.max(1))?)?;
         self.live_pages.contains_key(&known.page).then_some(known.page)
     }
 }
@@ -313,7 +305,8 @@ impl Drain {
         }
         let horizon = match look {
             Look::Last => u64::MAX,
-            _ if session.tells_every_object() => self.known_until,
+            // Whose pages and words are depends on each block before.
+            _ if self.heap.is_some() => self.known_until,
             _ => horizon,
         };
         let extents: Vec<Extent> = {
@@ -363,19 +356,6 @@ impl Drain {
             std::thread::sleep(Duration::from_micros(50 << patience));
             self.read_heap();
         }
-    }
-
-    /// Gives back what is kept of pages of a process that have gone, and tells what is told of them only then.
-    fn give_back(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
-        let due = self.processes.get_mut(&extent).map(|process| process.spent.take_due()).unwrap_or_default();
-        for pages in due {
-            if file.header().lines.load(Relaxed) != 0 {
-                self.tell_lines(file, session, extent, pages.clone())?;
-            }
-            let threads = self.threads.iter().filter(|(_, thread)| thread.process == extent && !thread.ended);
-            discard_pages(file, extent, threads.map(|&(thread, _)| thread), &pages);
-        }
-        Ok(())
     }
 
     /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that

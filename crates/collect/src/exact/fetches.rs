@@ -85,7 +85,7 @@ pub fn read(file: &SessionFile, session: &Session, extent: Extent, process: &mut
         process.fetches.stretches.push(Stretch { page, instructions, counter });
         if !process.fetches.places.contains_key(&page) {
             let mut place = session.code_place(process.pid, page);
-            let home = || process.pages.iter().rev().take(RECENT).find(|known| known.page == page)?.class.0;
+            let home = || process.pages.latest().take(RECENT).find(|known| known.page == page)?.class.0;
             place.home = place.home.or_else(home);
             process.fetches.places.insert(page, place);
         }

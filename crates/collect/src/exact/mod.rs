@@ -19,6 +19,7 @@
 //! ```
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
+mod blocks;
 mod clock;
 mod division;
 mod drain;
@@ -27,6 +28,7 @@ mod fetches;
 mod file;
 mod heap;
 mod image;
+mod known_pages;
 mod latecomers;
 mod left_behind;
 mod lines;

@@ -3,6 +3,7 @@
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
 //! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
 
+use super::blocks::{heap_events, is_ready};
 use super::division::Told as Sample;
 use super::drain::{Drain, LOOKS_BEHIND, Process};
 use super::file::SessionFile;
@@ -10,7 +11,7 @@ use super::heap::Told;
 use super::shares;
 use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{Change, Claimed, HeapNote, Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
+use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId};
 use numalens_profile::words::{Access, Fault};
@@ -25,7 +26,7 @@ pub struct KnownPage {
     pub page: Page,
     /// Its end has been read too.
     pub ended: bool,
-    touch: Option<TouchId>,
+    pub touch: Option<TouchId>,
     /// Who has had it.
     pub owner: Owner,
     /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
@@ -35,15 +36,30 @@ pub struct KnownPage {
     /// All of a huge page was placed with it.
     huge: bool,
     /// It came from another address with what was in it.
-    moved: bool,
+    pub moved: bool,
     /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those that it counted first may be that.
-    filled: Cell<(u32, [u16; 2])>,
+    pub filled: Cell<(u32, [u16; 2])>,
 }
 
 /// What an allocator makes of a page at most as it fills it: word by word.
-const FILLED: u16 = 4096 / 8;
+pub const FILLED: u16 = 4096 / 8;
 
 impl KnownPage {
+    /// One of which nothing else is known yet.
+    pub fn unfilled(page: Page) -> Self {
+        KnownPage {
+            page,
+            ended: false,
+            touch: None,
+            owner: Owner::Nobody,
+            class: (None, false),
+            begin_ns: 0,
+            huge: false,
+            moved: false,
+            filled: Cell::default(),
+        }
+    }
+
     /// Of so many reads and writes of a thread, those that may be the allocator's.
     pub fn of_the_allocator(&self, tid: i32, counts: [u64; 2]) -> [u64; 2] {
         let (by, left) = self.filled.get();
@@ -92,12 +108,9 @@ pub fn read(
     let own = process.inherited_pages.max(1);
     let given = given.min(exact::MOST_PAGES);
     let now = until;
-    // Whose words are depends on each event before.
+    // Whose pages and words are depends on each event before.
     let every = session.tells_every_object();
-    let until = match every {
-        true => told.ready_until(process.pid, until, |note| is_ready(session, process, note, now)),
-        false => until,
-    };
+    let until = told.ready_until(process.pid, until, |note| is_ready(session, process, note, now));
     if given <= own {
         heap_events(told, session, process, until, now);
         return Ok(());
@@ -122,15 +135,15 @@ pub fn read(
         if in_doubt && word() == Some(exact::READ_ONLY) {
             unwritten.push(Page(record.page.load(Relaxed)));
         }
-        process.pages[number as usize].class = class(record);
+        process.pages[number].class = class(record);
         let end = record.end_ns.load(Relaxed);
         if end != 0 && end <= until {
             changes.push((end, Event::End(number)));
         }
     }
     doubt(process, &unwritten);
-    let known = process.pages.len();
-    let new = &records[known..];
+    let known = process.pages.given();
+    let new = &records[known as usize..];
     // What refers to sites and threads that have not been read yet waits for the next look, and all behind it, as pages are known by
     // their places. After the last instruction there is nothing to wait for.
     let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
@@ -146,29 +159,18 @@ pub fn read(
     let complete = complete.unwrap_or(new.len());
     let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
     if !session.is_virtual() {
-        for (number, record) in (own + known as u32..).zip(&new[..complete]) {
+        for (number, record) in (own + known..).zip(&new[..complete]) {
             if record.how.load(Relaxed) == touch::FIRST {
                 process.undecided.placed(number, record);
             }
         }
     }
     let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
-    for (number, record) in (known as u32..).zip(&new[..complete]) {
+    for (number, record) in (known..).zip(&new[..complete]) {
         let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
         // Killed while it was being filled.
         let filled = record.how.load(Relaxed) != touch::NONE;
-        let (owner, class) = (Owner::Nobody, class(record));
-        process.pages.push(KnownPage {
-            page,
-            ended: !filled,
-            touch: None,
-            owner,
-            class,
-            begin_ns: 0,
-            huge: false,
-            moved: false,
-            filled: Cell::default(),
-        });
+        process.pages.push(KnownPage { ended: !filled, class: class(record), ..KnownPage::unfilled(page) });
         if filled {
             changes.push((begin, Event::Begin(number)));
             let end = record.end_ns.load(Relaxed);
@@ -261,7 +263,7 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
     }
     let Some(object) = session.holder_of(process.pid, address, time_ns) else { return };
     let own = (number as u32).checked_sub(process.inherited_pages.max(1));
-    let known = own.and_then(|own| process.pages.get(own as usize));
+    let known = own.and_then(|own| process.pages.get(own));
     let Some((home, pinned)) = known.map(|known| known.class) else { return };
     if let Some(came) = drain.came(extent, number as u32, access.time) {
         let class = (home, pinned);
@@ -275,105 +277,6 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
     let process = process.id;
     let told = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
     session.access_seen(&told);
-}
-
-/// Whether an event can be taken in, with what is known `now`.
-fn is_ready(session: &Session, process: &Process, note: &HeapNote, now: u64) -> bool {
-    /// A thread that has not been met by then had ended already.
-    const PATIENCE_NS: u64 = 2_000_000_000;
-    session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
-}
-
-/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
-fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
-    while let Some(note) = told.next(process.pid, until, |note| is_ready(session, process, note, now)) {
-        let Some(change) = session.heap_told(told.stacks(), &note) else { continue };
-        let time_ns = session.advance(note.time);
-        let pages = match &change {
-            Change::Claimed(claimed) => &claimed.pages,
-            Change::Released(pages) => pages,
-            Change::Unmapped => continue,
-        };
-        // Where a block grows in its place, it has not gone.
-        let gone = process.released.take();
-        let gone = gone.filter(|gone| matches!(&change, Change::Claimed(claimed) if gone.is_back(note.tid, claimed)));
-        if matches!(change, Change::Claimed(_)) {
-            process.claimed_ns = time_ns;
-        }
-        if let Change::Released(pages) = &change {
-            process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
-        }
-        let live: Vec<(Page, u32)> =
-            process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
-        for (page, number) in live {
-            let owner = session.owner_by_blocks(process.pid, page);
-            let before = process.pages[number as usize].owner;
-            if let Change::Claimed(claimed) = &change {
-                let known = &mut process.pages[number as usize];
-                // What the allocator itself has touched of fresh memory on the way, it touched for the object.
-                let fresh = known.begin_ns >= claimed.since_ns;
-                if fresh && claimed.filled && !known.moved {
-                    // What is copied is read elsewhere.
-                    let reads = if claimed.grown { 0 } else { FILLED };
-                    known.filled.set((claimed.tid, [reads, FILLED]));
-                }
-                known.owner = if fresh { owner } else { known.owner.and(owner) };
-                if fresh && let Some(touch) = known.touch {
-                    known.touch = session.touched_for(process.pid, page, touch, claimed);
-                }
-                if fresh && known.owner == owner && owner != Owner::Several {
-                    continue;
-                }
-            }
-            let absolute = process.inherited_pages.max(1) + number;
-            if let (Some(gone), Owner::One(object)) = (&gone, owner)
-                && process.tenants.get_mut(&absolute).is_some_and(|tenants| tenants.is_back(object, gone.time_ns))
-            {
-                continue;
-            }
-            if !session.tells_every_object() {
-                tenants_change(session, process, number, before, owner, time_ns);
-            }
-        }
-    }
-}
-
-/// The block that was released last.
-pub struct ReleasedBlock {
-    tid: u32,
-    start: Page,
-    time_ns: u64,
-}
-
-impl ReleasedBlock {
-    /// Whether the thread released it to have it grow, and has it again where it was.
-    fn is_back(&self, tid: u32, claimed: &Claimed) -> bool {
-        /// What the library does between saying so and the call.
-        const SOON_NS: u64 = 10_000;
-        claimed.grown
-            && self.tid == tid
-            && self.start == claimed.pages.start
-            && claimed.since_ns <= self.time_ns + SOON_NS
-    }
-}
-
-/// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
-fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
-    let (page, absolute) = (process.pages[number as usize].page, process.inherited_pages.max(1) + number);
-    // Blocks do not tell all there.
-    if session.has_variables(process.pid, page) {
-        return;
-    }
-    let tenants = process.tenants.entry(absolute).or_insert_with(|| match before {
-        Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
-        _ => Tenants::default(),
-    });
-    // What was carved out of another block has its part of it alone.
-    let (present, whole) = match now {
-        Owner::One(object) => (vec![object], true),
-        _ => (session.holders_on(process.pid, page), false),
-    };
-    tenants.changed(&present, whole, time_ns, process.undivided_ns);
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -458,7 +361,7 @@ fn take_in(
     let (touch, huge) = placed.map_or((None, false), |(touch, huge)| (Some(touch), huge));
     if let (true, Some(leader)) =
         (huge && how == touch::HUGE, origin_number.checked_sub(process.inherited_pages.max(1)))
-        && let Some(leader) = process.pages.get_mut(leader as usize)
+        && let Some(leader) = process.pages.get_mut(leader)
     {
         leader.huge = true;
     }
@@ -466,7 +369,7 @@ fn take_in(
     let class = if first.is_none() { (home, pinned) } else { now };
     let filled = Cell::default();
     let owner = Owner::Nobody;
-    process.pages[number as usize] =
+    process.pages[number] =
         KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled };
     process.lives(page, number);
     begins(session, process, number, time_ns);
@@ -475,7 +378,7 @@ fn take_in(
 /// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it began.
 fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) {
     let absolute = process.inherited_pages.max(1) + number;
-    let known = &mut process.pages[number as usize];
+    let known = &mut process.pages[number];
     let page = known.page;
     known.owner = session.owner_of(process.pid, page, time_ns);
     if known.owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
@@ -497,7 +400,7 @@ fn end(process: &mut Process, number: u32) -> Page {
     let absolute = process.inherited_pages.max(1) + number;
     process.tenants_ended[LOOKS_BEHIND - 1].push(absolute);
     process.spent.page(absolute);
-    let known = &mut process.pages[number as usize];
+    let known = &mut process.pages[number];
     known.ended = true;
     known.page
 }
@@ -514,7 +417,7 @@ fn go_on(
 ) {
     let time_ns = session.advance(time);
     let own = process.inherited_pages.max(1);
-    let class = process.pages[number as usize].class;
+    let class = process.pages[number].class;
     let Some(known) = drain.known_page(process, before) else { return };
     // What an allocator has filled it has filled before.
     let mut known = KnownPage { class, ended: false, filled: Cell::default(), ..*known };
@@ -530,7 +433,7 @@ fn go_on(
         end(process, before);
     }
     process.lives(known.page, number);
-    process.pages[number as usize] = known;
+    process.pages[number] = known;
     if is_anew {
         begins(session, process, number, time_ns);
     }
@@ -599,17 +502,7 @@ mod tests {
 
     #[test]
     fn what_the_allocator_fills_is_of_the_thread_that_takes_the_block() {
-        let page = KnownPage {
-            page: Page(1),
-            ended: false,
-            touch: None,
-            owner: Owner::Nobody,
-            class: (None, false),
-            begin_ns: 0,
-            huge: false,
-            moved: false,
-            filled: Cell::new((7, [0, FILLED])),
-        };
+        let page = KnownPage { filled: Cell::new((7, [0, FILLED])), ..KnownPage::unfilled(Page(1)) };
         assert_eq!(page.of_the_allocator(8, [100, 100]), [0, 0]);
         assert_eq!(page.of_the_allocator(7, [100, 100]), [0, 100]);
         assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 412]);

@@ -9,7 +9,7 @@ use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, Pa
 use std::ops::Range;
 
 /// Pages whose smallest counters share a page of memory.
-const GROUP: u32 = 4096 / UPDATES as u32;
+pub const GROUP: u32 = 4096 / UPDATES as u32;
 /// Bytes of a counter of updates.
 const UPDATES: usize = size_of::<u64>();
 const _: () = assert!((GROUP as usize * size_of::<PageCounts>()).is_multiple_of(4096));

@@ -80,6 +80,7 @@ impl Drain {
         }
         // What the parent had mapped until then, the child has.
         if let Some(parent) = parent {
+            self.read_heap_whole();
             self.read_process(file, session, parent, start)?;
         }
         let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
@@ -120,7 +121,8 @@ impl Drain {
                 sites: Vec::new(),
                 stays: FxHashMap::default(),
                 fetches: Fetches::default(),
-                pages: Vec::new(),
+                pages: KnownPages::from_number(inherited_pages.max(1)),
+                forgotten: VecDeque::new(),
                 live_pages: BTreeMap::new(),
                 resting_pages: BTreeMap::new(),
                 told_accesses: Vec::new(),

@@ -45,8 +45,10 @@ impl Drain {
     fn read_ancestors(&mut self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<bool> {
         let parent = |of: Extent| self.processes.get(&of).and_then(|process| process.parent);
         let ancestors: Vec<Extent> = std::iter::successors(parent(of), |&of| parent(of)).collect();
+        let now = clock::agents_now(file.header());
+        self.read_heap_whole();
         for &ancestor in ancestors.iter().rev() {
-            self.read_process(file, session, ancestor, u64::MAX)?;
+            self.read_process(file, session, ancestor, now)?;
         }
         Ok(!ancestors.is_empty())
     }

@@ -63,7 +63,7 @@ impl Drain {
     /// What is known of a page of a process, its own or inherited.
     pub(in crate::exact) fn known_page<'a>(&'a self, process: &'a Process, number: u32) -> Option<&'a KnownPage> {
         match number.checked_sub(process.inherited_pages.max(1)) {
-            Some(own) => process.pages.get(own as usize),
+            Some(own) => process.pages.get(own),
             None => self.known_page(self.processes.get(&process.parent?)?, number),
         }
     }

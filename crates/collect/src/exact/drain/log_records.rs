@@ -9,7 +9,7 @@ impl Process {
     /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have them: those pages had their numbers
     /// when the stacks were told, and a stack that was looked at once is known.
     pub(super) fn give_back_log(&mut self, file: &SessionFile, extent: Extent) {
-        let known = self.inherited_pages.max(1) + self.pages.len() as u32;
+        let known = self.inherited_pages.max(1) + self.pages.given();
         if let Some((heard, _)) = self.log_heard.take_if(|&mut (_, pages)| known >= pages) {
             let log = exact::process::LOG;
             file.discard(extent, log + self.log_given_back..log + heard);

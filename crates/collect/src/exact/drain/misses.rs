@@ -24,6 +24,13 @@ pub(super) struct Misses {
     balance: Balance,
 }
 
+impl Misses {
+    /// Of a page that has gone nothing more will be counted.
+    pub(super) fn forget(&mut self, page: u32) {
+        self.pages.remove(&page.into());
+    }
+}
+
 impl Drain {
     /// Tells those accesses of a thread that missed its cache. Its accesses have been told.
     pub(super) fn count_misses(

@@ -5,6 +5,7 @@ use super::{Drain, Look, Thread};
 use crate::exact::pages::KnownPage;
 use crate::exact::totals::grown;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// A page, by its number, and reads and writes of a thread there.
 pub(super) struct GrownPage {
@@ -92,6 +93,15 @@ impl Thread {
     pub(super) fn forget(&mut self) {
         (self.sites, self.pages, self.code) = Default::default();
         (self.held, self.misses, self.left_out) = Default::default();
+    }
+
+    /// Of pages that have gone nothing more will be counted.
+    pub(super) fn forget_pages(&mut self, pages: Range<u32>) {
+        for number in pages {
+            self.pages.remove(&number.into());
+            self.held.remove(&number);
+            self.misses.forget(number);
+        }
     }
 
     /// Keeps what is counted of pages by `now` and not told yet, to be told by a later look.

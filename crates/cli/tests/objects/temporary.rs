@@ -1,0 +1,37 @@
+//! Blocks that live for a moment.
+
+use super::*;
+
+/// However short blocks live, those that fill pages have exactly what was accessed there.
+#[test]
+fn blocks_of_whole_pages_have_what_arithmetic_says_however_short_they_live() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in ["-pie", "-static"] {
+        for options in [&[][..], &["--cache", "32k"], &["--objects", "exact"]] {
+            let flags = ["-O1", "-g", "-pthread", linked];
+            let (profile, said) = record_with(directory.path(), "temporary.c", &flags, options, &["20"]);
+            let rows = objects(&profile, "temporary.c");
+            for line in said.lines() {
+                let [tag, reads, writes] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+                let row = &rows[tag];
+                let found = [&row["reads"], &row["writes"]].map(number);
+                assert_eq!(found.map(|count| count.to_string()), [reads, writes], "{linked} {options:?}: {tag}: {row}");
+            }
+        }
+    }
+}
+
+/// What an allocator clears or copies of fresh memory before it gives a block, it touches for that.
+#[test]
+fn blocks_have_the_pages_that_were_filled_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in ["-pie", "-static"] {
+        let (profile, _) = record_with(directory.path(), "filled.c", &["-O1", "-g", linked], &[], &[]);
+        let rows = objects(&profile, "filled.c");
+        for (tag, pages) in [("copied", 1024), ("cleared", 256)] {
+            let first_touches = number(&rows[tag]["first_touch"]);
+            // A page at each end may be another one's as well.
+            assert!((pages - 2..=pages + 1).contains(&first_touches), "{linked}: {tag}: {}", rows[tag]);
+        }
+    }
+}

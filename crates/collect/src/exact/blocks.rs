@@ -1,0 +1,123 @@
+//! What the preloaded library tells of blocks is taken in among what happens to pages: whose these are changes.
+
+use super::drain::Process;
+use super::heap::Told;
+use super::pages::FILLED;
+use super::tenants::Tenants;
+use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
+use numalens_profile::ids::Page;
+
+/// Whether an event can be taken in, with what is known `now`.
+pub fn is_ready(session: &Session, process: &Process, note: &HeapNote, now: u64) -> bool {
+    /// A thread that has not been met by then had ended already.
+    const PATIENCE_NS: u64 = 2_000_000_000;
+    session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
+}
+
+/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
+pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
+    while let Some(note) = told.next(process.pid, until, |note| is_ready(session, process, note, now)) {
+        let Some(change) = session.heap_told(told.stacks(), &note) else { continue };
+        let time_ns = session.advance(note.time);
+        let pages = match &change {
+            Change::Claimed(claimed) => &claimed.pages,
+            Change::Released(pages) => pages,
+            Change::Unmapped => continue,
+        };
+        // Where a block grows in its place, it has not gone.
+        let gone = process.released.take();
+        let gone = gone.filter(|gone| matches!(&change, Change::Claimed(claimed) if gone.is_back(note.tid, claimed)));
+        if matches!(change, Change::Claimed(_)) {
+            process.claimed_ns = time_ns;
+        }
+        if let Change::Released(pages) = &change {
+            process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
+        }
+        if let Change::Claimed(claimed) = &change {
+            touched_before(session, process, claimed);
+        }
+        let live: Vec<(Page, u32)> =
+            process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
+        for (page, number) in live {
+            let owner = session.owner_by_blocks(process.pid, page);
+            let before = process.pages[number].owner;
+            if let Change::Claimed(claimed) = &change {
+                let known = &mut process.pages[number];
+                // What the allocator itself has touched of fresh memory on the way, it touched for the object.
+                let fresh = known.begin_ns >= claimed.since_ns;
+                if fresh && claimed.filled && !known.moved {
+                    // What is copied is read elsewhere.
+                    let reads = if claimed.grown { 0 } else { FILLED };
+                    known.filled.set((claimed.tid, [reads, FILLED]));
+                }
+                known.owner = if fresh { owner } else { known.owner.and(owner) };
+                if fresh && let Some(touch) = known.touch {
+                    known.touch = session.touched_for(process.pid, page, touch, claimed);
+                }
+                if fresh && known.owner == owner && owner != Owner::Several {
+                    continue;
+                }
+            }
+            let absolute = process.inherited_pages.max(1) + number;
+            if let (Some(gone), Owner::One(object)) = (&gone, owner)
+                && process.tenants.get_mut(&absolute).is_some_and(|tenants| tenants.is_back(object, gone.time_ns))
+            {
+                continue;
+            }
+            if !session.tells_every_object() {
+                tenants_change(session, process, number, before, owner, time_ns);
+            }
+        }
+    }
+}
+
+/// What the allocator has filled of fresh memory before it gave the block, it has touched for that. These pages begin anew with the block.
+fn touched_before(session: &mut Session, process: &mut Process, claimed: &Claimed) {
+    if !claimed.filled {
+        return;
+    }
+    for (&page, &number) in process.resting_pages.range(claimed.pages.clone()) {
+        let known = &mut process.pages[number];
+        if let Some(touch) = known.touch.filter(|_| known.begin_ns >= claimed.since_ns) {
+            known.touch = session.touched_for(process.pid, page, touch, claimed);
+        }
+    }
+}
+
+/// The block that was released last.
+pub struct ReleasedBlock {
+    tid: u32,
+    start: Page,
+    time_ns: u64,
+}
+
+impl ReleasedBlock {
+    /// Whether the thread released it to have it grow, and has it again where it was.
+    fn is_back(&self, tid: u32, claimed: &Claimed) -> bool {
+        /// What the library does between saying so and the call.
+        const SOON_NS: u64 = 10_000;
+        claimed.grown
+            && self.tid == tid
+            && self.start == claimed.pages.start
+            && claimed.since_ns <= self.time_ns + SOON_NS
+    }
+}
+
+/// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
+fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
+    let (page, absolute) = (process.pages[number].page, process.inherited_pages.max(1) + number);
+    // Blocks do not tell all there.
+    if session.has_variables(process.pid, page) {
+        return;
+    }
+    let tenants = process.tenants.entry(absolute).or_insert_with(|| match before {
+        Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
+        _ => Tenants::default(),
+    });
+    // What was carved out of another block has its part of it alone.
+    let (present, whole) = match now {
+        Owner::One(object) => (vec![object], true),
+        _ => (session.holders_on(process.pid, page), false),
+    };
+    tenants.changed(&present, whole, time_ns, process.undivided_ns);
+}

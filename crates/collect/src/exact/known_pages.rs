@@ -1,0 +1,106 @@
+//! Incarnations of pages by their numbers, in the order of these: of those that have long gone nothing is kept.
+
+use super::pages::KnownPage;
+use super::spent::GROUP;
+use std::ops::{Index, IndexMut, Range};
+
+/// From the first of a process's own on.
+pub struct KnownPages {
+    /// So many numbers of the first group are not its own.
+    others: u32,
+    /// By group; those that have gone are empty.
+    groups: Vec<Vec<KnownPage>>,
+    given: u32,
+}
+
+impl KnownPages {
+    /// Of a process whose first own page has the number `first`.
+    pub fn from_number(first: u32) -> Self {
+        KnownPages { others: first % GROUP, groups: Vec::new(), given: 0 }
+    }
+
+    /// How many there are, or have been.
+    pub fn given(&self) -> u32 {
+        self.given
+    }
+
+    /// The next one.
+    pub fn push(&mut self, page: KnownPage) {
+        let (group, _) = self.place(self.given);
+        if self.groups.len() == group {
+            self.groups.push(Vec::new());
+        }
+        self.groups[group].push(page);
+        self.given += 1;
+    }
+
+    /// The one of an index, if it is kept.
+    pub fn get(&self, index: u32) -> Option<&KnownPage> {
+        let (group, within) = self.place(index);
+        self.groups.get(group)?.get(within)
+    }
+
+    /// The same.
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut KnownPage> {
+        let (group, within) = self.place(index);
+        self.groups.get_mut(group)?.get_mut(within)
+    }
+
+    /// Those that are kept, the latest first.
+    pub fn latest(&self) -> impl Iterator<Item = &KnownPage> {
+        self.groups.iter().rev().flat_map(|group| group.iter().rev())
+    }
+
+    /// Keeps nothing more of these, a whole group of which all have gone, by their indices.
+    pub fn forget(&mut self, pages: &Range<u32>) {
+        let (group, within) = self.place(pages.start);
+        debug_assert!(within == 0 && pages.len() == GROUP as usize);
+        if let Some(group) = self.groups.get_mut(group).filter(|group| group.len() == GROUP as usize) {
+            *group = Vec::new();
+        }
+    }
+
+    fn place(&self, index: u32) -> (usize, usize) {
+        let at = index + self.others;
+        let before = if at < GROUP { self.others } else { 0 };
+        ((at / GROUP) as usize, (at % GROUP - before) as usize)
+    }
+}
+
+impl Index<u32> for KnownPages {
+    type Output = KnownPage;
+
+    fn index(&self, index: u32) -> &KnownPage {
+        self.get(index).expect("a page that is kept")
+    }
+}
+
+impl IndexMut<u32> for KnownPages {
+    fn index_mut(&mut self, index: u32) -> &mut KnownPage {
+        self.get_mut(index).expect("a page that is kept")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::ids::Page;
+
+    #[test]
+    fn pages_are_found_by_their_numbers_until_their_group_has_gone() {
+        for first in [1, 511, 512, 700] {
+            let mut pages = KnownPages::from_number(first);
+            (0..3000).for_each(|index| pages.push(KnownPage::unfilled(Page(index))));
+            assert_eq!(pages.given(), 3000);
+            let group = first.next_multiple_of(GROUP) - first + GROUP;
+            pages.forget(&(group..group + GROUP));
+            for index in 0..3001 {
+                let is_kept = index < 3000 && !(group..group + GROUP).contains(&index);
+                assert_eq!(pages.get(index).map(|known| known.page), is_kept.then_some(Page(index.into())), "{first}");
+            }
+            let latest: Vec<Page> = pages.latest().map(|known| known.page).collect();
+            assert_eq!((latest.len(), latest[0]), (3000 - GROUP as usize, Page(2999)));
+            assert!(latest.is_sorted_by(|later, earlier| later > earlier));
+        }
+    }
+}
