@@ -12,7 +12,7 @@ int main(void) {
     behind[0] = 1;
     char *copied = (char *)realloc(small, 4 << 20);  // EXPECT copied
     for (long at = 1 << 20; at < 4 << 20; at += 4096) ((volatile char *)copied)[at] = 2;
-    char *cleared = (char *)calloc(1, 1 << 20);  // EXPECT cleared
-    for (long at = 0; at < 1 << 20; at += 4096) cleared[at] = 1;
+    char *cleared = (char *)calloc(1, 2 << 20);  // EXPECT cleared
+    for (long at = 0; at < 2 << 20; at += 4096) cleared[at] = 1;
     return copied[0] == 1 && cleared[1] == 0 ? 0 : 1;
 }
