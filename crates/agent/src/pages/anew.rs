@@ -60,12 +60,17 @@ impl Shadow {
         let pages = whole.start >> PAGE_BITS..(whole.end >> PAGE_BITS).min(END);
         let mut used = self.used.lock();
         let mut marked: Vec<(u64, PageEntry)> = Vec::new();
-        for number in pages.start / CHUNK..pages.end.div_ceil(CHUNK) {
+        // Vast blocks of which little is used come and go as well.
+        let chunks = pages.start / CHUNK..pages.end.div_ceil(CHUNK);
+        let mut found: Vec<u64> = if chunks.end.saturating_sub(chunks.start) > used.len() as u64 {
+            used.keys().copied().filter(|number| chunks.contains(number)).collect()
+        } else {
+            chunks.collect()
+        };
+        found.retain(|number| used.get(number).is_some_and(|chunk| chunk.marked < chunk.used));
+        found.sort_unstable();
+        for number in found {
             let all = number * CHUNK..(number + 1) * CHUNK;
-            // Vast blocks of which little is used come and go as well.
-            if used.get(&number).is_none_or(|chunk| chunk.marked >= chunk.used) {
-                continue;
-            }
             for page in all.start.max(pages.start)..all.end.min(pages.end) {
                 let entry = self.load(page);
                 let record = memory.page(entry.slot / 2);

@@ -136,6 +136,8 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
     HEAP.hold();
     let parent = runtime.process().extent;
+    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held.
+    let forked_ns = sys::now_ns();
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
     let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
@@ -150,7 +152,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
         runtime.code.force_free();
     }
     if result == 0 {
-        if let Err(Errno(error)) = become_child(thread, parent, &shared) {
+        if let Err(Errno(error)) = become_child(thread, parent, forked_ns, &shared) {
             runtime::give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
@@ -161,13 +163,13 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     Verdict::Done(result)
 }
 
-fn become_child(thread: &mut Thread, parent: exact::Extent, shared: &[Inherited]) -> Result<(), Errno> {
+fn become_child(thread: &mut Thread, parent: exact::Extent, forked_ns: u64, shared: &[Inherited]) -> Result<(), Errno> {
     let runtime = runtime();
     signals::forget(thread);
     thread.area.note_fs_base();
     thread.tid = sys::thread_id();
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
-    let process = runtime.session.new_extent(kind::PROCESS, parent, sys::process_id(), 0, -1).ok_or(full)?;
+    let process = runtime.session.new_extent(kind::PROCESS, parent, sys::process_id(), 0, -1, forked_ns).ok_or(full)?;
     let mut memory = *runtime.process();
     let (sites, stretches) = {
         let world = &runtime.code.lock().world;

@@ -31,7 +31,8 @@ pub struct PageRecord {
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::ANEW`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
     pub origin: AtomicU32,
-    /// The agent's: what is still to be found out, and which class another process has moved the page to; 0: `class` is final for now.
+    /// The agent's: what is still to be found out, whether it begins anew with its next access, and which class another process has moved the page to; 0: `class` is
+    /// final for now.
     pub open: AtomicU32,
     /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
     /// ([`super::log::ACCESS`]); [`HOLD`]: not yet.

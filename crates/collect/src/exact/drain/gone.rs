@@ -34,22 +34,26 @@ impl Drain {
                 process.forgotten.push_back((self.looks + 2, pages));
             }
         }
-        // Who counts by word, and children, ask for pages that have gone long ago.
-        if !session.tells_every_object() && !self.processes.values().any(|process| process.parent == Some(extent)) {
+        if !session.tells_every_object() {
             self.forget_pages(extent);
         }
         Ok(())
     }
 
-    /// Forgets what is known of pages that have gone, and what threads had counted of them.
+    /// Forgets what is known of pages that have gone (who counts by word asks for these in the end), and what threads had counted of them.
     fn forget_pages(&mut self, extent: Extent) {
+        let is_due = |process: &Process| process.forgotten.front().is_some_and(|(look, _)| *look <= self.looks);
+        if !self.processes.get(&extent).is_some_and(is_due) {
+            return;
+        }
+        let has_children = self.processes.values().any(|process| process.parent == Some(extent));
         let Some(process) = self.processes.get_mut(&extent) else { return };
         let own = process.inherited_pages.max(1);
         let due = process.forgotten.iter().take_while(|(look, _)| *look <= self.looks).count();
         for (_, pages) in process.forgotten.drain(..due) {
             for group in pages.clone().step_by(GROUP as usize).map(|first| first..first + GROUP) {
-                // What is uncertain of these is told in the end.
-                if !group.clone().any(|number| process.bounds.pages.contains_key(&number)) {
+                // Children ask for pages of their parents that have gone long ago, and what is uncertain is told in the end.
+                if !has_children && !group.clone().any(|number| process.bounds.pages.contains_key(&number)) {
                     process.pages.forget(&(group.start - own..group.end - own));
                 }
             }
