@@ -4,11 +4,13 @@
 //!   engine   starts the command, injects, looks now and then, finishes the profile
 //!   file     the session file: placement and options for the agents, extents to read
 //!   heap     allocations, as the preloaded library tells them
+//!   blocks   what that tells, taken in among what happens to pages: whose these are
 //!   tenants  who has had a page of several objects, and when
 //!   division   counts of such pages, divided by accesses that were looked at
 //!   watch    accesses looked at one by one, where counters of pages do not tell enough
 //!   totals   what a thread has counted
 //!   pages    what the records say of pages
+//!   known_pages   pages by their numbers, until they have long gone
 //!   lines    cache lines, once nobody counts there any more
 //!   drain    counters and records since the last look --> sample::session::Session
 //!   machine_files   what shows programs a virtual machine
