@@ -35,3 +35,17 @@ fn blocks_have_the_pages_that_were_filled_for_them() {
         }
     }
 }
+
+/// Pages of which a block has begun or ended may move, or go, before anybody accesses them again.
+#[test]
+fn blocks_have_what_arithmetic_says_though_their_pages_move_or_go() {
+    let directory = tempfile::tempdir().unwrap();
+    for linked in ["-pie", "-static"] {
+        let (profile, said) = record_with(directory.path(), "marked.c", &["-O1", "-g", linked], &[], &[]);
+        let rows = objects(&profile, "marked.c");
+        for line in said.lines() {
+            let (tag, writes) = line.split_once(' ').unwrap();
+            assert_eq!(number(&rows[tag]["writes"]).to_string(), writes, "{linked}: {tag}: {}", rows[tag]);
+        }
+    }
+}

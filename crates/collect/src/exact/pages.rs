@@ -424,7 +424,7 @@ fn go_on(
     if is_anew {
         known.begin_ns = time_ns;
     } else if let Some(home) = class.0 {
-        known.touch = session.page_rehomed(process.pid, known.page, home, class.1).or(known.touch);
+        known.touch = session.page_rehomed(process.pid, known.page, home, class.1, time_ns).or(known.touch);
     }
     if let Some(tenants) = process.tenants.get(&before).cloned().filter(|_| !is_anew) {
         process.tenants.insert(own + number, tenants);
