@@ -27,6 +27,7 @@ mod reconcile;
 mod rehome;
 mod stack;
 mod toucher;
+mod walk;
 mod zeros;
 
 use crate::allocator;
@@ -480,57 +481,6 @@ impl Shadow {
             if page < END {
                 used.entry(page / CHUNK).or_default().used += 1;
                 self.store(page, entry);
-            }
-        }
-    }
-
-    /// Calls `gone` for each page of a range that has an entry; it says whether it took the entry away.
-    fn each(&self, range: Range<u64>, mut gone: impl FnMut(&Self, u64, PageEntry) -> bool) {
-        let mut used = self.used.lock();
-        self.walk(&mut used, range, |page, entry| gone(self, page, entry));
-        used.retain(|_, chunk| chunk.used > 0);
-    }
-
-    /// Calls `found` for each page of a range that has an entry, by the one who holds the table.
-    fn each_held(&self, range: Range<u64>, mut found: impl FnMut(u64, PageEntry)) {
-        // SAFETY: held by this thread.
-        let used = unsafe { self.used.held() };
-        self.walk(used, range, |page, entry| {
-            found(page, entry);
-            false
-        });
-    }
-
-    fn walk(
-        &self,
-        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
-        range: Range<u64>,
-        mut gone: impl FnMut(u64, PageEntry) -> bool,
-    ) {
-        let first = range.start >> PAGE_BITS;
-        let end = range.end.div_ceil(1 << PAGE_BITS).min(END);
-        if first >= end {
-            return;
-        }
-        let mut look = |number: u64, chunk: &mut Chunk| {
-            for page in (number * CHUNK).max(first)..(number * CHUNK + CHUNK).min(end) {
-                let entry = self.load(page);
-                if entry.slot != 0 && gone(page, entry) {
-                    chunk.used = chunk.used.saturating_sub(1);
-                    chunk.marked = 0;
-                }
-            }
-        };
-        let chunks = first / CHUNK..end.div_ceil(CHUNK);
-        if chunks.end - chunks.start < used.len() as u64 {
-            for number in chunks {
-                if let Some(chunk) = used.get_mut(&number) {
-                    look(number, chunk);
-                }
-            }
-        } else {
-            for (&number, chunk) in used.iter_mut().filter(|(number, _)| chunks.contains(number)) {
-                look(number, chunk);
             }
         }
     }

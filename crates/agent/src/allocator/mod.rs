@@ -328,14 +328,14 @@ impl Allocator {
 
     /// A block is about to end; none: the collector does not know of it.
     fn forget(&self, key: u64) -> Option<Old> {
-        if !self.tells_every_block() && !TRACKED.lock().remove(&key) {
+        let every = self.tells_every_block();
+        if !every && !TRACKED.lock().remove(&key) {
             return None;
         }
-        let known = blocks::dies(runtime(), key);
-        if known == 0 && self.tells_every_block() {
-            return None;
-        }
-        let bytes = known.max(1);
+        let bytes = match blocks::dies(runtime(), key) {
+            0 if every => return None,
+            bytes => bytes.max(1),
+        };
         let mapping = if key & TOLD == 0 { own_mapping(key) } else { 0 };
         Some(Old { time_ns: now(), bytes, mapping })
     }

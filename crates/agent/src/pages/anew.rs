@@ -13,7 +13,7 @@
 //! the page at its first access. Memory that nobody uses between its blocks takes no numbers.
 
 use super::home::class_of;
-use super::{CHUNK, Chunk, END, PAGE_BITS, Shadow, continuing, entry_class, open};
+use super::{CHUNK, Chunk, PAGE_BITS, Shadow, continuing, entry_class, open};
 use crate::maps::Mapping;
 use crate::shared::ProcessMemory;
 use crate::sys;
@@ -57,29 +57,19 @@ impl Shadow {
     /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out where they are go on as they are.
     pub fn begin_anew(&self, memory: &ProcessMemory, range: Range<u64>) {
         let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
-        let pages = whole.start >> PAGE_BITS..(whole.end >> PAGE_BITS).min(END);
         let mut used = self.used.lock();
         let mut marked: Vec<(u64, PageEntry)> = Vec::new();
         // Vast blocks of which little is used come and go as well.
-        let chunks = pages.start / CHUNK..pages.end.div_ceil(CHUNK);
-        let mut found: Vec<u64> = if chunks.end.saturating_sub(chunks.start) > used.len() as u64 {
-            used.keys().copied().filter(|number| chunks.contains(number)).collect()
-        } else {
-            chunks.collect()
-        };
-        found.retain(|number| used.get(number).is_some_and(|chunk| chunk.marked < chunk.used));
-        found.sort_unstable();
-        for number in found {
-            let all = number * CHUNK..(number + 1) * CHUNK;
-            for page in all.start.max(pages.start)..all.end.min(pages.end) {
-                let entry = self.load(page);
-                let record = memory.page(entry.slot / 2);
-                let is_known = entry.slot != 0 && matches!(record.state(), open::SETTLED | open::ZERO);
-                if is_known && !record.begins_anew() && record.moved_to().is_none() {
-                    marked.push((page, entry));
-                }
+        let is_wanted = |chunk: &Chunk| chunk.marked < chunk.used;
+        self.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
+            let record = memory.page(entry.slot / 2);
+            let is_known = matches!(record.state(), open::SETTLED | open::ZERO);
+            if is_known && !record.begins_anew() && record.moved_to().is_none() {
+                marked.push((page, entry));
             }
-        }
+            false
+        });
+        marked.sort_unstable_by_key(|(page, _)| *page);
         for run in marked.chunk_by(|before, after| before.0 + 1 == after.0) {
             let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
             if memory.log(log::ANEW, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {

@@ -2,7 +2,7 @@
 
 use super::drain::Process;
 use super::heap::Told;
-use super::pages::FILLED;
+use super::pages::{FILLED, KnownPage};
 use super::tenants::Tenants;
 use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
 use numalens_profile::ids::Page;
@@ -27,14 +27,15 @@ pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process
         // Where a block grows in its place, it has not gone.
         let gone = process.released.take();
         let gone = gone.filter(|gone| matches!(&change, Change::Claimed(claimed) if gone.is_back(note.tid, claimed)));
-        if matches!(change, Change::Claimed(_)) {
-            process.claimed_ns = time_ns;
-        }
-        if let Change::Released(pages) = &change {
-            process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
-        }
-        if let Change::Claimed(claimed) = &change {
-            touched_before(session, process, claimed);
+        match &change {
+            Change::Claimed(claimed) => {
+                process.claimed_ns = time_ns;
+                touched_before(session, process, claimed);
+            }
+            Change::Released(pages) => {
+                process.released = Some(ReleasedBlock { tid: note.tid, start: pages.start, time_ns });
+            }
+            Change::Unmapped => {}
         }
         let live: Vec<(Page, u32)> =
             process.live_pages.range(pages.clone()).map(|(&page, &number)| (page, number)).collect();
@@ -43,17 +44,13 @@ pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process
             let before = process.pages[number].owner;
             if let Change::Claimed(claimed) = &change {
                 let known = &mut process.pages[number];
-                // What the allocator itself has touched of fresh memory on the way, it touched for the object.
-                let fresh = known.begin_ns >= claimed.since_ns;
+                let fresh = was_touched_for(session, process.pid, known, claimed);
                 if fresh && claimed.filled && !known.moved {
                     // What is copied is read elsewhere.
                     let reads = if claimed.grown { 0 } else { FILLED };
                     known.filled.set((claimed.tid, [reads, FILLED]));
                 }
                 known.owner = if fresh { owner } else { known.owner.and(owner) };
-                if fresh && let Some(touch) = known.touch {
-                    known.touch = session.touched_for(process.pid, page, touch, claimed);
-                }
                 if fresh && known.owner == owner && owner != Owner::Several {
                     continue;
                 }
@@ -76,12 +73,18 @@ fn touched_before(session: &mut Session, process: &mut Process, claimed: &Claime
     if !claimed.filled {
         return;
     }
-    for (&page, &number) in process.resting_pages.range(claimed.pages.clone()) {
-        let known = &mut process.pages[number];
-        if let Some(touch) = known.touch.filter(|_| known.begin_ns >= claimed.since_ns) {
-            known.touch = session.touched_for(process.pid, page, touch, claimed);
-        }
+    for &number in process.resting_pages.range(claimed.pages.clone()).map(|(_, number)| number) {
+        was_touched_for(session, process.pid, &mut process.pages[number], claimed);
     }
+}
+
+/// What the allocator itself has touched of fresh memory on the way, it touched for the object. Returns whether a page is such.
+fn was_touched_for(session: &mut Session, pid: i32, known: &mut KnownPage, claimed: &Claimed) -> bool {
+    let fresh = known.begin_ns >= claimed.since_ns;
+    if fresh && let Some(touch) = known.touch {
+        known.touch = session.touched_for(pid, known.page, touch, claimed);
+    }
+    fresh
 }
 
 /// The block that was released last.

@@ -181,16 +181,13 @@ pub fn read(
     }
     let accesses = std::mem::take(&mut process.told_accesses);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Event::Access(index))));
-    let mut told_shares = std::mem::take(&mut process.told_shares);
-    process.told_shares = told_shares.extract_if(.., |share| share.time > until).collect();
+    let told_shares = take_until(&mut process.told_shares, until, |share| share.time);
     changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
     let ended = if every { drain.ended_threads(file, extent, process, until) } else { Vec::new() };
     changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Event::Ended(index))));
-    let mut gone = std::mem::take(&mut process.gone);
-    process.gone = gone.extract_if(.., |(time, _)| *time > until).collect();
+    let gone = take_until(&mut process.gone, until, |(time, _)| *time);
     changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Event::Gone(index))));
-    let mut rests = std::mem::take(&mut process.rests);
-    process.rests = rests.extract_if(.., |(time, _)| *time > until).collect();
+    let rests = take_until(&mut process.rests, until, |(time, _)| *time);
     changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
     for (time, change) in changes {
@@ -242,6 +239,12 @@ pub fn read(
     );
     process.undecided = undecided;
     Ok(())
+}
+
+/// Takes out what happened until then; what came later waits.
+fn take_until<T>(waiting: &mut Vec<T>, until: u64, time: impl Fn(&T) -> u64) -> Vec<T> {
+    let later = waiting.extract_if(.., |one| time(one) > until).collect();
+    std::mem::replace(waiting, later)
 }
 
 /// An access that an agent has told.
@@ -423,11 +426,13 @@ fn go_on(
     let mut known = KnownPage { class, ended: false, filled: Cell::default(), ..*known };
     if is_anew {
         known.begin_ns = time_ns;
-    } else if let Some(home) = class.0 {
-        known.touch = session.page_rehomed(process.pid, known.page, home, class.1, time_ns).or(known.touch);
-    }
-    if let Some(tenants) = process.tenants.get(&before).cloned().filter(|_| !is_anew) {
-        process.tenants.insert(own + number, tenants);
+    } else {
+        if let Some(home) = class.0 {
+            known.touch = session.page_rehomed(process.pid, known.page, home, class.1, time_ns).or(known.touch);
+        }
+        if let Some(tenants) = process.tenants.get(&before).cloned() {
+            process.tenants.insert(own + number, tenants);
+        }
     }
     if let Some(before) = before.checked_sub(own) {
         end(process, before);
