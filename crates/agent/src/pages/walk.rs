@@ -24,7 +24,7 @@ impl Shadow {
         });
     }
 
-    /// The same, by the one who has locked or holds the table.
+    /// As [`Shadow::each`], by the one who has locked or holds the table; chunks without entries stay.
     pub(super) fn walk(
         &self,
         used: &mut HashMap<u64, Chunk, FxBuildHasher>,
