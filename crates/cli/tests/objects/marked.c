@@ -1,5 +1,4 @@
 // Blocks of whole pages that move between their accesses: to another address, to other nodes; or that are given up. Writes how often each was written.
-#define _GNU_SOURCE
 #include "numalens.h"
 #include <malloc.h>
 #include <stdio.h>

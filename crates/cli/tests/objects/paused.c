@@ -1,9 +1,13 @@
 // Small blocks that share a page, and a large one, used by two threads before, in and after pauses. How often each is accessed in each part is known.
 // With an argument the user starts and stops the counting, who is told which by a line and says by another that it is done.
+#include <fcntl.h>
 #include <numalens.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { BIG = 200000 };
@@ -12,6 +16,7 @@ static pthread_barrier_t barrier;
 static volatile long *common, *lent, *used, *late, *kept;
 static volatile char *large;
 static int by_user;
+static volatile pid_t other_thread;
 
 static __attribute__((noinline)) void reads(volatile long *block, int times) {
     for (int i = 0; i < times; i++) (void)block[i % 4];
@@ -25,8 +30,20 @@ static __attribute__((noinline)) void fills(volatile char *block, int times) {
     for (int i = 0; i < times; i++) block[i * 512] = 1;
 }
 
+// What a thread counts while the counters are read belongs to one part or the other. So the other thread waits at the barrier, and is not only on its way there.
+static void wait_until_it_waits(void) {
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", other_thread);
+    for (const char *state = 0; !state || state[2] != 'S'; state = strrchr(line, ')')) {
+        sched_yield();
+        int status = open(path, O_RDONLY);
+        if (status < 0 || read(status, line, sizeof line - 1) <= 0 || close(status)) exit(1);
+    }
+}
+
 static void turn(int on) {
     char answer;
+    if (other_thread) wait_until_it_waits();
     if (!by_user) {
         if (on) numalens_start();
         else numalens_stop();
@@ -41,6 +58,7 @@ static void meet(void) {
 
 // Between two of them only the main thread runs.
 static void *other(void *unused) {
+    other_thread = (pid_t)syscall(SYS_gettid);
     // Before the first start.
     reads(common, 50);
     writes(lent, 7);
@@ -109,6 +127,7 @@ int main(int count, char **arguments) {
     free((void *)late);
     meet();
     pthread_join(thread, 0);
+    other_thread = 0;
     reads(kept, 500);
     // Once more, with nobody else there.
     turn(1);
