@@ -289,7 +289,7 @@ impl Drain {
         // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
         self.read_heap();
-        self.find_new(file, session)?;
+        self.find_new(file, session, look.is_last())?;
         // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
         let ends: Vec<u64> = {
             let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
@@ -346,8 +346,9 @@ impl Drain {
         }
     }
 
-    /// Reads all that the library has told of processes that say no more. Records of others stand before theirs in the channel, and are filled in microseconds.
-    fn read_heap_whole(&mut self) {
+    /// Reads all that the library has told by now. Records that threads are filling stand before others in the channel: that takes microseconds, but
+    /// longer where a busy host takes the processor away meanwhile. Whether all was read.
+    fn read_heap_whole(&mut self) -> bool {
         self.read_heap();
         for patience in 0..RECORDS_FILLED {
             if !self.told.waits {
@@ -356,6 +357,7 @@ impl Drain {
             std::thread::sleep(Duration::from_micros(50 << patience));
             self.read_heap();
         }
+        !self.told.waits
     }
 
     /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that

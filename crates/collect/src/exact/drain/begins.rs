@@ -4,7 +4,8 @@ use super::ends::is_running;
 use super::*;
 
 impl Drain {
-    pub(super) fn find_new(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+    /// Takes in what is new, in the order in which it began. `is_last`: nobody comes again.
+    pub(super) fn find_new(&mut self, file: &SessionFile, session: &mut Session, is_last: bool) -> io::Result<()> {
         let entries: Vec<(Extent, &DirectoryEntry)> = file.directory().skip(self.seen as usize).collect();
         for (extent, entry) in entries {
             // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
@@ -15,6 +16,10 @@ impl Drain {
                     // A fork's child first says what it has inherited. One that was killed before has counted nothing.
                     let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
                     if !is_filled && is_running(entry.id.load(Relaxed) as i32) {
+                        return Ok(());
+                    }
+                    // Whose the memory is that it inherits depends on all that its parent told before. Where not all was told, pages would be read whose blocks are not known.
+                    if !self.read_heap_whole() && !is_last {
                         return Ok(());
                     }
                     self.process_begins(file, session, extent, entry, header)?;
@@ -51,10 +56,10 @@ impl Drain {
         self.processes.get(&process).is_none_or(|process| process.ended)
     }
 
-    /// Whether threads of a process that have run are not known yet.
+    /// Whether threads of a process that have run, or processes that it has begun, are not known yet.
     pub(super) fn has_new(&self, file: &SessionFile, process: Extent) -> bool {
         file.directory().skip(self.seen as usize).any(|(_, entry)| {
-            entry.kind.load(Acquire) == kind::THREAD
+            matches!(entry.kind.load(Acquire), kind::THREAD | kind::PROCESS)
                 && entry.parent.load(Relaxed) == process.0
                 && entry.id.load(Relaxed) != 0
         })
@@ -80,7 +85,6 @@ impl Drain {
         }
         // What the parent had mapped until then, the child has.
         if let Some(parent) = parent {
-            self.read_heap_whole();
             self.read_process(file, session, parent, start)?;
         }
         let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));

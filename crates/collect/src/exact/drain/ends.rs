@@ -3,6 +3,9 @@
 use super::*;
 use numalens_profile::LINES_LEFT_OUT;
 
+/// How often all that was told is read in the end before something of it is given up: a second in all.
+const LAST_PATIENCE: u32 = 80;
+
 impl Drain {
     /// Takes in the last of a process that has ended, or whose program was replaced: what it said since this look began as well.
     pub(super) fn finish(
@@ -82,8 +85,10 @@ impl Drain {
         }
         // Threads have begun, or gone on in another place, since this look began: on a busy host all of a process happens in one look. Those behind an
         // entry that is not filled yet are known the next time.
-        let _ = self.find_new(file, session);
-        if self.has_new(file, extent) {
+        let is_last = until == u64::MAX;
+        let _ = self.find_new(file, session, is_last);
+        // Its last records may stand behind one that another process's thread is filling.
+        if !self.read_heap_whole() && !is_last || self.has_new(file, extent) {
             return;
         }
         let _ = self.finish(file, session, extent, of_its_program(file, extent, u64::MAX));
@@ -96,6 +101,8 @@ impl Drain {
     /// # Errors
     /// The session file cannot be mapped.
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
+        // Nobody comes again to see what threads of others are kept from filling.
+        let _ = (0..LAST_PATIENCE).any(|_| self.read_heap_whole());
         self.look_until(file, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
