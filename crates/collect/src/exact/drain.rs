@@ -112,6 +112,8 @@ pub(super) struct Process {
     pub(super) live_pages: BTreeMap<Page, u32>,
     /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
     pub(super) resting_pages: BTreeMap<Page, u32>,
+    /// All that has happened until then is taken in, of its pages and of its blocks.
+    pub(super) known_until: u64,
     /// Accesses that its log tells, until they are looked at.
     pub(super) told_accesses: Vec<ToldAccess>,
     /// Who has had pages that several objects share, by the page's number.

@@ -113,6 +113,7 @@ pub fn read(
     let until = told.ready_until(process.pid, until, |note| is_ready(session, process, note, now));
     if given <= own {
         heap_events(told, session, process, until, now);
+        process.known_until = until;
         return Ok(());
     }
     let size = size_of::<PageRecord>();
@@ -120,10 +121,14 @@ pub fn read(
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
     let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
     let records = map.words::<PageRecord>(skipped, (given - own) as usize);
-    let mut changes: Vec<(u64, Event)> = Vec::new();
     let header = process.header.clone();
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
+    let known = process.pages.given();
+    let new = &records[known as usize..];
+    let (complete, until) = if process.last { (new.len(), until) } else { complete(drain, process, new, until) };
+    process.known_until = until;
+    let mut changes: Vec<(u64, Event)> = Vec::new();
     let live: Vec<u32> = process.live_pages.values().chain(process.resting_pages.values()).copied().collect();
     // The kernel may have placed pages where there were none: ever more seldom it is looked whether it has.
     process.looks = process.looks.saturating_add(1);
@@ -142,21 +147,6 @@ pub fn read(
         }
     }
     doubt(process, &unwritten);
-    let known = process.pages.given();
-    let new = &records[known as usize..];
-    // What refers to sites and threads that have not been read yet waits for the next look, and all behind it, as pages are known by
-    // their places. After the last instruction there is nothing to wait for.
-    let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
-        touch::NONE => false,
-        _ if record.begin_ns.load(Relaxed) > until => false,
-        touch::FIRST | touch::ZERO => {
-            drain.site(process, record.site.load(Relaxed)).is_some()
-                && drain.thread(Extent(record.thread.load(Relaxed))).is_some()
-        }
-        _ => true,
-    };
-    let complete = if process.last { None } else { new.iter().position(|record| !is_complete(record)) };
-    let complete = complete.unwrap_or(new.len());
     let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
     if !session.is_virtual() {
         for (number, record) in (own + known..).zip(&new[..complete]) {
@@ -179,7 +169,7 @@ pub fn read(
             }
         }
     }
-    let accesses = std::mem::take(&mut process.told_accesses);
+    let accesses = take_until(&mut process.told_accesses, until, |access| access.time);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Event::Access(index))));
     let told_shares = take_until(&mut process.told_shares, until, |share| share.time);
     changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
@@ -239,6 +229,44 @@ pub fn read(
     );
     process.undecided = undecided;
     Ok(())
+}
+
+/// How many new records can be read until `until`, and until when all is known then.
+///
+/// Pages are known by their places, so all records behind one that cannot be read yet wait for it. What these say has happened before what others tell of
+/// later, of blocks above all, waits with them.
+fn complete(drain: &Drain, process: &Process, new: &[PageRecord], mut until: u64) -> (usize, u64) {
+    let begin = |record: &PageRecord| record.begin_ns.load(Relaxed);
+    // What refers to sites and threads that have not been read yet waits for the next look.
+    let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
+        touch::NONE => false,
+        _ if begin(record) > until => false,
+        touch::FIRST | touch::ZERO => {
+            drain.site(process, record.site.load(Relaxed)).is_some()
+                && drain.thread(Extent(record.thread.load(Relaxed))).is_some()
+        }
+        _ => true,
+    };
+    let mut complete = new.iter().position(|record| !is_complete(record)).unwrap_or(new.len());
+    let mut waiting = &new[complete..];
+    // Threads take numbers and times one after the other, but not at once.
+    let mut latest = Vec::new();
+    loop {
+        // One that says no time yet begins later than now.
+        let earliest = waiting.iter().map(begin).filter(|&begin| begin != 0).min();
+        let Some(earliest) = earliest.filter(|&earliest| earliest <= until) else { return (complete, until) };
+        until = earliest - 1;
+        if latest.is_empty() {
+            let so_far = |latest: &mut u64, record| {
+                *latest = begin(record).max(*latest);
+                Some(*latest)
+            };
+            latest = new[..complete].iter().scan(0, so_far).collect();
+        }
+        let before = complete;
+        complete = latest[..before].partition_point(|&latest| latest <= until);
+        waiting = &new[complete..before];
+    }
 }
 
 /// Takes out what happened until then; what came later waits.

@@ -18,8 +18,7 @@ impl Drain {
                     if !is_filled && is_running(entry.id.load(Relaxed) as i32) {
                         return Ok(());
                     }
-                    // Whose the memory is that it inherits depends on all that its parent told before. Where not all was told, pages would be read whose blocks are not known.
-                    if !self.read_heap_whole() && !is_last {
+                    if !self.reads_parent(file, session, entry, is_last)? {
                         return Ok(());
                     }
                     self.process_begins(file, session, extent, entry, header)?;
@@ -65,6 +64,29 @@ impl Drain {
         })
     }
 
+    /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a thread is kept from telling of a block, or
+    /// from writing down a page, as on a busy host.
+    fn reads_parent(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        entry: &DirectoryEntry,
+        is_last: bool,
+    ) -> io::Result<bool> {
+        let (parent, start) = (Extent(entry.parent.load(Relaxed)), entry.start_ns.load(Relaxed));
+        if !self.processes.contains_key(&parent) {
+            return Ok(true);
+        }
+        if !self.read_heap_whole() && !is_last {
+            return Ok(false);
+        }
+        self.read_process(file, session, parent, start)?;
+        let parent = &self.processes[&parent];
+        // One that has gone, or executes another program, says no more.
+        let says_more = !parent.is_over && parent.pid != entry.id.load(Relaxed) as i32 && is_running(parent.pid);
+        Ok(is_last || parent.ended || parent.known_until >= start || !says_more)
+    }
+
     fn process_begins(
         &mut self,
         file: &SessionFile,
@@ -82,10 +104,6 @@ impl Drain {
         if !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !goes_on {
             session.left_out(pid, command_line(pid).unwrap_or_default());
             return Ok(());
-        }
-        // What the parent had mapped until then, the child has.
-        if let Some(parent) = parent {
-            self.read_process(file, session, parent, start)?;
         }
         let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
         let id = match before {
@@ -129,6 +147,7 @@ impl Drain {
                 forgotten: VecDeque::new(),
                 live_pages: BTreeMap::new(),
                 resting_pages: BTreeMap::new(),
+                known_until: 0,
                 told_accesses: Vec::new(),
                 tenants: FxHashMap::default(),
                 tenants_ended: Default::default(),
