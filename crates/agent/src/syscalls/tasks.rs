@@ -136,8 +136,9 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
     HEAP.hold();
     let parent = runtime.process().extent;
-    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held.
-    let forked_ns = sys::now_ns();
+    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
+    // this process until it knows the child, so it is told before there is one.
+    let child = runtime.session.new_extent(kind::PROCESS, parent, 0, 0, -1, sys::now_ns());
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
     let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
@@ -152,24 +153,27 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
         runtime.code.force_free();
     }
     if result == 0 {
-        if let Err(Errno(error)) = become_child(thread, parent, forked_ns, &shared) {
+        if let Err(Errno(error)) = become_child(thread, child, &shared) {
             runtime::give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
             thread.area.set_register(4, stack);
         }
+    } else if let (Err(_), Some(child)) = (sys::check(result), child) {
+        runtime.session.entry(child).end_ns.store(sys::now_ns(), Release);
     }
     signals::set_mask(thread, mask);
     Verdict::Done(result)
 }
 
-fn become_child(thread: &mut Thread, parent: exact::Extent, forked_ns: u64, shared: &[Inherited]) -> Result<(), Errno> {
+fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[Inherited]) -> Result<(), Errno> {
     let runtime = runtime();
     signals::forget(thread);
     thread.area.note_fs_base();
     thread.tid = sys::thread_id();
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
-    let process = runtime.session.new_extent(kind::PROCESS, parent, sys::process_id(), 0, -1, forked_ns).ok_or(full)?;
+    let process = process.ok_or(full)?;
+    runtime.session.entry(process).id.store(sys::process_id(), Release);
     let mut memory = *runtime.process();
     let (sites, stretches) = {
         let world = &runtime.code.lock().world;

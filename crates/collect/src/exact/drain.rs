@@ -316,8 +316,10 @@ impl Drain {
             all.sort_unstable();
             all
         };
+        let ahead = if look.is_last() { FxHashMap::default() } else { self.forks_ahead(file) };
         for &extent in &extents {
-            self.read_process(file, session, extent, of_its_program(file, extent, horizon))?;
+            let until = ahead.get(&extent).map_or(horizon, |&fork| fork.min(horizon));
+            self.read_process(file, session, extent, of_its_program(file, extent, until))?;
         }
         let processes = &self.processes;
         self.told.drop_strangers(

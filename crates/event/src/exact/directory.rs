@@ -41,7 +41,7 @@ pub struct DirectoryEntry {
     pub kind: AtomicU32,
     /// Of a thread: its process. Of a process: the one that forked it, or whose exec it is, or [`Extent::NONE`].
     pub parent: AtomicU32,
-    /// The process's or thread's id.
+    /// The process's or thread's id. Of a forked process 0 until it runs, and for ever when the fork failed, as `end_ns` says then.
     pub id: AtomicU32,
     /// Of a process, one of [`end`], and in the bits above the lowest eight the exit status.
     pub end: AtomicU32,

@@ -11,6 +11,12 @@ impl Drain {
             // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
             let what = entry.kind.load(Acquire);
             match what {
+                // A forked process gets its id when it runs, unless there is none.
+                kind::PROCESS if entry.id.load(Acquire) == 0 => {
+                    if entry.end_ns.load(Acquire) == 0 && !self.was_given_up(extent) {
+                        return Ok(());
+                    }
+                }
                 kind::PROCESS => {
                     let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
                     // A fork's child first says what it has inherited. One that was killed before has counted nothing.
@@ -62,6 +68,19 @@ impl Drain {
                 && entry.parent.load(Relaxed) == process.0
                 && entry.id.load(Relaxed) != 0
         })
+    }
+
+    /// How far to read processes that have forked some that are not known yet, as these have what was there then.
+    pub(super) fn forks_ahead(&self, file: &SessionFile) -> FxHashMap<Extent, u64> {
+        let mut ahead = FxHashMap::default();
+        for (_, entry) in file.directory().skip(self.seen as usize) {
+            let is_forked = entry.kind.load(Acquire) == kind::PROCESS && entry.index.load(Relaxed) == 0;
+            if is_forked && (entry.id.load(Acquire) != 0 || entry.end_ns.load(Acquire) == 0) {
+                let (parent, start) = (Extent(entry.parent.load(Relaxed)), entry.start_ns.load(Relaxed));
+                ahead.entry(parent).and_modify(|earliest: &mut u64| *earliest = start.min(*earliest)).or_insert(start);
+            }
+        }
+        ahead
     }
 
     /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a thread is kept from telling of a block, or
