@@ -39,10 +39,22 @@ fn blocks_have_the_pages_that_were_filled_for_them() {
 /// Pages of which a block has begun or ended may move, or go, before anybody accesses them again.
 #[test]
 fn blocks_have_what_arithmetic_says_though_their_pages_move_or_go() {
+    assert_writes_as_said("marked.c");
+}
+
+/// A forked child has the blocks that there were when it was forked, however late it begins to run.
+#[test]
+fn blocks_of_a_parent_are_not_those_of_a_child_that_runs_later() {
+    assert_writes_as_said("late_child.c");
+}
+
+/// A program says how often each of its blocks is written.
+#[track_caller]
+fn assert_writes_as_said(name: &str) {
     let directory = tempfile::tempdir().unwrap();
     for linked in ["-pie", "-static"] {
-        let (profile, said) = record_with(directory.path(), "marked.c", &["-O1", "-g", linked], &[], &[]);
-        let rows = objects(&profile, "marked.c");
+        let (profile, said) = record_with(directory.path(), name, &["-O1", "-g", linked], &[], &[]);
+        let rows = objects(&profile, name);
         for line in said.lines() {
             let (tag, writes) = line.split_once(' ').unwrap();
             assert_eq!(number(&rows[tag]["writes"]).to_string(), writes, "{linked}: {tag}: {}", rows[tag]);

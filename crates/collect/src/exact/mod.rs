@@ -35,6 +35,7 @@ mod latecomers;
 mod left_behind;
 mod lines;
 mod machine_files;
+mod new_pages;
 mod pages;
 pub mod patience;
 mod ranks;

@@ -8,6 +8,7 @@ use super::division::Told as Sample;
 use super::drain::{Drain, LOOKS_BEHIND, Process};
 use super::file::SessionFile;
 use super::heap::Told;
+use super::new_pages;
 use super::shares;
 use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
@@ -126,7 +127,14 @@ pub fn read(
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
     let known = process.pages.given();
     let new = &records[known as usize..];
-    let (complete, until) = if process.last { (new.len(), until) } else { complete(drain, process, new, until) };
+    // After the last instruction there is nothing to wait for.
+    let (complete, until) = if process.last {
+        (new.len(), until)
+    } else {
+        new_pages::readable(new, until, |site, thread| {
+            drain.site(process, site).is_some() && drain.thread(thread).is_some()
+        })
+    };
     process.known_until = until;
     let mut changes: Vec<(u64, Event)> = Vec::new();
     let live: Vec<u32> = process.live_pages.values().chain(process.resting_pages.values()).copied().collect();
@@ -229,44 +237,6 @@ pub fn read(
     );
     process.undecided = undecided;
     Ok(())
-}
-
-/// How many new records can be read until `until`, and until when all is known then.
-///
-/// Pages are known by their places, so all records behind one that cannot be read yet wait for it. What these say has happened before what others tell of
-/// later, of blocks above all, waits with them.
-fn complete(drain: &Drain, process: &Process, new: &[PageRecord], mut until: u64) -> (usize, u64) {
-    let begin = |record: &PageRecord| record.begin_ns.load(Relaxed);
-    // What refers to sites and threads that have not been read yet waits for the next look.
-    let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
-        touch::NONE => false,
-        _ if begin(record) > until => false,
-        touch::FIRST | touch::ZERO => {
-            drain.site(process, record.site.load(Relaxed)).is_some()
-                && drain.thread(Extent(record.thread.load(Relaxed))).is_some()
-        }
-        _ => true,
-    };
-    let mut complete = new.iter().position(|record| !is_complete(record)).unwrap_or(new.len());
-    let mut waiting = &new[complete..];
-    // Threads take numbers and times one after the other, but not at once.
-    let mut latest = Vec::new();
-    loop {
-        // One that says no time yet begins later than now.
-        let earliest = waiting.iter().map(begin).filter(|&begin| begin != 0).min();
-        let Some(earliest) = earliest.filter(|&earliest| earliest <= until) else { return (complete, until) };
-        until = earliest - 1;
-        if latest.is_empty() {
-            let so_far = |latest: &mut u64, record| {
-                *latest = begin(record).max(*latest);
-                Some(*latest)
-            };
-            latest = new[..complete].iter().scan(0, so_far).collect();
-        }
-        let before = complete;
-        complete = latest[..before].partition_point(|&latest| latest <= until);
-        waiting = &new[complete..before];
-    }
 }
 
 /// Takes out what happened until then; what came later waits.

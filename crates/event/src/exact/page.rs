@@ -8,7 +8,7 @@ pub const MOST_PAGES: u32 = 1 << 27;
 
 /// An incarnation of a page.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PageRecord {
     /// Page number: address / 4096.
     pub page: AtomicU64,
