@@ -70,7 +70,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let none = Errno(0);
     let session = Session::open(start.descriptor).map_err(because("the session file cannot be mapped"))?;
     let parent = Extent(start.parent);
-    let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1, -1, sys::now_ns());
+    let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1);
     let process = process.ok_or(("the session file is full", none))?;
     let rank = rank::of_program(start.stack);
     let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;

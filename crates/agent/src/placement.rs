@@ -150,7 +150,7 @@ fn go_on(thread: &mut Thread) {
     let old = session.entry(before);
     let (process, index) = (runtime.process().extent, old.index.load(Relaxed));
     // Without a new extent all goes on under the old place.
-    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index, -1, sys::now_ns()) else { return };
+    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index) else { return };
     // Until the old one has its end nobody settles what was counted there.
     let threads = runtime.threads.lock();
     if thread.area.map_counters(&runtime.layout, session, extent).is_err() {

@@ -88,15 +88,7 @@ impl Session {
     }
 
     /// A new extent for a process or thread `id` that begins now.
-    pub fn new_extent(
-        &self,
-        what: u32,
-        parent: Extent,
-        id: u32,
-        index: u32,
-        node: i32,
-        start_ns: u64,
-    ) -> Option<Extent> {
+    pub fn new_extent(&self, what: u32, parent: Extent, id: u32, index: u32) -> Option<Extent> {
         let extent = Extent(self.header().extents.fetch_add(1, AcqRel));
         if extent.0 >= exact::MOST_EXTENTS {
             return None;
@@ -105,8 +97,8 @@ impl Session {
         entry.parent.store(parent.0, Relaxed);
         entry.id.store(id, Relaxed);
         entry.index.store(index, Relaxed);
-        entry.node.store(node, Relaxed);
-        entry.start_ns.store(start_ns, Relaxed);
+        entry.node.store(-1, Relaxed);
+        entry.start_ns.store(sys::now_ns(), Relaxed);
         entry.kind.store(what, Release);
         Some(extent)
     }
@@ -114,7 +106,7 @@ impl Session {
     /// A new extent for a thread of `process`. Its id is set when it runs.
     pub fn new_thread(&self, process: Extent) -> Option<Extent> {
         let index = self.header().threads.fetch_add(1, AcqRel);
-        self.new_extent(kind::THREAD, process, 0, index, -1, sys::now_ns())
+        self.new_extent(kind::THREAD, process, 0, index)
     }
 
     /// The same for the first thread of a program: after an exec it is the thread that called it.
@@ -124,7 +116,7 @@ impl Session {
             let same_process = before.id.load(Relaxed) == sys::process_id();
             let caller = u32::try_from(before.node.load(Relaxed));
             if let (true, Ok(index)) = (same_process, caller) {
-                return self.new_extent(kind::THREAD, process, 0, index, -1, sys::now_ns());
+                return self.new_extent(kind::THREAD, process, 0, index);
             }
         }
         self.new_thread(process)

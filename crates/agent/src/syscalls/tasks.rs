@@ -138,7 +138,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     let parent = runtime.process().extent;
     // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
     // this process until it knows the child, so it is told before there is one.
-    let child = runtime.session.new_extent(kind::PROCESS, parent, 0, 0, -1, sys::now_ns());
+    let child = runtime.session.new_extent(kind::PROCESS, parent, 0, 0);
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
     let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
