@@ -5,10 +5,12 @@ use crate::area::{Area, own};
 use crate::machine::told_policies;
 use crate::pages::{Inherited, is_virtual};
 use crate::runtime::{self, runtime};
+use crate::shared::Session;
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
 use crate::{HEAP, boot, call, entry, placement, signals};
 use alloc::boxed::Box;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, end, kind};
 use numalens_translator::area as fixed;
@@ -138,7 +140,7 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     let parent = runtime.process().extent;
     // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
     // this process until it knows the child, so it is told before there is one.
-    let child = runtime.session.new_extent(kind::PROCESS, parent, 0, 0);
+    let child = child_to_be(&runtime.session, parent);
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
     let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
@@ -159,11 +161,32 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
         if stack != 0 {
             thread.area.set_register(4, stack);
         }
-    } else if let (Err(_), Some(child)) = (sys::check(result), child) {
-        runtime.session.entry(child).end_ns.store(sys::now_ns(), Release);
+    } else if let Some(child) = child {
+        let entry = runtime.session.entry(child);
+        if sys::check(result).is_err() {
+            entry.start_ns.store(u64::MAX, Release);
+            SPARE_CHILD.store(child.0, Relaxed);
+        } else {
+            // It may be killed before it says so itself. In a namespace of its own it has another one.
+            let _ = entry.id.compare_exchange(0, result as u32, Release, Relaxed);
+        }
     }
     signals::set_mask(thread, mask);
     Verdict::Done(result)
+}
+
+/// The extent that was given for a process whose fork failed: a program may try so often that there would be none left.
+static SPARE_CHILD: AtomicU32 = AtomicU32::new(exact::Extent::NONE.0);
+
+/// An extent for a process that is about to be forked, from now on.
+fn child_to_be(session: &Session, parent: exact::Extent) -> Option<exact::Extent> {
+    match exact::Extent(SPARE_CHILD.swap(exact::Extent::NONE.0, Relaxed)) {
+        exact::Extent::NONE => session.new_extent(kind::PROCESS, parent, 0, 0),
+        spare => {
+            session.entry(spare).start_ns.store(sys::now_ns(), Release);
+            Some(spare)
+        }
+    }
 }
 
 fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[Inherited]) -> Result<(), Errno> {
@@ -172,6 +195,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     thread.area.note_fs_base();
     thread.tid = sys::thread_id();
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
+    SPARE_CHILD.store(exact::Extent::NONE.0, Relaxed);
     let process = process.ok_or(full)?;
     runtime.session.entry(process).id.store(sys::process_id(), Release);
     let mut memory = *runtime.process();

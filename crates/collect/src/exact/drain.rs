@@ -71,6 +71,10 @@ pub struct Drain {
     seen: u32,
     /// The next one, if it is given and not filled, and since when that is known.
     unfilled: Option<(Extent, Instant)>,
+    /// Threads have been waited for in this look that are kept from filling their records.
+    is_behind: bool,
+    /// Processes that were forked and are not known yet, in the order of the directory.
+    forked: Vec<begins::Forked>,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
     /// What agents found worth a note.
@@ -112,7 +116,7 @@ pub(super) struct Process {
     pub(super) live_pages: BTreeMap<Page, u32>,
     /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
     pub(super) resting_pages: BTreeMap<Page, u32>,
-    /// All that has happened until then is taken in, of its pages and of its blocks.
+    /// How far the latest reading of its pages and blocks came.
     pub(super) known_until: u64,
     /// Accesses that its log tells, until they are looked at.
     pub(super) told_accesses: Vec<ToldAccess>,
@@ -288,6 +292,7 @@ impl Drain {
     fn look_until(&mut self, file: &SessionFile, session: &mut Session, look: Look) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         self.begin_look(now);
+        self.is_behind = false;
         // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
         self.read_heap();
@@ -316,9 +321,8 @@ impl Drain {
             all.sort_unstable();
             all
         };
-        let ahead = if look.is_last() { FxHashMap::default() } else { self.forks_ahead(file) };
         for &extent in &extents {
-            let until = ahead.get(&extent).map_or(horizon, |&fork| fork.min(horizon));
+            let until = if look.is_last() { horizon } else { self.forks_ahead(file, extent).min(horizon) };
             self.read_process(file, session, extent, of_its_program(file, extent, until))?;
         }
         let processes = &self.processes;
@@ -332,7 +336,7 @@ impl Drain {
         }
         for &extent in &extents {
             self.give_back(file, session, extent)?;
-            self.end_process(file, session, extent, horizon);
+            self.end_process(file, session, extent, horizon, look.is_last());
         }
         self.divide_what_is_full(session);
         self.watch.get_mut().looked(clock::agents_now(file.header()));
@@ -354,13 +358,16 @@ impl Drain {
     /// longer where a busy host takes the processor away meanwhile. Whether all was read.
     fn read_heap_whole(&mut self) -> bool {
         self.read_heap();
-        for patience in 0..RECORDS_FILLED {
+        // Once a look: one that has stopped in the midst of a record does not go on meanwhile.
+        let patience = if self.is_behind { 0 } else { RECORDS_FILLED };
+        for patience in 0..patience {
             if !self.told.waits {
                 break;
             }
             std::thread::sleep(Duration::from_micros(50 << patience));
             self.read_heap();
         }
+        self.is_behind = self.told.waits;
         !self.told.waits
     }
 

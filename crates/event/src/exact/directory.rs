@@ -41,11 +41,11 @@ pub struct DirectoryEntry {
     pub kind: AtomicU32,
     /// Of a thread: its process. Of a process: the one that forked it, or whose exec it is, or [`Extent::NONE`].
     pub parent: AtomicU32,
-    /// The process's or thread's id. Of a forked process 0 until it runs, and for ever when the fork failed, as `end_ns` says then.
+    /// The process's or thread's id. Of a process 0 until it has been forked, as of a thread until it runs.
     pub id: AtomicU32,
     /// Of a process, one of [`end`], and in the bits above the lowest eight the exit status.
     pub end: AtomicU32,
-    /// `CLOCK_MONOTONIC` at its start.
+    /// `CLOCK_MONOTONIC` at its start. Of a process whose fork failed the greatest number; its parent's next one may take its place.
     pub start_ns: AtomicU64,
     /// The same at its end; 0 while it runs, and for ever when it was killed.
     pub end_ns: AtomicU64,

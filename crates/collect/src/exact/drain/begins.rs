@@ -3,23 +3,63 @@
 use super::ends::is_running;
 use super::*;
 
+/// What entries of processes have as their index that did not begin with an exec.
+const FORKED: u32 = 0;
+
+/// Whether an entry is that of a process that was forked, or is about to be.
+fn is_forked(entry: &DirectoryEntry) -> bool {
+    entry.kind.load(Acquire) == kind::PROCESS
+        && entry.index.load(Relaxed) == FORKED
+        && entry.start_ns.load(Relaxed) != u64::MAX
+}
+
+/// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had then. Others do not wait for it.
+pub(super) struct Forked {
+    extent: Extent,
+    parent: Extent,
+    found: Instant,
+    /// Since its parent was found gone, while it had no id.
+    orphaned: Option<Instant>,
+}
+
+impl Forked {
+    fn new(extent: Extent, entry: &DirectoryEntry) -> Self {
+        Forked { extent, parent: Extent(entry.parent.load(Relaxed)), found: Instant::now(), orphaned: None }
+    }
+
+    /// How far its parent may be read, as it has what was there then. There is no bound by a fork that failed, nor by a child that is stopped, or that its parent,
+    /// killed in the midst of the fork, may not have.
+    fn start(&self, file: &SessionFile) -> u64 {
+        let is_late = self.found.elapsed() > Duration::from_secs(10)
+            || self.orphaned.is_some_and(|since| since.elapsed() > Duration::from_secs(1));
+        match file.entry(self.extent) {
+            Some(entry) if !is_late => entry.start_ns.load(Acquire),
+            _ => u64::MAX,
+        }
+    }
+}
+
 impl Drain {
     /// Takes in what is new, in the order in which it began. `is_last`: nobody comes again.
     pub(super) fn find_new(&mut self, file: &SessionFile, session: &mut Session, is_last: bool) -> io::Result<()> {
+        let mut forked = std::mem::take(&mut self.forked);
+        forked.sort_by_key(|forked| forked.start(file));
+        for forked in forked {
+            self.forked_begins(file, session, forked, is_last)?;
+        }
         let entries: Vec<(Extent, &DirectoryEntry)> = file.directory().skip(self.seen as usize).collect();
         for (extent, entry) in entries {
             // What is not filled yet is looked at the next time, and all behind it, so that parents come first.
             let what = entry.kind.load(Acquire);
+            let parent = Extent(entry.parent.load(Relaxed));
             match what {
-                // A forked process gets its id when it runs, unless there is none.
-                kind::PROCESS if entry.id.load(Acquire) == 0 => {
-                    if entry.end_ns.load(Acquire) == 0 && !self.was_given_up(extent) {
-                        return Ok(());
-                    }
+                kind::PROCESS if entry.index.load(Relaxed) == FORKED => {
+                    self.forked_begins(file, session, Forked::new(extent, entry), is_last)?;
                 }
+                // A thread of a forked process; a program that is executed in one, or in its parent.
+                kind::PROCESS | kind::THREAD if !is_last && self.is_awaited(file, what, parent) => return Ok(()),
                 kind::PROCESS => {
                     let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
-                    // A fork's child first says what it has inherited. One that was killed before has counted nothing.
                     let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
                     if !is_filled && is_running(entry.id.load(Relaxed) as i32) {
                         return Ok(());
@@ -34,13 +74,65 @@ impl Drain {
                     self.thread_begins(file, session, extent, entry);
                 }
                 // Nor does it get one when its process was killed before, or is not observed.
-                kind::THREAD if self.has_ended(Extent(entry.parent.load(Relaxed))) => {}
+                kind::THREAD if self.has_ended(parent) => {}
                 0 if self.was_given_up(extent) => {}
                 _ => return Ok(()),
             }
             self.seen = extent.0 + 1;
         }
         Ok(())
+    }
+
+    /// Takes in a forked process, or keeps it for the next look.
+    fn forked_begins(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        mut forked: Forked,
+        is_last: bool,
+    ) -> io::Result<()> {
+        let Some(entry) = file.entry(forked.extent) else { return Ok(()) };
+        let start = forked.start(file);
+        // Its parent is itself not known yet, or would be read too far for an earlier child.
+        let waits = self.forked.iter().any(|other| other.extent == forked.parent)
+            || self.forks_ahead(file, forked.parent) < start;
+        let id = entry.id.load(Acquire) as i32;
+        if id == 0 {
+            let has_failed = entry.start_ns.load(Relaxed) == u64::MAX;
+            let parent = self.processes.get(&forked.parent);
+            if is_last || has_failed && parent.is_some_and(|parent| parent.ended) {
+                return Ok(());
+            }
+            // Its parent may make the next one of it.
+            if has_failed {
+                forked.found = Instant::now();
+            }
+            if waits || parent.is_some_and(|parent| is_running(parent.pid)) {
+                forked.orphaned = None;
+            } else {
+                forked.orphaned.get_or_insert_with(Instant::now);
+            }
+            self.forked.push(forked);
+            return Ok(());
+        }
+        let header = Arc::new(file.extent(forked.extent, 0, size_of::<ProcessHeader>())?);
+        // It first says what it has inherited. One that was killed before has counted nothing.
+        let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
+        let is_ready = is_filled || !is_running(id);
+        if !is_last && (waits || !is_ready) || !self.reads_parent(file, session, entry, is_last)? {
+            self.forked.push(forked);
+            return Ok(());
+        }
+        self.process_begins(file, session, forked.extent, entry, header)
+    }
+
+    /// Whether what begins in a process has to wait for one that was forked and is not known yet: of that, or of a program in its parent's place.
+    fn is_awaited(&self, file: &SessionFile, what: u32, parent: Extent) -> bool {
+        let is_program = what == kind::PROCESS;
+        let is_so = |forked: &Forked| {
+            forked.extent == parent || is_program && forked.parent == parent && forked.start(file) != u64::MAX
+        };
+        self.forked.iter().any(is_so)
     }
 
     /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be killed. All that began later waits for it.
@@ -61,26 +153,27 @@ impl Drain {
         self.processes.get(&process).is_none_or(|process| process.ended)
     }
 
-    /// Whether threads of a process that have run, or processes that it has begun, are not known yet.
+    /// Whether threads of a process that have run, or processes that it has forked or become, are not known yet.
     pub(super) fn has_new(&self, file: &SessionFile, process: Extent) -> bool {
-        file.directory().skip(self.seen as usize).any(|(_, entry)| {
+        let is_its = |entry: &DirectoryEntry| {
             matches!(entry.kind.load(Acquire), kind::THREAD | kind::PROCESS)
                 && entry.parent.load(Relaxed) == process.0
-                && entry.id.load(Relaxed) != 0
-        })
+                && (entry.id.load(Relaxed) != 0 || is_forked(entry))
+        };
+        self.forked_by(process).any(|forked| forked.start(file) != u64::MAX)
+            || file.directory().skip(self.seen as usize).any(|(_, entry)| is_its(entry))
     }
 
-    /// How far to read processes that have forked some that are not known yet, as these have what was there then.
-    pub(super) fn forks_ahead(&self, file: &SessionFile) -> FxHashMap<Extent, u64> {
-        let mut ahead = FxHashMap::default();
-        for (_, entry) in file.directory().skip(self.seen as usize) {
-            let is_forked = entry.kind.load(Acquire) == kind::PROCESS && entry.index.load(Relaxed) == 0;
-            if is_forked && (entry.id.load(Acquire) != 0 || entry.end_ns.load(Acquire) == 0) {
-                let (parent, start) = (Extent(entry.parent.load(Relaxed)), entry.start_ns.load(Relaxed));
-                ahead.entry(parent).and_modify(|earliest: &mut u64| *earliest = start.min(*earliest)).or_insert(start);
-            }
-        }
-        ahead
+    /// How far to read a process that has forked some that are not known yet.
+    pub(super) fn forks_ahead(&self, file: &SessionFile, process: Extent) -> u64 {
+        let is_its = |entry: &DirectoryEntry| is_forked(entry) && entry.parent.load(Relaxed) == process.0;
+        let new = file.directory().skip(self.seen as usize).filter(|(_, entry)| is_its(entry));
+        let starts = new.map(|(_, entry)| entry.start_ns.load(Relaxed));
+        self.forked_by(process).map(|forked| forked.start(file)).chain(starts).min().unwrap_or(u64::MAX)
+    }
+
+    fn forked_by(&self, process: Extent) -> impl Iterator<Item = &Forked> {
+        self.forked.iter().filter(move |forked| forked.parent == process)
     }
 
     /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a thread is kept from telling of a block, or
@@ -93,7 +186,11 @@ impl Drain {
         is_last: bool,
     ) -> io::Result<bool> {
         let (parent, start) = (Extent(entry.parent.load(Relaxed)), entry.start_ns.load(Relaxed));
-        if !self.processes.contains_key(&parent) {
+        let Some(pid) = self.processes.get(&parent).filter(|parent| !parent.ended).map(|parent| parent.pid) else {
+            return Ok(true);
+        };
+        let is_exec = pid == entry.id.load(Relaxed) as i32;
+        if !session.follows_children() && !is_exec {
             return Ok(true);
         }
         if !self.read_heap_whole() && !is_last {
@@ -102,8 +199,7 @@ impl Drain {
         self.read_process(file, session, parent, start)?;
         let parent = &self.processes[&parent];
         // One that has gone, or executes another program, says no more.
-        let says_more = !parent.is_over && parent.pid != entry.id.load(Relaxed) as i32 && is_running(parent.pid);
-        Ok(is_last || parent.ended || parent.known_until >= start || !says_more)
+        Ok(is_last || is_exec || parent.known_until >= start || parent.is_over || !is_running(pid))
     }
 
     fn process_begins(

@@ -57,7 +57,14 @@ impl Drain {
     }
 
     /// Notes that a process is over, when it is. All is known that happened until `until`.
-    pub(super) fn end_process(&mut self, file: &SessionFile, session: &mut Session, extent: Extent, until: u64) {
+    pub(super) fn end_process(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        extent: Extent,
+        until: u64,
+        is_last: bool,
+    ) {
         let Some(process) = self.processes.get_mut(&extent).filter(|process| !process.ended) else { return };
         let Some(entry) = file.entry(extent) else { return };
         let word = entry.end.load(Acquire);
@@ -77,7 +84,7 @@ impl Drain {
         }
         // Whose words its threads have counted depends on the last blocks that it told of, which may have come after this look has read them.
         if session.tells_every_object() {
-            let is_known = if time == 0 { process.was_gone || until == u64::MAX } else { time <= until };
+            let is_known = if time == 0 { process.was_gone || is_last } else { time <= until };
             process.was_gone |= gone;
             if !is_known {
                 return;
@@ -85,7 +92,6 @@ impl Drain {
         }
         // Threads have begun, or gone on in another place, since this look began: on a busy host all of a process happens in one look. Those behind an
         // entry that is not filled yet are known the next time.
-        let is_last = until == u64::MAX;
         let _ = self.find_new(file, session, is_last);
         // Its last records may stand behind one that another process's thread is filling.
         if !self.read_heap_whole() && !is_last || self.has_new(file, extent) {
@@ -102,7 +108,10 @@ impl Drain {
     /// The session file cannot be mapped.
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
         // Nobody comes again to see what threads of others are kept from filling.
-        let _ = (0..LAST_PATIENCE).any(|_| self.read_heap_whole());
+        let _ = (0..LAST_PATIENCE).any(|_| {
+            self.is_behind = false;
+            self.read_heap_whole()
+        });
         self.look_until(file, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
