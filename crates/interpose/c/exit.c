@@ -19,6 +19,7 @@ static void tell_exit(uint32_t status) {
 __attribute__((destructor)) static void end(void) { tell_exit(STATUS_UNKNOWN); }
 
 EXPORT int fork(void) {
+    numalens_find_for_children();
     __typeof__(&fork) real = NEXT(fork);
     if (!real) {
         set_errno(ENOSYS_);

@@ -125,7 +125,29 @@ static int visit(struct dl_phdr_info *object, size_t size, void *data) {
     return 1;
 }
 
+/* What a forked child of a program with threads may call first: another thread may have had the loader's lock when it was forked, and has it in the child
+ * for ever. So all are found before the first fork. */
+static struct numalens_definition children_call[] = {
+    {.name = "malloc"}, {.name = "calloc"}, {.name = "realloc"}, {.name = "free"}, {.name = "posix_memalign"}, {.name = "aligned_alloc"}, {.name = "memalign"},
+    {.name = "valloc"}, {.name = "pvalloc"}, {.name = "mmap"}, {.name = "mmap64"}, {.name = "munmap"}, {.name = "mremap"}, {.name = "fork"}, {.name = "execve"},
+    {.name = "execvpe"}, {.name = "fexecve"}, {.name = "execveat"}, {.name = "posix_spawn"}, {.name = "posix_spawnp"}, {.name = "system"}, {.name = "popen"},
+    {.name = "_exit"}, {.name = "_Exit"}, {.name = "quick_exit"}, {.name = "set_mempolicy"}, {.name = "mbind"}, {.name = "migrate_pages"},
+    {.name = "move_pages"}, {.name = "prctl"}, {.name = "syscall"}, {.name = "pthread_attr_getstacksize"}, {.name = "gnu_get_libc_version"},
+    {.name = "pthread_create"}, {.name = "sched_setaffinity"}, {.name = "pthread_setaffinity_np"}, {.name = "clock_gettime"},
+};
+enum { CHILDREN_CALL = sizeof children_call / sizeof *children_call };
+static int children_can_call;
+
+HIDDEN void numalens_find_for_children(void) {
+    if (__atomic_load_n(&children_can_call, __ATOMIC_ACQUIRE)) return;
+    numalens_next_several(children_call, CHILDREN_CALL);
+    __atomic_store_n(&children_can_call, 1, __ATOMIC_RELEASE);
+}
+
 HIDDEN void *numalens_next(const char *name) {
+    int known = __atomic_load_n(&children_can_call, __ATOMIC_ACQUIRE) ? CHILDREN_CALL : 0;
+    for (int i = 0; i < known; i++)
+        if (children_call[i].found && same(children_call[i].name, name)) return children_call[i].found;
     struct search search = {.name = name};
     if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
     return search.found;

@@ -76,6 +76,7 @@ HIDDEN void *numalens_next(const char *name);
 HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
 struct numalens_definition { const char *name; void *found; int beside_malloc; /* its object defines malloc as well */ int referenced; };
 HIDDEN void numalens_next_several(struct numalens_definition *all, int count);
+HIDDEN void numalens_find_for_children(void); /* before a fork */
 HIDDEN void numalens_find_references(struct numalens_definition *all, int count); /* who of those that are loaded has one in a relocation */
 HIDDEN void numalens_withdraw(const char *const *names, int count); /* from what this library defines */
 #define NEXT(name) ({ static __typeof__(&name) next_; \

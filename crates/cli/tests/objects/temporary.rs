@@ -48,6 +48,12 @@ fn blocks_of_a_parent_are_not_those_of_a_child_that_runs_later() {
     assert_writes_as_said("late_child.c");
 }
 
+/// Processes that are gone before they, or their children, have run keep nobody else out of the recording.
+#[test]
+fn blocks_of_others_are_known_though_processes_are_gone_before_they_ran() {
+    assert_writes_as_said("gone_early.c");
+}
+
 /// A program says how often each of its blocks is written.
 #[track_caller]
 fn assert_writes_as_said(name: &str) {
