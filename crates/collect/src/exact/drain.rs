@@ -15,6 +15,7 @@ mod object_counts;
 mod page_counts;
 mod pauses;
 mod site_counts;
+mod told;
 
 use super::blocks::ReleasedBlock;
 use super::clock;
@@ -55,12 +56,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
+use told::RECORDS_FILLED;
 
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
-
-/// How often is waited for records to be filled: twice as long each time.
-const RECORDS_FILLED: u32 = 8;
 
 /// All processes and threads of a recording.
 #[derive(Default)]
@@ -345,30 +344,6 @@ impl Drain {
             session.keep_within_limits();
         }
         Ok(())
-    }
-
-    /// Reads what the preloaded library has told by now.
-    fn read_heap(&mut self) {
-        if let Some(heap) = &mut self.heap {
-            heap.read(&mut self.told);
-        }
-    }
-
-    /// Reads all that the library has told by now. Records that threads are filling stand before others in the channel: that takes microseconds, but
-    /// longer where a busy host takes the processor away meanwhile. Whether all was read.
-    fn read_heap_whole(&mut self) -> bool {
-        self.read_heap();
-        // Once a look: one that has stopped in the midst of a record does not go on meanwhile.
-        let patience = if self.is_behind { 0 } else { RECORDS_FILLED };
-        for patience in 0..patience {
-            if !self.told.waits {
-                break;
-            }
-            std::thread::sleep(Duration::from_micros(50 << patience));
-            self.read_heap();
-        }
-        self.is_behind = self.told.waits;
-        !self.told.waits
     }
 
     /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that

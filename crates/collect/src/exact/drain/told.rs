@@ -1,0 +1,33 @@
+//! Reading what the preloaded library tells.
+
+use super::Drain;
+use std::time::Duration;
+
+/// How often is waited for records to be filled: twice as long each time.
+pub(super) const RECORDS_FILLED: u32 = 8;
+
+impl Drain {
+    /// Reads what the preloaded library has told by now.
+    pub(super) fn read_heap(&mut self) {
+        if let Some(heap) = &mut self.heap {
+            heap.read(&mut self.told);
+        }
+    }
+
+    /// Reads all that the library has told by now. Records that threads are filling stand before others in the channel: that takes microseconds, but
+    /// longer where a busy host takes the processor away meanwhile. Whether all was read.
+    pub(super) fn read_heap_whole(&mut self) -> bool {
+        self.read_heap();
+        // Once a look: one that has stopped in the midst of a record does not go on meanwhile.
+        let patience = if self.is_behind { 0 } else { RECORDS_FILLED };
+        for patience in 0..patience {
+            if !self.told.waits {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(50 << patience));
+            self.read_heap();
+        }
+        self.is_behind = self.told.waits;
+        !self.told.waits
+    }
+}
