@@ -72,7 +72,7 @@ pub struct Drain {
     unfilled: Option<(Extent, Instant)>,
     /// Threads have been waited for in this look that are kept from filling their records.
     is_behind: bool,
-    /// Processes that were forked and are not known yet, in the order of the directory.
+    /// Processes that were forked and are not known yet.
     forked: Vec<begins::Forked>,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,

@@ -13,6 +13,11 @@ fn is_forked(entry: &DirectoryEntry) -> bool {
         && entry.start_ns.load(Relaxed) != u64::MAX
 }
 
+/// Whether a process has said what it has inherited, which it does first. One that was killed before has counted nothing.
+fn is_filled(header: &Shared, entry: &DirectoryEntry) -> bool {
+    header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0 || !is_running(entry.id.load(Relaxed) as i32)
+}
+
 /// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had then. Others do not wait for it.
 pub(super) struct Forked {
     extent: Extent,
@@ -60,11 +65,7 @@ impl Drain {
                 kind::PROCESS | kind::THREAD if !is_last && self.is_awaited(file, what, parent) => return Ok(()),
                 kind::PROCESS => {
                     let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
-                    let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
-                    if !is_filled && is_running(entry.id.load(Relaxed) as i32) {
-                        return Ok(());
-                    }
-                    if !self.reads_parent(file, session, entry, is_last)? {
+                    if !is_filled(&header, entry) || !self.reads_parent(file, session, entry, is_last)? {
                         return Ok(());
                     }
                     self.process_begins(file, session, extent, entry, header)?;
@@ -96,8 +97,7 @@ impl Drain {
         // Its parent is itself not known yet, or would be read too far for an earlier child.
         let waits = self.forked.iter().any(|other| other.extent == forked.parent)
             || self.forks_ahead(file, forked.parent) < start;
-        let id = entry.id.load(Acquire) as i32;
-        if id == 0 {
+        if entry.id.load(Acquire) == 0 {
             let has_failed = entry.start_ns.load(Relaxed) == u64::MAX;
             let parent = self.processes.get(&forked.parent);
             if is_last || has_failed && parent.is_some_and(|parent| parent.ended) {
@@ -116,10 +116,7 @@ impl Drain {
             return Ok(());
         }
         let header = Arc::new(file.extent(forked.extent, 0, size_of::<ProcessHeader>())?);
-        // It first says what it has inherited. One that was killed before has counted nothing.
-        let is_filled = header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0;
-        let is_ready = is_filled || !is_running(id);
-        if !is_last && (waits || !is_ready) || !self.reads_parent(file, session, entry, is_last)? {
+        if !is_last && (waits || !is_filled(&header, entry)) || !self.reads_parent(file, session, entry, is_last)? {
             self.forked.push(forked);
             return Ok(());
         }
@@ -214,7 +211,7 @@ impl Drain {
         let start = entry.start_ns.load(Relaxed);
         let time_ns = session.advance(start);
         let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
-        let executed = entry.index.load(Relaxed) != 0;
+        let executed = entry.index.load(Relaxed) != FORKED;
         let goes_on = parent.and_then(|parent| self.processes.get(&parent)).is_some_and(|parent| parent.pid == pid);
         if !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !goes_on {
             session.left_out(pid, command_line(pid).unwrap_or_default());
