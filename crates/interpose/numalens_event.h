@@ -104,6 +104,7 @@ enum numalens_kind {
     NUMALENS_REQUEST = 16,
     NUMALENS_NAME = 17,
     NUMALENS_REGION = 18,
+    NUMALENS_KEPT = 19,
 };
 
 enum numalens_call {

@@ -74,6 +74,8 @@ numbered! {
         /// Parallel regions of OpenMP (return address of the call that begins one; CLOCK_MONOTONIC in ns of the first one's begin and of
         /// the last one's end, those between following soon; their thread).
         Region = 18,
+        /// The block whose end the thread has told last has not ended: its realloc has failed (address).
+        Kept = 19,
     }
 }
 

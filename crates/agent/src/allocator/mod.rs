@@ -193,6 +193,9 @@ impl Allocator {
         let Some(back) = on_stack(sp, sp) else { return };
         let resizes = matches!(function, Function::Resizes(_));
         let old = if resizes { self.forget(arguments[0]) } else { None };
+        if let Some(old) = &old {
+            self.tell_end(thread, arguments[0], old);
+        }
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = match function {
             Function::Unmaps | Function::Remaps => {
@@ -234,10 +237,11 @@ impl Allocator {
             let address = arguments[0];
             if block == 0 && bytes > 0 {
                 // It stays what it was.
-                self.know(address, old.bytes);
+                if let Some(time_ns) = self.know(address, old.bytes) {
+                    self.tell(thread, Kind::Kept, time_ns, [address, 0, 0, 0]);
+                }
                 return;
             }
-            self.tell_end(thread, address, old);
             let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
             if mapping != 0 {
                 let operands = [address - 16, old.mapping, block - 16, mapping];

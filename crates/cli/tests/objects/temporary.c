@@ -1,4 +1,4 @@
-// Blocks that live for a moment, one after the other in the same memory, each of whole pages: in loops, lent to another thread, growing where they are, handed out by an
+// Blocks that live for a moment, one after the other in the same memory, each of whole pages: in loops, lent to another thread, growing where they are or not at all, handed out by an
 // allocator of the program's own; small blocks lie there in between, and children are forked. Argument: rounds. Writes how often each was read and written.
 #include "numalens.h"
 #include <malloc.h>
@@ -14,6 +14,7 @@ enum { PAGE = 4096, BYTES = 64 * PAGE, LONGS = BYTES / 8, SMALLS = 200 };
 static pthread_barrier_t lends, returns;
 static volatile long *lent;
 static long rounds;
+static volatile size_t too_much = (size_t)1 << 60;
 
 static __attribute__((noinline)) void write_all(volatile long *block, long longs) {
     for (long i = 0; i < longs; i++) block[i] = i;
@@ -77,6 +78,11 @@ int main(int count, char **arguments) {
         if (block != there) return 1;
         read_all(block, LONGS);
         free((void *)block);
+        block = (long *)aligned_alloc(PAGE, BYTES);  // EXPECT stays
+        write_all(block, LONGS);
+        if (realloc((void *)block, too_much)) return 1;
+        read_all(block, LONGS);
+        free((void *)block);
         numalens_alloc(pool + PAGE, BYTES);  // EXPECT told
         write_all((long *)(pool + PAGE), LONGS);
         numalens_free(pool + PAGE);
@@ -91,6 +97,6 @@ int main(int count, char **arguments) {
         }
     }
     pthread_join(borrower, NULL);
-    printf("first %ld %ld\nsecond 0 %ld\nborrowed %ld 0\nshort 0 %ld\nlong %ld 0\ntold 0 %ld\npool %ld 0\n", 3 * rounds * LONGS, rounds * LONGS, rounds * LONGS,
-           rounds * LONGS, rounds * LONGS / 2, rounds * LONGS, rounds * LONGS, rounds * LONGS);
+    printf("first %ld %ld\nsecond 0 %ld\nborrowed %ld 0\nshort 0 %ld\nlong %ld 0\nstays %ld %ld\ntold 0 %ld\npool %ld 0\n", 3 * rounds * LONGS, rounds * LONGS, rounds * LONGS,
+           rounds * LONGS, rounds * LONGS / 2, rounds * LONGS, rounds * LONGS, rounds * LONGS, rounds * LONGS, rounds * LONGS);
 }

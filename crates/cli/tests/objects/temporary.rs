@@ -54,16 +54,36 @@ fn blocks_of_others_are_known_though_processes_are_gone_before_they_ran() {
     assert_writes_as_said("gone_early.c");
 }
 
+/// A block has ended when the call begins that ends it, which may return long after others have its memory.
+#[test]
+fn blocks_have_nothing_of_those_that_have_their_memory_before_it_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = directory.path().join("liblate.so");
+    let (flags, source) = (["-O1", "-g", "-shared", "-fPIC", "-DLIBRARY", "-o"], source("told_late.c"));
+    let built = Command::new("c++").args(flags).arg(&library).arg(source).status().unwrap();
+    assert!(built.success(), "the library does not compile");
+    for options in [&[][..], &["--objects", "exact"]] {
+        let flags = ["-O1", "-g", "-pthread", "-Wl,--no-as-needed", library.to_str().unwrap()];
+        let (profile, said) = record_with(directory.path(), "told_late.c", &flags, options, &[]);
+        assert_writes(&profile, "told_late.c", &said);
+    }
+}
+
 /// A program says how often each of its blocks is written.
 #[track_caller]
 fn assert_writes_as_said(name: &str) {
     let directory = tempfile::tempdir().unwrap();
     for linked in ["-pie", "-static"] {
         let (profile, said) = record_with(directory.path(), name, &["-O1", "-g", linked], &[], &[]);
-        let rows = objects(&profile, name);
-        for line in said.lines() {
-            let (tag, writes) = line.split_once(' ').unwrap();
-            assert_eq!(number(&rows[tag]["writes"]).to_string(), writes, "{linked}: {tag}: {}", rows[tag]);
-        }
+        assert_writes(&profile, name, &said);
+    }
+}
+
+#[track_caller]
+fn assert_writes(profile: &Path, name: &str, said: &str) {
+    let rows = objects(profile, name);
+    for line in said.lines() {
+        let (tag, writes) = line.split_once(' ').unwrap();
+        assert_eq!(number(&rows[tag]["writes"]).to_string(), writes, "{tag}: {}", rows[tag]);
     }
 }

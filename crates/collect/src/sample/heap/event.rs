@@ -49,6 +49,8 @@ pub enum HeapEvent<'a> {
         /// It is one that the program itself has told of ([`Call::Told`]).
         told: bool,
     },
+    /// The block whose release thread `tid` has told last is not released after all.
+    Kept { time_ns: u64, pid: u32, tid: u32, address: u64 },
     /// A mapping went.
     Munmap { time_ns: u64, pid: u32, tid: u32, address: u64, size: u64 },
     /// A mapping moved or changed its size.
@@ -173,6 +175,7 @@ impl Slot {
                 }
             }
             Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, told: b != 0 },
+            Kind::Kept => HeapEvent::Kept { time_ns, pid, tid, address: a },
             Kind::Munmap => HeapEvent::Munmap { time_ns, pid, tid, address: a, size: b },
             Kind::Mremap => HeapEvent::Mremap { time_ns, pid, tid, old: a, old_size: b, new: c, new_size: d },
             Kind::ThreadStart => HeapEvent::ThreadStart { time_ns, pid, tid, creator: a as u32, routine: b },

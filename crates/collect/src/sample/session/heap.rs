@@ -5,7 +5,7 @@
 
 use super::bindings::RangePolicy;
 use super::marks::name_of;
-use super::objects::NewBlock;
+use super::objects::{Block, NewBlock};
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
@@ -56,6 +56,10 @@ pub(super) enum What {
         address: u64,
         /// Of a block that the program itself told of.
         told: bool,
+    },
+    /// The block that the thread has freed last is not freed.
+    Kept {
+        address: u64,
     },
     /// The program names the block that begins here.
     Named {
@@ -152,6 +156,7 @@ impl HeapNotes {
                 )
             }
             HeapEvent::Free { time_ns, pid, tid, address, told } => (time_ns, pid, tid, What::Free { address, told }),
+            HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
             HeapEvent::Name { time_ns, pid, tid, address, name } => {
                 (time_ns, pid, tid, What::Named { address, name: name_of(name) })
             }
@@ -303,6 +308,7 @@ impl Session {
                 self.allocated(notes, note, time_ns);
             }
             What::Free { address, told } => self.freed(note, time_ns, *address, *told),
+            What::Kept { address } => drop(self.kept(note, time_ns, *address)),
             What::Named { address, name } => self.block_named(pid, *address, name),
             &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
@@ -414,8 +420,15 @@ impl Session {
             self.objects.release_within(&mut live.blocks, address, time_ns);
             return;
         }
-        let released = self.objects.release(&mut live.blocks, address, time_ns);
-        self.log_release(note, time_ns, words::Call::Free, address, released);
+        let released = self.objects.release(&mut live.blocks, address, note.tid, time_ns);
+        self.log(note, time_ns, words::Call::Free, address, released);
+    }
+
+    /// A block was not freed after all. Returns it, and since when it was thought to be.
+    pub(super) fn kept(&mut self, note: &HeapNote, time_ns: u64, address: u64) -> Option<(Block, u64)> {
+        let (block, gone_ns) = self.objects.keep(&mut self.live.get_mut(&note.pid)?.blocks, address, note.tid)?;
+        self.log(note, time_ns, words::Call::Realloc, address, Some((block.object, block.end - address)));
+        Some((block, gone_ns))
     }
 
     /// Blocks were unmapped.
@@ -425,18 +438,12 @@ impl Session {
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
         self.objects.unmap(&mut live.blocks, range.clone(), time_ns);
-        self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
+        self.log(note, time_ns, words::Call::Munmap, range.start, released);
     }
 
-    fn log_release(
-        &mut self,
-        note: &HeapNote,
-        time_ns: u64,
-        how: words::Call,
-        address: u64,
-        released: Option<(ObjectId, u64)>,
-    ) {
-        let (Some((object, size)), Some(live)) = (released, self.live.get(&note.pid)) else { return };
+    /// Enters what a call has done with a block, of so many bytes.
+    fn log(&mut self, note: &HeapNote, time_ns: u64, how: words::Call, address: u64, block: Option<(ObjectId, u64)>) {
+        let (Some((object, size)), Some(live)) = (block, self.live.get(&note.pid)) else { return };
         let Some(thread) = self.threads.at(live.id, note.tid, time_ns) else { return };
         self.output.add_allocation(tables::Allocation {
             process: live.id,

@@ -39,6 +39,8 @@ int main(void) {
     say("posix_memalign", p);
     p = realloc(p, 140003);
     say("realloc", p);
+    errno = 0;
+    if (realloc(p, PTRDIFF_MAX) || errno != ENOMEM) abort();
     free(p);
     errno = 4242;
     free(NULL);
@@ -86,6 +88,8 @@ fn check_family((said, events): (BTreeMap<String, u64>, Vec<Seen>)) {
     for name in ["malloc", "calloc", "posix_memalign", "realloc", "pvalloc"] {
         assert!(of(&events, "free").iter().any(|event| event.numbers == [said[name]]), "{name} is released");
     }
+    let [kept] = of(&events, "kept")[..] else { panic!("one realloc that fails") };
+    assert_eq!(kept.numbers, [said["realloc"]]);
     let allocations: Vec<_> = of(&events, "alloc");
     assert!(!of(&events, "free").iter().any(|event| event.numbers == [said["kept"]]
         && allocations.iter().filter(|made| made.numbers[0] == said["kept"]).count() == 1));
