@@ -11,7 +11,7 @@ use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{BlockId, Config, Env, Error, ExitId, Question, Scheme, SiteId, area};
+use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, SiteId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -187,6 +187,7 @@ impl Cache {
             self.invalidate(env, 0..u64::MAX);
             return self.block(env, ip);
         };
+        let links = self.link(&room);
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
         for page in pages(ip..block.end()) {
@@ -201,7 +202,33 @@ impl Cache {
             self.by_site.push((first, id));
         }
         self.keep(block);
+        for (exit, to) in links {
+            self.linked(exit, to);
+        }
         Ok(id)
+    }
+
+    /// Has the jumps of the block that was just made go directly to blocks that are there already: returns which exits lead to which blocks.
+    fn link(&mut self, room: &Room) -> Vec<(ExitId, BlockId)> {
+        let first = self.links.len() as u32;
+        let mut links = Vec::new();
+        for number in 0..self.tools.drafts.exits.len() {
+            let Exit { kind, target, .. } = self.tools.drafts.exits[number];
+            let ExitKind::Direct { branch } = kind else { continue };
+            let Some(&to) = self.by_ip.get(&target) else { continue };
+            let Ok(short) = i32::try_from(self.entry_of(to).wrapping_sub(branch + 4) as i64) else { continue };
+            let at = (branch - room.hot) as usize;
+            self.tools.drafts.hot[at..at + 4].copy_from_slice(&short.to_le_bytes());
+            links.push((ExitId(first + number as u32), to));
+        }
+        links
+    }
+
+    /// An exit jumps to a block.
+    fn linked(&mut self, exit: ExitId, to: BlockId) {
+        if let Some(to) = self.blocks.get_mut(to.0 as usize).and_then(Option::as_mut) {
+            self.links.push(&mut to.incoming, exit);
+        }
     }
 
     /// Takes in a block that is in its place.
@@ -247,9 +274,7 @@ impl Cache {
                 }
                 if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
                     env.patch(branch, short);
-                    if let Some(to) = self.blocks.get_mut(to.0 as usize).and_then(Option::as_mut) {
-                        self.links.push(&mut to.incoming, id);
-                    }
+                    self.linked(id, to);
                 }
                 Ok(Leave::Enter(entry))
             }
@@ -266,7 +291,7 @@ impl Cache {
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
         let mut code = Code::new(room.hot);
         // The upper half of the tag can be replaced at once: it begins at `TAG`, as the code is 8-aligned.
-        code.pad(2);
+        code.raw(&[0x66, 0x90]);
         code.raw(&[0x48, 0xb9]); // mov rcx, -ip
         code.imm64(ip.wrapping_neg());
         code.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(RAX), scale: 1, displacement: 0 });

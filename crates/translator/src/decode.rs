@@ -133,7 +133,7 @@ pub(crate) fn decode(
 }
 
 /// Whether the block is, or ends, the body of a small loop.
-fn is_loop(start: u64, list: &[Decoded]) -> bool {
+pub(crate) fn is_loop(start: u64, list: &[Decoded]) -> bool {
     list.iter().any(|one| {
         let instruction = &one.instruction;
         matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
@@ -157,22 +157,21 @@ pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
 /// compilers, full of those, take an eighth more time with stays in them.
 const SMALL_LOOP: u64 = 64;
 
-/// Fills in what is live before each instruction. `end` follows the block, `changes` says how it may change. `true`: the block is, or ends,
-/// the body of a small loop.
+/// Fills in what is live before each instruction. `end` follows the block, `changes` says how it may change, `in_loop` that it pays to look far.
 pub(crate) fn find_live(
     list: &mut [Decoded],
     liveness: &mut Liveness,
     env: &mut impl Env,
     end: u64,
     changes: Changes,
-) -> bool {
+    in_loop: bool,
+) {
     let ends = list.first().map(|one| one.instruction.ip()).zip(list.last());
     let Some((first, (last, last_is_unsupported))) =
         ends.map(|(ip, last)| (ip, (last.instruction, last.is_unsupported)))
     else {
-        return false;
+        return;
     };
-    let in_loop = is_loop(first, list);
     // Code that may change is not believed beyond the block, or its pages. Its registers are kept exact: what compiles at run time may look at
     // any register when an instruction faults.
     let may_change = changes != Changes::Never;
@@ -200,7 +199,6 @@ pub(crate) fn find_live(
         }
         one.before = live;
     }
-    in_loop
 }
 
 /// What would have to be emulated: whatever uses GS, and jumps that change more than rip.

@@ -108,6 +108,14 @@ impl Code {
         self.bytes.truncate(length);
     }
 
+    /// A head, and the first `size` bytes of a displacement.
+    fn instruction(&mut self, head: &Head, displacement: i32, size: usize) {
+        let at = self.bytes.len();
+        let all = u128::from(head.bytes) | u128::from(displacement as u32) << (8 * head.count as u32 % u128::BITS);
+        self.bytes.extend_from_slice(&all.to_le_bytes());
+        self.bytes.truncate(at + head.count + size);
+    }
+
     /// `opcode` with a register (or opcode extension) and an operand in memory; `wide` sets REX.W.
     pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
         let (base, index, scale, displacement) = match memory {
@@ -133,8 +141,7 @@ impl Code {
         let Some(base) = base else {
             head.add(reg | 4);
             head.add(scale | sib_index | 5);
-            self.append(&head.bytes.to_le_bytes(), head.count);
-            return self.imm32(displacement as u32);
+            return self.instruction(&head, displacement, 4);
         };
         let low = base & 7;
         let (mode, size) = match i8::try_from(displacement) {
@@ -148,8 +155,7 @@ impl Code {
         } else {
             head.add(mode | reg | low);
         }
-        self.append(&head.bytes.to_le_bytes(), head.count);
-        self.append(&displacement.to_le_bytes(), size);
+        self.instruction(&head, displacement, size);
     }
 
     /// `opcode` with two registers.
@@ -285,24 +291,14 @@ impl Code {
         Field(self.bytes.len() - 4)
     }
 
-    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is executed.
+    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is executed. It gets there behind
+    /// prefixes that jumps do not heed (processors of 2000 took them for a hint): an instruction that does nothing is executed like any other.
     pub fn patchable(&mut self, opcode: &[u8]) -> Field {
         let within = (self.here() as usize + opcode.len()) & 7;
         if within > 4 {
-            self.pad(8 - within);
+            self.raw(&[0x2e; 8][within..]);
         }
         self.relative(opcode)
-    }
-
-    /// Instructions that do nothing.
-    pub fn pad(&mut self, count: usize) {
-        const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
-        let mut left = count;
-        while left > 0 {
-            let length = left.min(4);
-            self.raw(NOPS[length - 1]);
-            left -= length;
-        }
     }
 
     /// Fills a displacement. `false`: out of reach.

@@ -59,32 +59,32 @@ impl Live {
 #[derive(Debug)]
 pub(crate) struct Window {
     start: u64,
-    bytes: Vec<u8>,
+    bytes: [u8; Self::SIZE],
+    /// How many of them are the program's.
+    length: usize,
 }
 
 impl Window {
     const SIZE: usize = 192;
 
     pub fn new() -> Self {
-        Window { start: 0, bytes: Vec::new() }
+        Window { start: 0, bytes: [0; Self::SIZE], length: 0 }
     }
 
     /// Code may have changed.
     pub fn forget(&mut self) {
-        self.bytes.clear();
+        self.length = 0;
     }
 
     /// The readable bytes at `ip`, at least one instruction's if that many are readable.
     pub fn code(&mut self, env: &mut impl Env, ip: u64) -> &[u8] {
         let offset = ip.wrapping_sub(self.start);
-        if offset.saturating_add(LONGEST as u64) > self.bytes.len() as u64 {
+        if offset.saturating_add(LONGEST as u64) > self.length as u64 {
             self.start = ip;
-            self.bytes.resize(Self::SIZE, 0);
-            let length = env.read_code(ip, &mut self.bytes).min(Self::SIZE);
-            self.bytes.truncate(length);
-            return &self.bytes;
+            self.length = env.read_code(ip, &mut self.bytes).min(Self::SIZE);
+            return &self.bytes[..self.length];
         }
-        &self.bytes[offset as usize..]
+        &self.bytes[offset as usize..self.length]
     }
 }
 

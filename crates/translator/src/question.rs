@@ -2,7 +2,9 @@
 //!
 //! `rdpid` and `rdtscp` are not among them: they are asked often, and a word of the thread's area answers them in place.
 
-use crate::Config;
+use crate::emit::{Memory, RCX};
+use crate::translate::Builder;
+use crate::{Config, Env, area};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// What is asked. Registers are numbered as instructions encode them.
@@ -36,6 +38,18 @@ impl Question {
                 selector: instruction.op1_register().number() as u8,
             }),
             _ => None,
+        }
+    }
+}
+
+impl<E: Env> Builder<'_, E> {
+    /// `rdpid` or `rdtscp` on a processor that is not the host's. Done over again, if a signal comes between two of these, it is the same.
+    pub(crate) fn processor(&mut self, instruction: &Instruction) {
+        let to =
+            if instruction.mnemonic() == Mnemonic::Rdpid { instruction.op0_register().number() as u8 } else { RCX };
+        self.hot.memory(false, &[0x8b], to, Memory::area(area::PROCESSOR));
+        if instruction.mnemonic() == Mnemonic::Rdtscp {
+            self.hot.raw(&[0x0f, 0xae, 0xe8, 0x0f, 0x31]); // lfence; rdtsc
         }
     }
 }

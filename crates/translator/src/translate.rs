@@ -5,7 +5,7 @@
 //! control leaves the block.
 
 use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State};
-use crate::decode::{Decoded, LONGEST, Source, decode, find_live};
+use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
 use crate::due::Due;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::fetch::{self, Piece, Planned};
@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use hashbrown::{HashMap, HashSet};
-use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
+use iced_x86::{FlowControl, Mnemonic, Register};
 use numalens_isa::{Access, Kind, is_request};
 
 /// Numbers given so far.
@@ -128,10 +128,14 @@ pub(crate) fn translate(
     }
     let end = ip + source.bytes.len() as u64;
     let changes = env.changes(ip, end);
-    let in_loop = find_live(&mut source.list, liveness, env, end, changes);
     let Source { list, bytes, accesses, .. } = source;
+    let in_loop = is_loop(ip, list);
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
+    find_live(list, liveness, env, end, changes, in_loop && !may_be_short);
     let warming = if may_be_short { free_register(list) } else { None };
+    if may_be_short && warming.is_none() {
+        find_live(list, liveness, env, end, changes, true);
+    }
     if config.count && config.scheme != Scheme::Flat && !config.each {
         let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none() || long.contains(&ip);
         plan.make(list, accesses, !stays, [hot, any_class]);
@@ -502,16 +506,6 @@ impl<E: Env> Builder<'_, E> {
             FlowControl::Return => self.give_back(instruction),
         }
         Ok(true)
-    }
-
-    /// `rdpid` or `rdtscp` on a processor that is not the host's. Done over again, if a signal comes between two of these, it is the same.
-    fn processor(&mut self, instruction: &Instruction) {
-        let to =
-            if instruction.mnemonic() == Mnemonic::Rdpid { instruction.op0_register().number() as u8 } else { RCX };
-        self.hot.memory(false, &[0x8b], to, Memory::area(area::PROCESSOR));
-        if instruction.mnemonic() == Mnemonic::Rdtscp {
-            self.hot.raw(&[0x0f, 0xae, 0xe8, 0x0f, 0x31]); // lfence; rdtsc
-        }
     }
 
     /// Copies an instruction that goes on to the next one, pointing a RIP-relative operand to where it pointed.

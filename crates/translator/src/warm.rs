@@ -3,7 +3,7 @@
 //! Problem: stays ([`crate::stay`]) make a pass cheap and each change of page dear, and they take longer to translate. In a loop of thousands of passes that
 //! is nothing; but most loops of a large program (a compiler has tens of thousands) have some dozen passes altogether.
 //!
-//! Mechanism: a loop begins with its groups counted at once ([`crate::at_once`]), and with a count of its passes at its head. When a thread has made so many
+//! Mechanism: a loop begins with its groups counted at once ([`crate::at_once`]), without a long look ahead at what is live, and with a count of its passes at its head. When a thread has made so many
 //! that the rest will pay, the block is translated again ([`crate::Cache::heat`]), with stays and without the count:
 //!
 //! ```text

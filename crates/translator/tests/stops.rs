@@ -444,6 +444,17 @@ fn blocks_that_are_invalid_are_not_entered_again() {
 }
 
 #[test]
+fn jumps_to_blocks_that_are_there_need_no_dispatcher() {
+    let mut machine = Machine::new(Options { low_shadow: false, ..Options::default() });
+    machine.load(&assemble(&["call 2f\ncall 2f\ncall 2f\njmp 3f\n2: inc ebx\nret\n3: nop"])[0]);
+    let start = registers(&machine);
+    let native = machine.run_native(&start);
+    assert_eq!(machine.run_translated(&start).general, native.general);
+    // Each block but the first is translated when it is first jumped to. The last jump leads out of the program.
+    assert_eq!(machine.world.left, machine.cache.size().0);
+}
+
+#[test]
 fn evicted_code_is_translated_anew() {
     let text = "
         xor ebx, ebx
