@@ -186,8 +186,7 @@ impl Drain {
         let Some(pid) = self.processes.get(&parent).filter(|parent| !parent.ended).map(|parent| parent.pid) else {
             return Ok(true);
         };
-        let is_exec = pid == entry.id.load(Relaxed) as i32;
-        if !session.follows_children() && !is_exec {
+        if self.is_left_out(session, entry) {
             return Ok(true);
         }
         if !self.read_heap_whole() && !is_last {
@@ -196,7 +195,18 @@ impl Drain {
         self.read_process(file, session, parent, start)?;
         let parent = &self.processes[&parent];
         // One that has gone, or executes another program, says no more.
-        Ok(is_last || is_exec || parent.known_until >= start || parent.is_over || !is_running(pid))
+        Ok(is_last || self.goes_on(entry) || parent.known_until >= start || parent.is_over || !is_running(pid))
+    }
+
+    /// Whether a process is its parent, with another program.
+    fn goes_on(&self, entry: &DirectoryEntry) -> bool {
+        let parent = self.processes.get(&Extent(entry.parent.load(Relaxed)));
+        parent.is_some_and(|parent| parent.pid == entry.id.load(Relaxed) as i32)
+    }
+
+    /// Whether it is somebody's child, and children are not followed.
+    fn is_left_out(&self, session: &Session, entry: &DirectoryEntry) -> bool {
+        !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !self.goes_on(entry)
     }
 
     fn process_begins(
@@ -212,18 +222,15 @@ impl Drain {
         let time_ns = session.advance(start);
         let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
         let executed = entry.index.load(Relaxed) != FORKED;
-        let goes_on = parent.and_then(|parent| self.processes.get(&parent)).is_some_and(|parent| parent.pid == pid);
-        if !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !goes_on {
+        if self.is_left_out(session, entry) {
             session.left_out(pid, command_line(pid).unwrap_or_default());
             return Ok(());
         }
-        let before = parent.and_then(|parent| self.processes.get(&parent)).map(|parent| (parent.pid, parent.id));
+        let before = parent.map(|parent| (parent, self.processes[&parent].id));
         let id = match before {
-            Some((parent_pid, id)) if parent_pid == pid => {
+            Some((parent, id)) if self.goes_on(entry) => {
                 // All that the program before has counted belongs to it.
-                if let Some(parent) = parent {
-                    self.finish(file, session, parent, start)?;
-                }
+                self.finish(file, session, parent, start)?;
                 session.process_execs(pid, command_line(pid), time_ns);
                 id
             }

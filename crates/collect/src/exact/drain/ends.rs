@@ -108,10 +108,7 @@ impl Drain {
     /// The session file cannot be mapped.
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
         // Nobody comes again to see what threads of others are kept from filling.
-        let _ = (0..LAST_PATIENCE).any(|_| {
-            self.is_behind = false;
-            self.read_heap_whole()
-        });
+        self.read_heap_patiently(LAST_PATIENCE);
         self.look_until(file, session, Look::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);

@@ -14,13 +14,17 @@ impl Drain {
         }
     }
 
-    /// Reads all that the library has told by now. Records that threads are filling stand before others in the channel: that takes microseconds, but
-    /// longer where a busy host takes the processor away meanwhile. Whether all was read.
+    /// Reads all that the library has told by now, and waits once a look for threads that are kept from telling: one that has stopped in the midst of a
+    /// record does not go on meanwhile. Whether all was read.
     pub(super) fn read_heap_whole(&mut self) -> bool {
+        self.read_heap_patiently(if self.is_behind { 0 } else { 1 })
+    }
+
+    /// The same, waiting so often. Records that threads are filling stand before others in the channel: that takes microseconds, but longer where a busy
+    /// host takes the processor away meanwhile.
+    pub(super) fn read_heap_patiently(&mut self, times: u32) -> bool {
         self.read_heap();
-        // Once a look: one that has stopped in the midst of a record does not go on meanwhile.
-        let patience = if self.is_behind { 0 } else { RECORDS_FILLED };
-        for patience in 0..patience {
+        for patience in (0..times).flat_map(|_| 0..RECORDS_FILLED) {
             if !self.told.waits {
                 break;
             }
