@@ -104,7 +104,8 @@ enum numalens_kind {
     NUMALENS_REQUEST = 16,
     NUMALENS_NAME = 17,
     NUMALENS_REGION = 18,
-    NUMALENS_KEPT = 19,
+    NUMALENS_MAY_END = 19,
+    NUMALENS_KEPT = 20,
 };
 
 enum numalens_call {

@@ -74,8 +74,10 @@ numbered! {
         /// Parallel regions of OpenMP (return address of the call that begins one; CLOCK_MONOTONIC in ns of the first one's begin and of
         /// the last one's end, those between following soon; their thread).
         Region = 18,
-        /// The block whose end the thread has told last has not ended: its realloc has failed (address).
-        Kept = 19,
+        /// A heap allocation or mapping may go from now on: what becomes of it is told later, with the same time (address).
+        MayEnd = 19,
+        /// It goes on (address). Else [`Kind::Free`], [`Kind::Munmap`] or [`Kind::Mremap`] is told.
+        Kept = 20,
     }
 }
 

@@ -211,6 +211,11 @@ HIDDEN int numalens_tell(enum numalens_kind kind, uint64_t time, uint64_t a, uin
     return hand_over(channel, &ring, &claim);
 }
 
+/* Only agents have what is told taken in in order with all else: their clock tells that there are any. */
+HIDDEN void numalens_may_end(const void *address, uint64_t time) {
+    if (numalens_before()) numalens_tell(NUMALENS_MAY_END, time, (uint64_t)address, 0, 0, 0);
+}
+
 /* Copies the stack from `from` up as far as it is known to be readable: to the known end of the thread's own stack,
  * else (a coroutine's or a signal's stack, a thread not started through pthread_create) to the end of the page. */
 static uint32_t copy_stack(uint64_t *to, uint64_t from) {

@@ -244,18 +244,22 @@ EXPORT void free(void *p) {
     else real_free(p);
 }
 
-/* The old block ends before the real call: others may have its memory before that returns. Where it fails the block is known
- * again, which is told as well. Size 0 releases, as in glibc; where it does not (musl), the result is told like any other. */
+/* The old block ends before the real call, as others may have its memory before that returns, or goes on where the call fails:
+ * the collector, which takes all in in order, is told to wait for which. Size 0 releases, as in glibc; where it does not (musl),
+ * the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
     uint64_t before = 0;
     size_t was_tracked = p && numalens_maybe_tracked(p) ? forget(p, &before) : 0;
-    if (was_tracked) numalens_tell(NUMALENS_FREE, before, (uint64_t)p, 0, 0, 0);
+    if (was_tracked) numalens_may_end(p, before);
     uint64_t begun = numalens_before(), old = was_tracked ? own_mapping(p) : 0;
     void *moved = OUTERMOST(real_realloc(p, n));
-    uint64_t new = old && moved ? own_mapping(moved) : 0;
-    if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);
-    if (was_tracked && !moved && n && (numalens_every || numalens_track(p)))
-        numalens_tell(NUMALENS_KEPT, numalens_born(p, was_tracked), (uint64_t)p, 0, 0, 0);
+    if (was_tracked) {
+        int ended = moved || !n;
+        numalens_tell(ended ? NUMALENS_FREE : NUMALENS_KEPT, before, (uint64_t)p, 0, 0, 0);
+        if (!ended && (numalens_every || numalens_track(p))) numalens_born(p, was_tracked);
+        uint64_t new = old && moved ? own_mapping(moved) : 0;
+        if (new) numalens_tell(NUMALENS_MREMAP, before, (uint64_t)p - 16, old, (uint64_t)moved - 16, new);
+    }
     if (n >= numalens_large || numalens_self.countdown < 0) note(NUMALENS_CALL_REALLOC, moved, n, begun, frame);
     return moved;
 }

@@ -36,16 +36,19 @@ EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd, 
     return mapped;
 }
 
-/* The time at which memory is about to go: before it has, as afterwards its addresses may be somebody else's. 0: nobody wants to know. */
+/* The time at which memory is about to go: before it has, as afterwards its addresses may be somebody else's. What is taken in in order
+ * waits until it is told whether it has gone. 0: nobody wants to know. */
 static uint64_t time_of_leaving(const void *address, size_t n) {
     if (!numalens_connect()) return 0;
-    return numalens_every ? numalens_leaves(address, n) : numalens_now();
+    uint64_t time = numalens_every ? numalens_leaves(address, n) : numalens_now();
+    numalens_may_end(address, time);
+    return time;
 }
 
 EXPORT int munmap(void *address, size_t n) {
     uint64_t time = time_of_leaving(address, n);
     int failed = NEXT(munmap) ? NEXT(munmap)(address, n) : result_of(sys3(SYS_MUNMAP, address, n, 0)) == FAILED ? -1 : 0;
-    if (!failed && time) numalens_tell(NUMALENS_MUNMAP, time, (uint64_t)address, n, 0, 0);
+    if (time) numalens_tell(failed ? NUMALENS_KEPT : NUMALENS_MUNMAP, time, (uint64_t)address, n, 0, 0);
     return failed;
 }
 
@@ -57,6 +60,6 @@ EXPORT void *mremap(void *address, size_t old_size, size_t new_size, int flags, 
     uint64_t time = time_of_leaving(address, old_size);
     void *moved = NEXT(mremap) ? NEXT(mremap)(address, old_size, new_size, flags, wanted)
                                : result_of(sys6(SYS_MREMAP, (long)address, (long)old_size, (long)new_size, flags, (long)wanted, 0));
-    if (moved != FAILED && time) numalens_tell(NUMALENS_MREMAP, time, (uint64_t)address, old_size, (uint64_t)moved, new_size);
+    if (time) numalens_tell(moved == FAILED ? NUMALENS_KEPT : NUMALENS_MREMAP, time, (uint64_t)address, old_size, (uint64_t)moved, new_size);
     return moved;
 }

@@ -51,6 +51,7 @@ HIDDEN uint64_t numalens_now(void);
 HIDDEN uint64_t numalens_before(void);          /* the same where it costs nothing; else 0 */
 HIDDEN void numalens_fork_child(void);
 HIDDEN int numalens_is_vfork_child(void);       /* borrowing the parent's memory */
+HIDDEN void numalens_may_end(const void *address, uint64_t time); /* a block or mapping: what becomes of it is told with the same time */
 HIDDEN int numalens_tell(enum numalens_kind kind, uint64_t time, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 struct wide_record {
     enum numalens_kind kind;

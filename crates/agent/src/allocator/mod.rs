@@ -180,7 +180,7 @@ impl Allocator {
         }
         if function == Function::Releases {
             if let Some(old) = self.forget(arguments[0]) {
-                self.tell_end(thread, arguments[0], &old);
+                self.tell_of(thread, Kind::Free, arguments[0], &old);
             }
             return;
         }
@@ -194,13 +194,15 @@ impl Allocator {
         let resizes = matches!(function, Function::Resizes(_));
         let old = if resizes { self.forget(arguments[0]) } else { None };
         if let Some(old) = &old {
-            self.tell_end(thread, arguments[0], old);
+            self.tell_of(thread, Kind::MayEnd, arguments[0], old);
         }
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = match function {
             Function::Unmaps | Function::Remaps => {
                 blocks::leaves(runtime(), arguments[0]..arguments[0].saturating_add(arguments[1]));
-                now()
+                let begun_ns = now();
+                self.tell(thread, Kind::MayEnd, begun_ns, [arguments[0], 0, 0, 0]);
+                begun_ns
             }
             _ => sys::now_ns(),
         };
@@ -220,7 +222,8 @@ impl Allocator {
             Function::Remaps if result != MAP_FAILED => {
                 self.tell(thread, Kind::Mremap, call.begun_ns, [first, second, result, third]);
             }
-            Function::Maps | Function::Unmaps | Function::Remaps => {}
+            Function::Unmaps | Function::Remaps => self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]),
+            Function::Maps => {}
             Function::Stores if result as u32 == 0 => self.gave(thread, call, user::read(first).unwrap_or(0)),
             Function::Stores => self.gave(thread, call, 0),
             Function::Bytes(..) | Function::Product(_) | Function::Pages | Function::Resizes(_) => {
@@ -232,23 +235,23 @@ impl Allocator {
     /// A call gave a block, or 0.
     fn gave(&self, thread: &mut Thread, call: &Underway, block: u64) {
         let Underway { function, arguments, begun_ns, old, .. } = call;
-        let Some(bytes) = function.bytes(arguments) else { return };
+        let bytes = function.bytes(arguments);
         if let Some(old) = old {
             let address = arguments[0];
-            if block == 0 && bytes > 0 {
+            if block == 0 && bytes != Some(0) {
                 // It stays what it was.
-                if let Some(time_ns) = self.know(address, old.bytes) {
-                    self.tell(thread, Kind::Kept, time_ns, [address, 0, 0, 0]);
-                }
+                self.tell_of(thread, Kind::Kept, address, old);
+                self.know(address, old.bytes);
                 return;
             }
+            self.tell_of(thread, Kind::Free, address, old);
             let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
             if mapping != 0 {
                 let operands = [address - 16, old.mapping, block - 16, mapping];
                 self.tell(thread, Kind::Mremap, old.time_ns, operands);
             }
         }
-        if block != 0 {
+        if let Some(bytes) = bytes.filter(|_| block != 0) {
             let mapping = own_mapping(block);
             let block =
                 Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping };
@@ -356,8 +359,9 @@ impl Allocator {
         }
     }
 
-    fn tell_end(&self, thread: &Thread, block: u64, old: &Old) {
-        self.tell(thread, Kind::Free, old.time_ns, [block, 0, 0, 0]);
+    /// What becomes of a block that has been forgotten.
+    fn tell_of(&self, thread: &Thread, what: Kind, block: u64, old: &Old) {
+        self.tell(thread, what, old.time_ns, [block, 0, 0, 0]);
     }
 
     fn tell(&self, thread: &Thread, kind: Kind, time_ns: u64, operands: [u64; 4]) {

@@ -80,7 +80,7 @@ int main(int count, char **arguments) {
         free((void *)block);
         block = (long *)aligned_alloc(PAGE, BYTES);  // EXPECT stays
         write_all(block, LONGS);
-        if (realloc((void *)block, too_much)) return 1;
+        if (round % 2 ? realloc((void *)block, too_much) : reallocarray((void *)block, too_much, 16)) return 1;
         read_all(block, LONGS);
         free((void *)block);
         numalens_alloc(pool + PAGE, BYTES);  // EXPECT told

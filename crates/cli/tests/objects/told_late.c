@@ -1,5 +1,5 @@
-// Memory that another thread has before the call that gave it back has returned to whom it tells of it. With -DLIBRARY this is the library in which the calls
-// are so late: they return when the other thread is done.
+// Memory that another thread uses before the call that gives it back, or fails to, has returned to whom it tells of it. With -DLIBRARY this is the library in which
+// the calls are so late: they return when the other thread is done.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -10,11 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-extern void (*meanwhile)(void);
+// Compilers know that `realloc` reads no variables.
+extern void (*volatile meanwhile)(void);
 
 #ifdef LIBRARY
 
-void (*meanwhile)(void);
+void (*volatile meanwhile)(void);
 
 static void then(void) {
     void (*once)(void) = meanwhile;
@@ -42,7 +43,8 @@ enum { PAGE = 4096, LONGS = PAGE / (int)sizeof(long), PAGES = 100, LEFT = 20, BL
 
 static pthread_barrier_t barrier;
 static char *mapped;
-static long written_to_mapped;
+static volatile long *stays;
+static long written_to_mapped, written_to_stays;
 
 static __attribute__((noinline)) void writes(volatile long *block, int longs) {
     for (int i = 0; i < longs; i++) block[i] = i;
@@ -78,6 +80,14 @@ static void *other(void *unused) {
     }
     pthread_barrier_wait(&barrier);
 
+    pthread_barrier_wait(&barrier);
+    begin = seconds();
+    do {
+        writes(stays, PAGES * LONGS);
+        written_to_stays += PAGES * LONGS;
+    } while (seconds() < begin + LONG);
+    pthread_barrier_wait(&barrier);
+
     for (int i = 0; i < 2; i++) {
         writes((volatile long *)block, PAGES * LONGS);
         written_to_mapped += PAGES * LONGS;
@@ -107,8 +117,15 @@ int main(void) {
     writes(block, PAGES * LONGS);
     meanwhile = let_the_other_go_on;
     if (realloc(block, LEFT * PAGE) != block) return 1;
+
+    stays = (long *)aligned_alloc(PAGE, PAGES * PAGE);  // EXPECT goes-on
+    meanwhile = let_the_other_go_on;
+    volatile size_t too_much = (size_t)1 << 60;
+    if (realloc((void *)stays, too_much)) return 1;
+    writes(stays, PAGES * LONGS);
+    written_to_stays += PAGES * LONGS;
     pthread_join(thread, NULL);
-    printf("unmapped %d\nits-successor %ld\nshrunk %d\n", PAGES * LONGS, written_to_mapped, PAGES * LONGS);
+    printf("unmapped %d\nits-successor %ld\nshrunk %d\ngoes-on %ld\n", PAGES * LONGS, written_to_mapped, PAGES * LONGS, written_to_stays);
     return 0;
 }
 

@@ -7,16 +7,17 @@ use super::tenants::Tenants;
 use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
 use numalens_profile::ids::Page;
 
-/// Whether an event can be taken in, with what is known `now`.
-pub fn is_ready(session: &Session, process: &Process, note: &HeapNote, now: u64) -> bool {
-    /// A thread that has not been met by then had ended already.
+/// Whether an event can be taken in, with what is known `now`. `is_open`: what becomes of a block or mapping is not known yet, as a `realloc` or `munmap` is under
+/// way; its memory may be somebody else's already.
+pub fn is_ready(session: &Session, process: &Process, note: &HeapNote, is_open: bool, now: u64) -> bool {
+    /// A thread that has not been met by then had ended already, and one that has not told by then what has become of its block may have been stopped.
     const PATIENCE_NS: u64 = 2_000_000_000;
-    session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
+    !is_open && session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
 }
 
 /// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
 pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
-    while let Some(note) = told.next(process.pid, until, |note| is_ready(session, process, note, now)) {
+    while let Some(note) = told.next(process.pid, until, |note, open| is_ready(session, process, note, open, now)) {
         let Some(change) = session.heap_told(told.stacks(), &note) else { continue };
         let time_ns = session.advance(note.time);
         let pages = match &change {

@@ -153,6 +153,13 @@ impl Heap {
     }
 }
 
+/// Whether an event leaves open what has become of a block or mapping: that is told later, with the same time.
+fn is_open(queue: &VecDeque<HeapNote>, at: usize) -> bool {
+    let note = &queue[at];
+    let same_time = || queue.range(at + 1..).take_while(|other| other.time == note.time);
+    note.is_open() && !same_time().any(|other| note.is_decided_by(other))
+}
+
 impl Drop for Heap {
     fn drop(&mut self) {
         self.shared.stop.store(true, Release);
@@ -191,18 +198,20 @@ impl Told {
         }
     }
 
-    /// Takes out the next event of the process `pid`, if it happened until `until` and `ready` lets it pass. All behind one that may not
-    /// pass yet wait with it.
-    pub fn next(&mut self, pid: i32, until: u64, ready: impl Fn(&HeapNote) -> bool) -> Option<HeapNote> {
+    /// Takes out the next event of the process `pid`, if it happened until `until` and `ready` lets it pass, which is told whether it is open. All
+    /// behind one that may not pass yet wait with it.
+    pub fn next(&mut self, pid: i32, until: u64, ready: impl Fn(&HeapNote, bool) -> bool) -> Option<HeapNote> {
         let queue = self.queues.get_mut(&pid)?;
         let first = queue.front().filter(|note| note.time <= until)?;
-        if ready(first) { queue.pop_front() } else { None }
+        if ready(first, is_open(queue, 0)) { queue.pop_front() } else { None }
     }
 
     /// How far changes may be taken in before events that have to wait.
-    pub fn ready_until(&self, pid: i32, until: u64, ready: impl Fn(&HeapNote) -> bool) -> u64 {
-        let queue = self.queues.get(&pid).into_iter().flatten().take_while(|note| note.time <= until);
-        queue.filter(|note| !ready(note)).map(|note| note.time.saturating_sub(1)).next().unwrap_or(until)
+    pub fn ready_until(&self, pid: i32, until: u64, ready: impl Fn(&HeapNote, bool) -> bool) -> u64 {
+        let Some(queue) = self.queues.get(&pid) else { return until };
+        let mut notes = queue.iter().enumerate().take_while(|(_, note)| note.time <= until);
+        let waits = notes.find(|&(at, note)| !ready(note, is_open(queue, at)));
+        waits.map_or(until, |(_, note)| note.time.saturating_sub(1))
     }
 
     /// Whose call stacks the events have.

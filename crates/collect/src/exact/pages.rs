@@ -111,7 +111,7 @@ pub fn read(
     let now = until;
     // Whose pages and words are depends on each event before.
     let every = session.tells_every_object();
-    let until = told.ready_until(process.pid, until, |note| is_ready(session, process, note, now));
+    let until = told.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
     if given <= own {
         heap_events(told, session, process, until, now);
         process.known_until = until;

@@ -49,7 +49,9 @@ pub enum HeapEvent<'a> {
         /// It is one that the program itself has told of ([`Call::Told`]).
         told: bool,
     },
-    /// The block whose release thread `tid` has told last is not released after all.
+    /// An allocation or mapping may go from now on. Whether it does is told later, with the same time. Only in an exact recording.
+    MayEnd { time_ns: u64, pid: u32, tid: u32, address: u64 },
+    /// It does not.
     Kept { time_ns: u64, pid: u32, tid: u32, address: u64 },
     /// A mapping went.
     Munmap { time_ns: u64, pid: u32, tid: u32, address: u64, size: u64 },
@@ -175,6 +177,7 @@ impl Slot {
                 }
             }
             Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, told: b != 0 },
+            Kind::MayEnd => HeapEvent::MayEnd { time_ns, pid, tid, address: a },
             Kind::Kept => HeapEvent::Kept { time_ns, pid, tid, address: a },
             Kind::Munmap => HeapEvent::Munmap { time_ns, pid, tid, address: a, size: b },
             Kind::Mremap => HeapEvent::Mremap { time_ns, pid, tid, old: a, old_size: b, new: c, new_size: d },

@@ -37,6 +37,7 @@ fn seen(event: HeapEvent<'_>) -> Seen {
             ("alloc", pid, tid, vec![address, size, weight, u64::from(sampled)])
         }
         HeapEvent::Free { pid, tid, address, .. } => ("free", pid, tid, vec![address]),
+        HeapEvent::MayEnd { pid, tid, address, .. } => ("may end", pid, tid, vec![address]),
         HeapEvent::Kept { pid, tid, address, .. } => ("kept", pid, tid, vec![address]),
         HeapEvent::Munmap { pid, tid, address, size, .. } => ("munmap", pid, tid, vec![address, size]),
         HeapEvent::Mremap { pid, tid, old, old_size, new, new_size, .. } => {

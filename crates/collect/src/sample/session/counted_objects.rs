@@ -151,12 +151,6 @@ impl Session {
                 self.freed(note, time_ns, *address, *told);
                 if is_alone { Some(Change::Unmapped) } else { pages.map(Change::Released) }
             }
-            What::Kept { address } => {
-                let (block, since_ns) = self.kept(note, time_ns, *address)?;
-                let pages = Page::of(*address)..Page::of(block.end.saturating_add(4095));
-                let object = block.object;
-                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled: false, grown: true }))
-            }
             What::Named { address, name } => {
                 self.block_named(note.pid, *address, name);
                 None

@@ -5,7 +5,7 @@
 
 use super::bindings::RangePolicy;
 use super::marks::name_of;
-use super::objects::{Block, NewBlock};
+use super::objects::NewBlock;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
@@ -57,7 +57,10 @@ pub(super) enum What {
         /// Of a block that the program itself told of.
         told: bool,
     },
-    /// The block that the thread has freed last is not freed.
+    /// What begins at an address ends here, or goes on: which of it is told with the same time.
+    MayEnd {
+        address: u64,
+    },
     Kept {
         address: u64,
     },
@@ -121,6 +124,24 @@ pub struct HeapNotes {
     pub waiting: Vec<u32>,
 }
 
+impl HeapNote {
+    /// Whether it leaves open what becomes of a block or mapping.
+    pub fn is_open(&self) -> bool {
+        matches!(self.what, What::MayEnd { .. })
+    }
+
+    /// Whether another one tells what this one leaves open.
+    pub fn is_decided_by(&self, other: &HeapNote) -> bool {
+        let What::MayEnd { address } = self.what else { return false };
+        let of = match other.what {
+            What::Kept { address } | What::Free { address, told: false } | What::Unmapped { address, .. } => address,
+            What::Moved { old, .. } => old,
+            _ => return false,
+        };
+        of == address && (self.pid, self.tid, self.time) == (other.pid, other.tid, other.time)
+    }
+}
+
 impl HeapNotes {
     /// Copies an event.
     pub fn push(&mut self, event: HeapEvent<'_>) {
@@ -156,6 +177,7 @@ impl HeapNotes {
                 )
             }
             HeapEvent::Free { time_ns, pid, tid, address, told } => (time_ns, pid, tid, What::Free { address, told }),
+            HeapEvent::MayEnd { time_ns, pid, tid, address } => (time_ns, pid, tid, What::MayEnd { address }),
             HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
             HeapEvent::Name { time_ns, pid, tid, address, name } => {
                 (time_ns, pid, tid, What::Named { address, name: name_of(name) })
@@ -308,7 +330,6 @@ impl Session {
                 self.allocated(notes, note, time_ns);
             }
             What::Free { address, told } => self.freed(note, time_ns, *address, *told),
-            What::Kept { address } => drop(self.kept(note, time_ns, *address)),
             What::Named { address, name } => self.block_named(pid, *address, name),
             &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
@@ -351,7 +372,8 @@ impl Session {
                 let Some(live) = self.live.get(&pid) else { return };
                 self.processes[live.id.0 as usize].heap_observed = true;
             }
-            What::Leaves => {}
+            // Samples are not held back until it is known.
+            What::MayEnd { .. } | What::Kept { .. } | What::Leaves => {}
         }
     }
 
@@ -420,15 +442,8 @@ impl Session {
             self.objects.release_within(&mut live.blocks, address, time_ns);
             return;
         }
-        let released = self.objects.release(&mut live.blocks, address, note.tid, time_ns);
-        self.log(note, time_ns, words::Call::Free, address, released);
-    }
-
-    /// A block was not freed after all. Returns it, and since when it was thought to be.
-    pub(super) fn kept(&mut self, note: &HeapNote, time_ns: u64, address: u64) -> Option<(Block, u64)> {
-        let (block, gone_ns) = self.objects.keep(&mut self.live.get_mut(&note.pid)?.blocks, address, note.tid)?;
-        self.log(note, time_ns, words::Call::Realloc, address, Some((block.object, block.end - address)));
-        Some((block, gone_ns))
+        let released = self.objects.release(&mut live.blocks, address, time_ns);
+        self.log_release(note, time_ns, words::Call::Free, address, released);
     }
 
     /// Blocks were unmapped.
@@ -438,12 +453,18 @@ impl Session {
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
         self.objects.unmap(&mut live.blocks, range.clone(), time_ns);
-        self.log(note, time_ns, words::Call::Munmap, range.start, released);
+        self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
     }
 
-    /// Enters what a call has done with a block, of so many bytes.
-    fn log(&mut self, note: &HeapNote, time_ns: u64, how: words::Call, address: u64, block: Option<(ObjectId, u64)>) {
-        let (Some((object, size)), Some(live)) = (block, self.live.get(&note.pid)) else { return };
+    fn log_release(
+        &mut self,
+        note: &HeapNote,
+        time_ns: u64,
+        how: words::Call,
+        address: u64,
+        released: Option<(ObjectId, u64)>,
+    ) {
+        let (Some((object, size)), Some(live)) = (released, self.live.get(&note.pid)) else { return };
         let Some(thread) = self.threads.at(live.id, note.tid, time_ns) else { return };
         self.output.add_allocation(tables::Allocation {
             process: live.id,

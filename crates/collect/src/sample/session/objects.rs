@@ -69,7 +69,6 @@ pub struct Block {
     own: bool,
     /// Nothing else lies in the pages in which it begins and ends.
     pub whole_pages: bool,
-    /// What is told late of the time before is not told of it.
     born_ns: u64,
 }
 
@@ -101,8 +100,6 @@ pub struct Blocks {
     by_start: Level,
     /// Those that an allocator of the program's own has carved out of others, or of any memory.
     within: Level,
-    /// What each thread has released last, and when: a block with where it begins.
-    released: FxHashMap<u32, (u64, Block, u64)>,
 }
 
 /// Blocks that do not overlap, by where they begin.
@@ -253,22 +250,11 @@ impl Objects {
         name.clone_into(&mut self.rows[block.object.0 as usize].name);
     }
 
-    /// A block was freed by the thread `tid`, and with it what was carved out of it; returns its object and size.
-    pub fn release(&mut self, blocks: &mut Blocks, address: u64, tid: u32, time_ns: u64) -> Option<(ObjectId, u64)> {
-        let block = *blocks.by_start.get(&address)?;
-        self.release_level(&mut blocks.within, address..block.end, time_ns);
-        blocks.released.insert(tid, (address, block, time_ns));
+    /// A block was freed, and with it what was carved out of it; returns its object and size.
+    pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
+        let end = blocks.by_start.get(&address)?.end;
+        self.release_level(&mut blocks.within, address..end, time_ns);
         self.release_in(&mut blocks.by_start, address, time_ns)
-    }
-
-    /// The block that the thread `tid` has released last is still there. Returns it, and when it was released; none: it is another one.
-    pub fn keep(&mut self, blocks: &mut Blocks, address: u64, tid: u32) -> Option<(Block, u64)> {
-        let (_, block, gone_ns) = blocks.released.remove(&tid).filter(|&(start, ..)| start == address)?;
-        if block.own {
-            self.rows[block.object.0 as usize].death_ns = None;
-        }
-        blocks.by_start.insert(address, block);
-        Some((block, gone_ns))
     }
 
     /// A block was given back to the program's own allocator.
@@ -277,7 +263,6 @@ impl Objects {
     }
 
     fn release_in(&mut self, level: &mut Level, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
-        level.get(&address).filter(|block| block.born_ns <= time_ns)?;
         let block = level.remove(&address)?;
         if block.own {
             self.rows[block.object.0 as usize].death_ns = Some(time_ns);
@@ -287,6 +272,7 @@ impl Objects {
 
     /// A block lies elsewhere now, and is the object that it was.
     pub fn moved(&mut self, blocks: &mut Blocks, old: u64, new: Range<u64>, time_ns: u64) {
+        // What is told late, as the mapping moves in which a block was that has been told to have ended, is of what was there before.
         let Some(&block) = blocks.by_start.get(&old).filter(|block| block.born_ns <= time_ns) else { return };
         blocks.by_start.remove(&old);
         self.release_level(&mut blocks.within, old..block.end, time_ns);
@@ -327,8 +313,9 @@ impl Objects {
 
     /// Memory was unmapped: what lies in it is gone, of blocks that reach beyond it that part.
     pub fn unmap(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
-        let holder = |address| holder(&blocks.by_start, address).filter(|(_, block)| block.born_ns <= time_ns);
-        let (first, last) = (holder(range.start), holder(range.end).filter(|(start, _)| *start < range.end));
+        let first = holder(&blocks.by_start, range.start).filter(|(_, block)| block.end > range.start);
+        let last =
+            holder(&blocks.by_start, range.end).filter(|(start, block)| *start < range.end && block.end > range.end);
         let before = first
             .filter(|(start, _)| *start < range.start)
             .map(|(start, block)| (start, Block { end: range.start, ..block }));
