@@ -153,13 +153,6 @@ impl Heap {
     }
 }
 
-/// Whether an event leaves open what has become of a block or mapping: that is told later, with the same time.
-fn is_open(queue: &VecDeque<HeapNote>, at: usize) -> bool {
-    let note = &queue[at];
-    let same_time = || queue.range(at + 1..).take_while(|other| other.time == note.time);
-    note.is_open() && !same_time().any(|other| note.is_decided_by(other))
-}
-
 impl Drop for Heap {
     fn drop(&mut self) {
         self.shared.stop.store(true, Release);
@@ -223,4 +216,11 @@ impl Told {
     pub fn drop_strangers(&mut self, observed: impl Fn(i32) -> bool, time: u64) {
         self.queues.retain(|&pid, queue| observed(pid) || queue.back().is_some_and(|note| note.time >= time));
     }
+}
+
+/// Whether an event leaves open what has become of a block or mapping: that is told later, with the same time.
+fn is_open(queue: &VecDeque<HeapNote>, at: usize) -> bool {
+    let note = &queue[at];
+    let same_time = || queue.range(at + 1..).take_while(|other| other.time == note.time);
+    note.is_open() && !same_time().any(|other| note.is_decided_by(other))
 }
