@@ -36,7 +36,8 @@ enum {
     /* Between the library that numalens preloads and the exact engine; not for programs. */
     NUMALENS_REQUEST_BORN = 10,
     NUMALENS_REQUEST_DIES = 11,
-    NUMALENS_REQUEST_LEAVES = 12
+    NUMALENS_REQUEST_LEAVES = 12,
+    NUMALENS_REQUEST_WHEN_MOVED = 13
 };
 
 #if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__GNUC__) && !defined(NUMALENS_DISABLE)

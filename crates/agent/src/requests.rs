@@ -50,6 +50,7 @@ pub fn answer(thread: &mut Thread, next: u64) {
             blocks::leaves(runtime(), start..start.saturating_add(bytes));
             area.set_register(2, sys::now_ns());
         }
+        Request::WhenMoved => area.set_register(2, thread.moved_ns.get()),
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
             Some(allocator) => allocator.told(thread, request, next),
             None => return,

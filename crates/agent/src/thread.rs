@@ -8,7 +8,7 @@ use crate::signals::{Actions, Pending};
 use crate::sys;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use numalens_event::exact::Extent;
 
 /// A thread. Used by the thread itself only, except while it is being made.
@@ -35,6 +35,8 @@ pub struct Thread {
     pub cache: RefCell<Option<Cache>>,
     /// Its calls of the program's own allocator.
     pub allocations: Calls,
+    /// When memory was moved by its latest `mremap`.
+    pub moved_ns: Cell<u64>,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -85,6 +87,7 @@ impl Thread {
             first_mask: 0,
             cache: RefCell::new(None),
             allocations: Calls::default(),
+            moved_ns: Cell::new(0),
             borrows: false,
         }));
         area.set(own::THREAD, &raw mut *thread as u64);

@@ -76,7 +76,7 @@ numbered! {
         Region = 18,
         /// A heap allocation or mapping may go from now on: what becomes of it is told later, with the same time (address).
         MayEnd = 19,
-        /// It goes on (address). Else [`Kind::Free`], [`Kind::Munmap`] or [`Kind::Mremap`] is told.
+        /// It goes on (address). Else [`Kind::Free`] or [`Kind::Munmap`] is told; an mremap later.
         Kept = 20,
     }
 }

@@ -1,7 +1,7 @@
 //! What a program may ask for: the numbers of `include/numalens.h`, which a test compares with these.
 
 crate::numbered! {
-    /// A request. The first six and the last two are the agent's where there is one, else the preloaded library's; the others are
+    /// A request. The first six and the last four are the agent's where there is one, else the preloaded library's; the others are
     /// the library's, or of programs that load none, the agent's.
     Request: u32 {
         /// Count from here on.
@@ -30,6 +30,9 @@ crate::numbered! {
         Dies = 11,
         /// The same: memory is about to be unmapped or moved (address, bytes). Answered with the time.
         Leaves = 12,
+        /// The same: when memory was moved by the thread's latest `mremap`. Answered with the time: what has its old place came later, and what was at its new one
+        /// had gone before.
+        WhenMoved = 13,
     }
 }
 

@@ -60,6 +60,10 @@ EXPORT void *mremap(void *address, size_t old_size, size_t new_size, int flags, 
     uint64_t time = time_of_leaving(address, old_size);
     void *moved = NEXT(mremap) ? NEXT(mremap)(address, old_size, new_size, flags, wanted)
                                : result_of(sys6(SYS_MREMAP, (long)address, (long)old_size, (long)new_size, flags, (long)wanted, 0));
-    if (time) numalens_tell(moved == FAILED ? NUMALENS_KEPT : NUMALENS_MREMAP, time, (uint64_t)address, old_size, (uint64_t)moved, new_size);
+    if (!time) return moved;
+    uint64_t when = numalens_when_moved();
+    if (moved != FAILED) numalens_tell(NUMALENS_MREMAP, when ? when : time, (uint64_t)address, old_size, (uint64_t)moved, new_size);
+    /* It was there until then. */
+    if (moved == FAILED || when) numalens_tell(NUMALENS_KEPT, time, (uint64_t)address, 0, 0, 0);
     return moved;
 }

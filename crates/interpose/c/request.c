@@ -5,11 +5,16 @@
 /* A start or stop must not be lost in a full ring: the reader empties it within milliseconds. */
 enum { PATIENCE_MS = 1000, SYS_NANOSLEEP = 35 };
 
-/* As numalens_ask_ of the header; rdx comes back with the agent's time, where there is an agent. What is told of the block afterwards must have a later one, though the
- * clock was set in between. */
+/* As numalens_ask_ of the header; rdx comes back with the agent's time, where there is an agent. */
+static uint64_t request(unsigned long what, const void *key, uint64_t *bytes) {
+    uint64_t done = 0;
+    __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" : "+a"(done), "+d"(*bytes) : "D"(what), "S"(key) : "memory");
+    return done;
+}
+
+/* What is told of the block afterwards must have a later time than the agent's, though the clock was set in between. */
 static uint64_t ask(unsigned long what, const void *key, size_t n, uint64_t *time) {
-    uint64_t done = 0, bytes = n;
-    __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" : "+a"(done), "+d"(bytes) : "D"(what), "S"(key) : "memory");
+    uint64_t bytes = n, done = request(what, key, &bytes);
     uint64_t now = numalens_now();
     *time = bytes != n && bytes >= now ? bytes + 1 : now;
     return done;
@@ -25,6 +30,11 @@ HIDDEN uint64_t numalens_leaves(const void *address, size_t n) {
     uint64_t time;
     ask(NUMALENS_REQUEST_LEAVES, address, n, &time);
     return time;
+}
+
+HIDDEN uint64_t numalens_when_moved(void) {
+    uint64_t time = 0;
+    return request(NUMALENS_REQUEST_WHEN_MOVED, NULL, &time) ? time : 0;
 }
 
 static void tell(enum numalens_kind kind, uint64_t first, const char *name, int must) {

@@ -103,6 +103,7 @@ HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, con
 /* request.c: to the agent */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */
+HIDDEN uint64_t numalens_when_moved(void);                     /* by the latest mremap; 0: there is no agent */
 HIDDEN uint64_t numalens_leaves(const void *address, size_t n);   /* memory is about to be unmapped: the time to tell of that with */
 
 /* heap.c: blocks that operators have given, or are about to take; those that the program itself tells of */

@@ -220,7 +220,9 @@ impl Allocator {
                 self.tell(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
             }
             Function::Remaps if result != MAP_FAILED => {
-                self.tell(thread, Kind::Mremap, call.begun_ns, [first, second, result, third]);
+                self.tell(thread, Kind::Mremap, thread.moved_ns.get(), [first, second, result, third]);
+                // It was there until then.
+                self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]);
             }
             Function::Unmaps | Function::Remaps => self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]),
             Function::Maps => {}

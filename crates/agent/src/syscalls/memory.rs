@@ -55,6 +55,9 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
         Some((stays, false)) => runtime.shadow.decide(memory, stays),
         None => {}
     }
+    if number == raw::__NR_mremap {
+        thread.moved_ns.set(sys::now_ns());
+    }
     // SAFETY: the program's own call with the program's own arguments.
     let result = unsafe { sys::for_program(number, arguments) };
     if sys::check(result).is_ok() {

@@ -1,8 +1,9 @@
 // Memory that another thread uses before the call that gives it back, or fails to, has returned to whom it tells of it. With -DLIBRARY this is the library in which
-// the calls are so late: they return when the other thread is done.
+// the calls are so late: they return when the other thread is done, and move memory to where it has unmapped its own since they began.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -29,6 +30,15 @@ int munmap(void *address, size_t bytes) {
     return failed;
 }
 
+void *mremap(void *address, size_t before, size_t bytes, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    void *wanted = va_arg(more, void *);
+    va_end(more);
+    then();
+    return (void *)syscall(SYS_mremap, address, before, bytes, flags, wanted);
+}
+
 void *realloc(void *block, size_t bytes) {
     static void *(*next)(void *, size_t);
     if (!next) next = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
@@ -42,7 +52,7 @@ void *realloc(void *block, size_t bytes) {
 enum { PAGE = 4096, LONGS = PAGE / (int)sizeof(long), PAGES = 100, LEFT = 20, BLOCKS = 500, SIZE = 320 };
 
 static pthread_barrier_t barrier;
-static char *mapped;
+static char *mapped, *of_other;
 static volatile long *stays;
 static long written_to_mapped, written_to_stays;
 
@@ -63,6 +73,7 @@ static void *other(void *unused) {
     pthread_barrier_wait(&barrier);
     char *block = (char *)mmap(mapped, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // EXPECT its-successor
     if (block != mapped) abort();
+    of_other = block;
     double begin = seconds();
     do {
         writes((volatile long *)block, PAGES * LONGS);
@@ -92,6 +103,9 @@ static void *other(void *unused) {
         writes((volatile long *)block, PAGES * LONGS);
         written_to_mapped += PAGES * LONGS;
     }
+    pthread_barrier_wait(&barrier);
+    munmap(of_other, PAGES * PAGE);
+    pthread_barrier_wait(&barrier);
     return unused;
 }
 
@@ -124,8 +138,17 @@ int main(void) {
     if (realloc((void *)stays, too_much)) return 1;
     writes(stays, PAGES * LONGS);
     written_to_stays += PAGES * LONGS;
+
+    char *moves = (char *)mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // EXPECT moves
+    writes((volatile long *)moves, PAGES * LONGS);
+    meanwhile = let_the_other_go_on;
+    moves = (char *)mremap(moves, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, of_other);
+    if (moves != of_other) return 1;
+    long written_to_moves = PAGES * LONGS;
+    for (double begin = seconds(); seconds() < begin + LONG; written_to_moves += PAGES * LONGS) writes((volatile long *)moves, PAGES * LONGS);
     pthread_join(thread, NULL);
     printf("unmapped %d\nits-successor %ld\nshrunk %d\ngoes-on %ld\n", PAGES * LONGS, written_to_mapped, PAGES * LONGS, written_to_stays);
+    printf("moves %ld\n", written_to_moves);
     return 0;
 }
 

@@ -135,7 +135,6 @@ impl HeapNote {
         let What::MayEnd { address } = self.what else { return false };
         let of = match other.what {
             What::Kept { address } | What::Free { address, told: false } | What::Unmapped { address, .. } => address,
-            What::Moved { old, .. } => old,
             _ => return false,
         };
         of == address && (self.pid, self.tid, self.time) == (other.pid, other.tid, other.time)

@@ -123,7 +123,7 @@ impl Session {
             Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
             // Of the engines.
             Request::Moved | Request::Alloc | Request::Free | Request::Name => {}
-            Request::Born | Request::Dies | Request::Leaves => {}
+            Request::Born | Request::Dies | Request::Leaves | Request::WhenMoved => {}
         }
     }
 
