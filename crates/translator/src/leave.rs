@@ -1,6 +1,6 @@
 //! The ways out of a block: jumps, calls, returns, system calls.
 //!
-//! A direct jump to a block that is there goes to it. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
+//! A direct jump to another block that is there goes to it from the beginning. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
 //! the exit; the dispatcher has it go to its target from then on. A call pushes the program's return address, never one of the cache, so a return is an indirect
 //! jump. Indirect jumps bring the target in rax to a table of the thread, indexed by its low bits:
 //!
