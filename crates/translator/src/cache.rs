@@ -73,6 +73,11 @@ pub struct Landing {
     pub entry: u64,
 }
 
+/// What stands at `branch` in a jump to `target`; none: it is out of reach.
+fn displacement(branch: u64, target: u64) -> Option<i32> {
+    i32::try_from(target.wrapping_sub(branch + 4) as i64).ok()
+}
+
 /// The code cache. It has no lock: the owner has.
 pub struct Cache {
     pub(crate) config: Config,
@@ -216,7 +221,7 @@ impl Cache {
             let Exit { kind, target, .. } = self.tools.drafts.exits[number];
             let ExitKind::Direct { branch } = kind else { continue };
             let Some(&to) = self.by_ip.get(&target) else { continue };
-            let Ok(short) = i32::try_from(self.entry_of(to).wrapping_sub(branch + 4) as i64) else { continue };
+            let Some(short) = displacement(branch, self.entry_of(to)) else { continue };
             let at = (branch - room.hot) as usize;
             self.tools.drafts.hot[at..at + 4].copy_from_slice(&short.to_le_bytes());
             links.push((ExitId(first + number as u32), to));
@@ -272,7 +277,7 @@ impl Cache {
                 if counts_passes && again.is_none() {
                     return Ok(Leave::Enter(entry));
                 }
-                if let Ok(short) = i32::try_from(again.unwrap_or(entry).wrapping_sub(branch + 4) as i64) {
+                if let Some(short) = displacement(branch, again.unwrap_or(entry)) {
                     env.patch(branch, short);
                     self.linked(id, to);
                 }
@@ -463,7 +468,7 @@ impl Cache {
         let mut chain = core::mem::replace(&mut block.incoming, Chain::EMPTY);
         while let Some(exit) = self.links.pop(&mut chain) {
             let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
-            if let Ok(short) = i32::try_from(stub.wrapping_sub(branch + 4) as i64) {
+            if let Some(short) = displacement(branch, stub) {
                 env.patch(branch, short);
             }
         }

@@ -69,6 +69,7 @@ pub struct Block {
     own: bool,
     /// Nothing else lies in the pages in which it begins and ends.
     pub whole_pages: bool,
+    /// Since the start of the recording.
     born_ns: u64,
 }
 
