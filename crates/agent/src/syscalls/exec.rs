@@ -182,6 +182,7 @@ pub fn execute(
         process.node.store(own_thread.index.load(Relaxed) as i32, Relaxed);
         process.end.store(end::EXEC, Release);
     }
+    own_thread.end.store(end::EXEC, Relaxed);
     own_thread.end_ns.store(now, Release);
     // What is executed inherits the mask.
     signals::block_held(thread, true);
@@ -189,6 +190,7 @@ pub fn execute(
     let result = unsafe { sys::for_program(number, arguments) };
     signals::block_held(thread, false);
     own_thread.end_ns.store(0, Release);
+    own_thread.end.store(end::NONE, Relaxed);
     if !thread.borrows {
         process.end_ns.store(0, Relaxed);
         process.end.store(end::NONE, Release);

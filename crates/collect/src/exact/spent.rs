@@ -5,8 +5,9 @@
 //! for what ended threads and processes leave.
 
 use super::file::SessionFile;
-use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord};
+use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord, end};
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages whose smallest counters share a page of memory.
 pub const GROUP: u32 = 4096 / UPDATES as u32;
@@ -92,9 +93,13 @@ fn part(offset: u64, pages: &Range<u32>, bytes: usize) -> Range<u64> {
     at(pages.start)..at(pages.end)
 }
 
-/// Gives back what an ended thread has counted, but for cache lines, which are told with its process.
+/// Gives back what an ended thread has counted, but for cache lines, which are told with its process. Where one was that has executed a program
+/// stays: that program begins there, on a virtual machine, and asks for it when it runs.
 pub fn discard_thread(file: &SessionFile, thread: Extent) {
-    file.discard(thread, 0..exact::thread::LINES);
+    file.discard(thread, 0..exact::thread::PLACE);
+    if file.entry(thread).is_none_or(|entry| entry.end.load(Relaxed) != end::EXEC) {
+        file.discard(thread, exact::thread::PLACE..exact::thread::LINES);
+    }
     file.discard(thread, exact::thread::MISSES..exact::EXTENT_BYTES);
 }
 
@@ -111,7 +116,42 @@ pub fn discard_process(file: &SessionFile, process: Extent) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::Orders;
+    use super::super::image::Image;
     use super::*;
+    use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn where_the_next_program_begins_stays() {
+        let host = Machine::preset("togian").unwrap();
+        let machine = Machine::parse("4x2", &host).unwrap();
+        let orders = Orders {
+            machine: &machine,
+            placement: ThreadPlacement::default(),
+            policy: PagePolicy::default(),
+            stack: false,
+            code: false,
+            lines: false,
+            words: false,
+            cache: None,
+            follow: true,
+            counting: true,
+        };
+        let file = SessionFile::create(&Image { bytes: Vec::new(), entry: 0 }, &orders).unwrap();
+        let threads = [Extent(0), Extent(1)];
+        file.header().extents.store(2, Relaxed);
+        file.entry(threads[1]).unwrap().end.store(end::EXEC, Relaxed);
+        for thread in threads {
+            let place = file.extent(thread, exact::thread::PLACE, 4096).unwrap();
+            let counts = file.extent(thread, exact::thread::SITES, 4096).unwrap();
+            place.words::<AtomicU64>(0, 1)[0].store(1, Relaxed);
+            counts.words::<AtomicU64>(0, 1)[0].store(1, Relaxed);
+            discard_thread(&file, thread);
+            assert_eq!(counts.words::<AtomicU64>(0, 1)[0].load(Relaxed), 0);
+        }
+        assert_eq!(threads.map(|thread| file.thread_place(thread).is_some()), [false, true]);
+    }
 
     #[test]
     fn neighbours_are_given_back_together() {

@@ -71,7 +71,7 @@ pub mod end {
     pub const NONE: u32 = 0;
     /// `exit_group`, or the last thread's exit.
     pub const EXIT: u32 = 1;
-    /// Another program took it over; a new extent if it is observed.
+    /// Another program took it over; a new extent if it is observed. Of a thread's extent: it executed that program, which begins where it was.
     pub const EXEC: u32 = 2;
     /// Of a thread's extent: the thread goes on in a later one, bound to another place.
     pub const REPLACED: u32 = 3;
