@@ -12,12 +12,6 @@ pub const DISPATCH: u32 = 0x08;
 pub const LOOKUP_MISS: u32 = 0x10;
 /// Code pointer. Entered by `jmp`; every register and flag must be as it was when control goes on at [`COUNT_RETURN`].
 pub const COUNT: u32 = 0x18;
-/// Constant for generated code: must hold [`PAGE_MASK_VALUE`].
-pub const PAGE_MASK: u32 = 0x20;
-/// The value of [`PAGE_MASK`]: bits 12..64, so that `pext` is a shift which leaves the flags alone.
-pub const PAGE_MASK_VALUE: u64 = !0xfff;
-/// Constant for generated code: must hold `(1 << lookup_bits) - 1`.
-pub const LOOKUP_MASK: u32 = 0x28;
 /// Must hold the address of the shadow table divided by 8.
 pub const SHADOW_BASE: u32 = 0x30;
 /// Sixteen general registers of the program in the order of the encoding (rax rcx rdx rbx rsp rbp rsi rdi r8..r15). Generated code
@@ -53,10 +47,6 @@ pub const READ_ONLY: u32 = 0x2c0;
 pub const SETTLE_SAVED: u32 = 0x2c8;
 /// Code pointer. Entered with the program's target of a return in [`RETURN_IP`]; every register and flag is the program's.
 pub const RETURN_MISS: u32 = 0x300;
-/// Constant for generated code: the bits of a return address that do not choose its entry.
-pub const RETURN_TAG: u32 = 0x308;
-/// Constant for generated code: the bits of a return address that choose its entry.
-pub const RETURN_INDEX: u32 = 0x318;
 /// Code pointer: must hold the address of [`crate::take_return`].
 pub const RETURN: u32 = 0x338;
 /// The program's target of the return that is under way.
@@ -83,8 +73,8 @@ pub const NEWS: u32 = 0x360;
 pub const RETURNS: u32 = 0x40_0000;
 /// See [`RETURNS`].
 pub const RETURN_TAGS: u32 = 0x38_0000;
-/// What is left of an address beside its place must fit in 32 bits.
-pub const RETURNS_BITS: u8 = 17;
+/// As many as `movzx` takes, which leaves the flags alone.
+pub const RETURNS_BITS: u8 = 16;
 /// From here to [`END`] for the owner of the area: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.

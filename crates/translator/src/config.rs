@@ -152,12 +152,8 @@ impl Config {
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
-    pub fn constants(&self, shadow: u64) -> [(u32, u64); 15] {
+    pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
-            (area::PAGE_MASK, area::PAGE_MASK_VALUE),
-            (area::LOOKUP_MASK, (1 << self.lookup_bits) - 1),
-            (area::RETURN_TAG, RETURN_TAG),
-            (area::RETURN_INDEX, RETURN_INDEX),
             (area::RETURN, crate::returns::take_return as *const () as u64),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
@@ -174,16 +170,13 @@ impl Config {
 
     /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
     pub fn return_entry(&self, ip: u64) -> u64 {
-        u64::from(area::RETURNS) + (ip & RETURN_INDEX)
+        u64::from(area::RETURNS) + return_index(ip) * 8
     }
 
     /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
     pub fn return_tag(&self, ip: u64) -> (u64, u32) {
-        let upper = (ip & ((1 << 48) - 1)) >> (3 + area::RETURNS_BITS);
-        let bits = 48 - area::RETURNS_BITS;
-        // As `pext` takes the bits of [`RETURN_TAG`].
-        let tag = ((ip >> 63) << bits | upper << 3 | ip & 7) as u32;
-        (u64::from(area::RETURN_TAGS) + (ip & RETURN_INDEX) / 2, tag.wrapping_neg())
+        let tag = (ip as u32).rotate_right(3).wrapping_add((ip >> 32) as u32);
+        (u64::from(area::RETURN_TAGS) + return_index(ip) * 4, tag.wrapping_neg())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
@@ -192,10 +185,10 @@ impl Config {
     }
 }
 
-/// The bits of a return address that choose its entry: not the lowest, as calls lie apart.
-const RETURN_INDEX: u64 = ((1 << area::RETURNS_BITS) - 1) << 3;
-/// The other bits: those that addresses of programs have, and the highest.
-const RETURN_TAG: u64 = (1 << 63 | ((1 << 48) - 1)) & !RETURN_INDEX;
+/// Which entry a return address has: not by its lowest bits, as calls lie apart.
+fn return_index(ip: u64) -> u64 {
+    ip >> 3 & ((1 << area::RETURNS_BITS) - 1)
+}
 
 /// Offsets are displacements: 31 bits.
 fn within(offset: u64) -> Option<u32> {

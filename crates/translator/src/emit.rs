@@ -268,11 +268,19 @@ impl Code {
         self.raw(&[by]);
     }
 
-    /// `pext to, from, gs:[offset]`: leaves the flags alone.
-    pub fn extract(&mut self, to: u8, from: u8, offset: u32) {
-        self.raw(&[0x65, 0xc4, u8::from(to < 8) << 7 | 0x62, 0x80 | (!from & 15) << 3 | 2, 0xf5]);
-        self.raw(&[(to & 7) << 3 | 4, 0x25]);
-        self.imm32(offset);
+    /// `shrx to, from, by`: leaves the flags alone.
+    pub fn shift_right_by(&mut self, to: u8, from: u8, by: u8) {
+        self.shift_by(0x83, to, from, by);
+    }
+
+    /// `shlx to, from, by` of 32 bits: leaves the flags alone.
+    pub fn shift_left_half_by(&mut self, to: u8, from: u8, by: u8) {
+        self.shift_by(1, to, from, by);
+    }
+
+    fn shift_by(&mut self, how: u8, to: u8, from: u8, by: u8) {
+        let extended = u8::from(to < 8) << 7 | 1 << 6 | u8::from(from < 8) << 5;
+        self.raw(&[0xc4, extended | 2, how | (!by & 15) << 3, 0xf7, 0xc0 | (to & 7) << 3 | from & 7]);
     }
 
     /// `rdfsbase register`.

@@ -15,7 +15,7 @@
 //! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and the caches hold little of
 //! their code. (Another register for the column, and tables that are indexed, take gcc a sixth more code and 3 to 5 % more time.)
 //!
-//! Where flags are live, the same with instructions that leave them alone: `pext` and `rorx` shift, `lea` adds, `jrcxz` tests; that
+//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz` tests; that
 //! needs rcx and two more registers.
 
 use crate::block::State;
@@ -102,7 +102,8 @@ impl<E: Env> Builder<'_, E> {
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.scratch.take(&mut self.hot, RCX, live.registers);
         self.mark_spilled();
-        self.hot.extract(r2, r1, area::PAGE_MASK);
+        self.hot.constant(r2, 12);
+        self.hot.shift_right_by(r2, r1, r2);
         if self.config.shadow == Shadow::FromArea {
             self.hot.load(RCX, Memory::area(area::SHADOW_BASE));
             self.hot.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });

@@ -8,7 +8,9 @@
 //!   mov  gs:[REGISTERS + 0], rax
 //!   mov  gs:[REGISTERS + 8], rcx
 //!   mov  rax, target
-//!   pext rcx, rax, gs:[LOOKUP_MASK]
+//!   mov  ecx, 32 - lookup_bits
+//!   shlx ecx, eax, ecx
+//!   rorx rcx, rcx, 32 - lookup_bits
 //!   jmp  gs:[rcx*8 + lookup]         a landing, which checks that it is the right one, or LOOKUP_MISS
 //! ```
 //! The flags are left alone all the way: an indirect jump within a function may need them.
@@ -159,7 +161,10 @@ impl<E: Env> Builder<'_, E> {
         let unknown =
             Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
         push_mark(&mut self.hot_marks, unknown);
-        self.hot.extract(RCX, RAX, area::LOOKUP_MASK);
+        let above = 32 - self.config.lookup_bits;
+        self.hot.constant(RCX, u64::from(above));
+        self.hot.shift_left_half_by(RCX, RAX, RCX);
+        self.hot.rotate_right(RCX, RCX, above);
         self.hot.jump_area(Some(RCX), self.config.lookup);
     }
 

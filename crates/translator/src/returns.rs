@@ -16,7 +16,10 @@
 //!   push [next, as a constant]                        ret
 //!   jmp  target
 //! ```
-//! Several addresses share an entry of the table, so the rest of the address is compared as well. An instruction that calls may have been
+//! Several addresses share an entry of the table, chosen by the bits 3 to 18, so the rest of the address is compared as well, by a tag of 32 bits: the
+//! lower half of the address, turned by 3 bits so that what is known stands lowest, and the upper half added to that. As addresses of programs have 47 bits, what
+//! is added has the place of what is known, and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
+//! of cycles for it.) An instruction that calls may have been
 //! translated several times, as part of several blocks, each with a site of its own: what is predicted is the site of the one that was
 //! executed, so that is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
 //! in the way of the program's code in the caches.
@@ -56,15 +59,17 @@ numalens_take_return:
     mov gs:[{ip}], rcx
     mov gs:[{save}], rax
     mov gs:[{save} + 8], rdx
-    pext rax, rcx, gs:[{index}]
-    pext rcx, rcx, gs:[{tag}]
-    mov edx, gs:[rax*4 + {tags}]
-    lea ecx, [rcx + rdx]
+    rorx eax, ecx, 3
+    rorx rcx, rcx, 32
+    movzx edx, ax
+    lea ecx, [rcx + rax]
+    mov eax, gs:[rdx*4 + {tags}]
+    lea ecx, [rcx + rax]
     jrcxz 1f
     mov rax, gs:[{miss}]
     jmp numalens_take_return_writes
 1:
-    mov rax, gs:[rax*8 + {returns}]
+    mov rax, gs:[rdx*8 + {returns}]
 numalens_take_return_writes:
     mov [rsp], rax
     mov rax, gs:[{save}]
@@ -76,8 +81,6 @@ numalens_take_return_end:
     "#,
     ip = const area::RETURN_IP,
     save = const area::SETTLE_SAVED,
-    index = const area::RETURN_INDEX,
-    tag = const area::RETURN_TAG,
     tags = const area::RETURN_TAGS,
     miss = const area::RETURN_MISS,
     returns = const area::RETURNS,

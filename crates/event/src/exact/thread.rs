@@ -22,7 +22,7 @@ pub const PAGES: u64 = SITES + SITES_BYTES;
 /// Bytes reserved for them.
 pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
 /// Where site counters are in the thread's own memory, from the address in GS on.
-pub const SITES_FROM_GS: u64 = 0x50_0000;
+pub const SITES_FROM_GS: u64 = 0x48_0000;
 /// And page counters: behind whatever may stand between them there.
 pub const PAGES_FROM_GS: u64 = SITES_FROM_GS + MOST_SITE_COUNTERS * 8 + STAYS_BYTES + PASSES_BYTES;
 /// Reads and writes of pages, one of each: 64 bits a page.
