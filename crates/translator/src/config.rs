@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area};
+use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area, returns};
 use core::sync::atomic::AtomicU64;
 
 /// What `area::NEWS` points to where there never are any.
@@ -154,7 +154,7 @@ impl Config {
     /// table at `shadow`.
     pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
-            (area::RETURN, crate::returns::take_return as *const () as u64),
+            (area::RETURN, returns::take_return as *const () as u64),
             (area::SHADOW_BASE, shadow / 8),
             (area::SETTLE, crate::stay::settle_stay as *const () as u64),
             (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
@@ -170,24 +170,18 @@ impl Config {
 
     /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
     pub fn return_entry(&self, ip: u64) -> u64 {
-        u64::from(area::RETURNS) + return_index(ip) * 8
+        u64::from(area::RETURNS) + returns::index_of(ip) * 8
     }
 
     /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
     pub fn return_tag(&self, ip: u64) -> (u64, u32) {
-        let tag = (ip as u32).rotate_right(3).wrapping_add((ip >> 32) as u32);
-        (u64::from(area::RETURN_TAGS) + return_index(ip) * 4, tag.wrapping_neg())
+        (u64::from(area::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
     pub fn lookup_entry(&self, ip: u64) -> u64 {
         u64::from(self.lookup) + (ip & ((1 << self.lookup_bits) - 1)) * 8
     }
-}
-
-/// Which entry a return address has: not by its lowest bits, as calls lie apart.
-fn return_index(ip: u64) -> u64 {
-    ip >> 3 & ((1 << area::RETURNS_BITS) - 1)
 }
 
 /// Offsets are displacements: 31 bits.

@@ -87,6 +87,16 @@ numalens_take_return_end:
     rcx = const area::register(RCX),
 );
 
+/// Which entry of the table a return address has: not by its lowest bits, as calls lie apart.
+pub(crate) fn index_of(ip: u64) -> u64 {
+    ip >> 3 & ((1 << area::RETURNS_BITS) - 1)
+}
+
+/// What tells it from the others that have the same entry.
+pub(crate) fn tag_of(ip: u64) -> u32 {
+    (ip as u32).rotate_right(3).wrapping_add((ip >> 32) as u32)
+}
+
 impl<E: Env> Builder<'_, E> {
     /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
     pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
@@ -136,5 +146,22 @@ impl<E: Env> Builder<'_, E> {
             self.hot.lea(RSP, Memory::base(RSP, instruction.immediate16().into()));
         }
         self.hot.jump_area(None, area::RETURN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn addresses_of_an_entry_have_tags_of_their_own(one in 0..1u64 << 47, other in 0..1u64 << 47, bit in 0..47u32) {
+            let of_one = 0x7_fff8;
+            for other in [other & !of_one | one & of_one, one ^ 1 << bit] {
+                let are_same = (index_of(one), tag_of(one)) == (index_of(other), tag_of(other));
+                prop_assert_eq!(one == other, are_same);
+            }
+        }
     }
 }
