@@ -15,7 +15,7 @@ use crate::thread::Thread;
 use crate::{entry, placement, rank, say};
 use alloc::sync::Arc;
 use core::ops::Range;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{Extent, kind, log};
 use numalens_translator::{Cache, Shadow as ShadowPlace};
 
@@ -69,7 +69,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let because = |what| move |error| (what, error);
     let none = Errno(0);
     let session = Session::open(start.descriptor).map_err(because("the session file cannot be mapped"))?;
-    let parent = Extent(start.parent);
+    let (parent, caller) = (Extent(start.parent), Extent(start.caller));
     let process = session.new_extent(kind::PROCESS, parent, sys::process_id(), 1);
     let process = process.ok_or(("the session file is full", none))?;
     let rank = rank::of_program(start.stack);
@@ -97,17 +97,21 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let code = Code::new(Cache::new(config), world);
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start, static_program)) };
-    let extent = session.first_thread(process, parent).ok_or(("the session file is full", none))?;
+    let extent = session.first_thread(process, caller).ok_or(("the session file is full", none))?;
     let area = Area::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
     prepare(area);
     area.enter().map_err(because("GS cannot be set"))?;
     area.note_fs_base();
-    let place = if is_virtual { placement::inherited(&session, Extent(start.caller)) } else { Place::nowhere() };
+    let told = (caller != Extent::NONE).then(|| session.entry(caller).bound_anew.load(Acquire));
+    let place = if is_virtual { placement::inherited(&session, caller) } else { Place::nowhere() };
     let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);
     session.entry(extent).stack.store(start.stack, Relaxed);
     session.take_name(extent);
+    if let Some(told) = told {
+        placement::carry_over(&session, caller, told, extent);
+    }
     session.entry(extent).id.store(thread.tid, Release);
     runtime::runtime().threads.lock().push((thread.tid, area));
     crate::signals::begin_thread(thread);

@@ -125,12 +125,13 @@ pub fn seize(tid: i32) -> Result<(), Errno> {
     unsafe { call!(__NR_ptrace, pt::PTRACE_SEIZE, tid, 0, options) }.map(drop)
 }
 
-/// Waits until the process `pid`, seized before, has called execve, puts the agent into it and lets it go.
+/// Waits until the thread `pid`, seized before, has called execve, puts the agent into its process and lets it go. The caller has no other children, unless
+/// the thread is the first of its process: of any other, the kernel gives it that one's id in the exec.
 ///
 /// # Errors
 /// See [`InjectError`]. After all but `Ended` the program runs as if nothing had been tried, unless the plan says that it is to be killed.
-pub fn enter_at_exec(pid: i32, plan: &Plan) -> Result<(), InjectError> {
-    let mut tracee = Tracee { pid, signal: 0 };
+pub fn enter_at_exec(pid: i32, is_first: bool, plan: &Plan) -> Result<(), InjectError> {
+    let mut tracee = Tracee { pid, awaited: if is_first { pid } else { ANY }, signal: 0 };
     loop {
         let status = tracee.wait()?;
         let event = status >> 16;
@@ -149,19 +150,27 @@ pub fn enter_at_exec(pid: i32, plan: &Plan) -> Result<(), InjectError> {
     done.and(let_go)
 }
 
+/// Of `wait4`: any child, or whoever is traced.
+const ANY: i32 = -1;
+
 struct Tracee {
     pid: i32,
+    /// Whom to wait for.
+    awaited: i32,
     /// A signal that came meanwhile, to be delivered at the end.
     signal: i32,
 }
 
 impl Tracee {
-    fn wait(&self) -> Result<i32, InjectError> {
+    fn wait(&mut self) -> Result<i32, InjectError> {
         let mut status = 0i32;
         loop {
             // SAFETY: a word for the status.
-            match unsafe { call!(__NR_wait4, self.pid, &raw mut status, raw::__WALL, 0) } {
-                Ok(_) if status & 0xff == 0x7f => return Ok(status),
+            match unsafe { call!(__NR_wait4, self.awaited, &raw mut status, raw::__WALL, 0) } {
+                Ok(pid) if status & 0xff == 0x7f => {
+                    self.pid = pid as i32;
+                    return Ok(status);
+                }
                 Ok(_) => return Err(InjectError::Ended(status)),
                 Err(Errno(error)) if error == linux_raw_sys::errno::EINTR as i32 => {}
                 Err(error) => return Err(InjectError::Refused("wait", error)),

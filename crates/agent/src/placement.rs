@@ -15,7 +15,7 @@ use crate::shared::Session;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use numalens_event::exact::{self, Extent, end, kind};
+use numalens_event::exact::{self, Extent, GONE_ON, end, kind};
 use numalens_translator::area as fixed;
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
@@ -76,7 +76,7 @@ pub fn begin(session: &Session, thread: &mut Thread) {
     };
     entry.node.store(thread.node, Relaxed);
     if let Some(place) = place {
-        write(session, thread.extent.offset() + exact::thread::PLACE, &place);
+        session.write(thread.extent.offset() + exact::thread::PLACE, &place);
     }
 }
 
@@ -87,11 +87,6 @@ fn node_of(session: &Session, place: &Place) -> i32 {
         return place.node;
     }
     index_of(session.placement(), policy.nodes.trailing_zeros()).map_or(-1, i32::from)
-}
-
-fn write(session: &Session, offset: u64, place: &[u64; WORDS]) {
-    // SAFETY: words of our own.
-    let _ = unsafe { call!(__NR_pwrite64, session.descriptor, place.as_ptr(), WORDS * 8, offset) };
 }
 
 /// A place on a virtual machine in words; none for that of a thread of which nobody has said anything.
@@ -121,29 +116,47 @@ fn read(session: &Session, offset: u64) -> (CpuSet, Policy) {
 /// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent `caller`.
 pub fn inherited(session: &Session, caller: Extent) -> Place {
     let (cpus, policy) = match caller {
-        Extent(number) if number < exact::MOST_EXTENTS => read(session, caller.offset() + exact::thread::PLACE),
+        Extent(..exact::MOST_EXTENTS) => wanted(session, caller),
         _ => (all_cpus(session.placement()), Policy::NONE),
     };
     Place::among(cpus, policy)
 }
 
+/// The calling thread is about to be known by another extent. Takes over what others have told it at the one before since it was told so many things, which it
+/// takes notice of when it next leaves the code cache; whoever comes later than this tells it at the new one.
+pub fn carry_over(session: &Session, before: Extent, told: u32, now: Extent) {
+    let by_now = session.entry(before).bound_anew.fetch_or(GONE_ON, AcqRel);
+    if by_now == told {
+        return;
+    }
+    if is_virtual() {
+        write_wanted(session, now, &read(session, before.offset() + exact::thread::WANTED).0);
+    }
+    session.entry(now).bound_anew.fetch_add(1, Release);
+}
+
 /// The calling thread of a real machine may run elsewhere now.
 pub fn changed(thread: &mut Thread) {
     if !is_virtual() {
-        go_on(thread);
+        go_on(thread, 0);
     }
 }
 
 /// The calling thread of a virtual machine has these CPUs and this policy from now on.
 pub fn settle(thread: &mut Thread, cpus: CpuSet, policy: Policy) {
+    settle_as_told(thread, cpus, policy, 0);
+}
+
+/// `told`: as many things that others have told it are heeded by that.
+fn settle_as_told(thread: &mut Thread, cpus: CpuSet, policy: Policy, told: u32) {
     if thread.place.cpus != cpus || thread.place.policy != policy {
         (thread.place.cpus, thread.place.policy) = (cpus, policy);
-        go_on(thread);
+        go_on(thread, told);
     }
 }
 
 /// The calling thread goes on with new counters, where it is now.
-fn go_on(thread: &mut Thread) {
+fn go_on(thread: &mut Thread, told: u32) {
     let runtime = runtime();
     let session = &runtime.session;
     let before = thread.extent;
@@ -159,6 +172,7 @@ fn go_on(thread: &mut Thread) {
     }
     thread.extent = extent;
     begin(session, thread);
+    carry_over(session, before, told, extent);
     old.end.store(end::REPLACED, Relaxed);
     old.end_ns.store(sys::now_ns(), Release);
     drop(threads);
@@ -170,23 +184,49 @@ fn go_on(thread: &mut Thread) {
 pub fn notify(tid: u32) {
     let session = &runtime().session;
     if let Some(extent) = session.thread_of(tid) {
-        session.entry(extent).bound_anew.fetch_add(1, Release);
+        tell(session, tid, extent, |_| {});
     }
 }
 
-/// Somebody wants another thread of a virtual machine on these CPUs.
-pub fn want(session: &Session, extent: Extent, cpus: &CpuSet) {
+/// Somebody wants the thread `tid` of a virtual machine, which has been found at this extent, on these CPUs.
+pub fn want(session: &Session, tid: u32, extent: Extent, cpus: &CpuSet) {
+    tell(session, tid, extent, |extent| write_wanted(session, extent, cpus));
+}
+
+/// Tells a thread to look where it may run, at the extent that it has by now.
+fn tell(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
+    /// A thread that is stopped on its way is not waited for any longer: naps.
+    const PATIENCE: u32 = 10_000;
+    loop {
+        write(extent);
+        if session.entry(extent).bound_anew.fetch_add(1, AcqRel) & GONE_ON == 0 {
+            return;
+        }
+        let next = (0..PATIENCE).find_map(|_| {
+            let now = session.thread_of(tid).filter(|&now| now != extent);
+            if now.is_none() {
+                sys::nap();
+            }
+            now
+        });
+        match next {
+            Some(next) => extent = next,
+            None => return,
+        }
+    }
+}
+
+fn write_wanted(session: &Session, extent: Extent, cpus: &CpuSet) {
     let mut words = [0u64; WORDS];
     words[0] = 1;
     words[CPUS..].copy_from_slice(&cpus.0);
-    write(session, extent.offset() + exact::thread::WANTED, &words);
-    session.entry(extent).bound_anew.fetch_add(1, Release);
+    session.write(extent.offset() + exact::thread::WANTED, &words);
 }
 
 /// Where another thread of a virtual machine may run, whether it has noticed or not.
 pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
     // In this order: what the thread notices in between, it has written down before it says so.
-    let has_noticed = session.entry(extent).bound_anew.load(Acquire) == 0;
+    let has_noticed = session.entry(extent).bound_anew.load(Acquire) & !GONE_ON == 0;
     let (cpus, policy) = read(session, extent.offset() + exact::thread::PLACE);
     if has_noticed { (cpus, policy) } else { (read(session, extent.offset() + exact::thread::WANTED).0, policy) }
 }
@@ -203,16 +243,12 @@ pub fn take_notice(thread: &mut Thread) {
         }
         if is_virtual() {
             let (cpus, _) = read(session, told.offset() + exact::thread::WANTED);
-            settle(thread, cpus, thread.place.policy);
+            settle_as_told(thread, cpus, thread.place.policy, seen);
         } else {
-            changed(thread);
+            go_on(thread, seen);
         }
-        // Only now: until then `wanted` must answer with what was asked for. An extent that is over may as well do so for ever.
-        let is_all = match thread.extent == told {
-            true => count.compare_exchange(seen, 0, AcqRel, Acquire).is_ok(),
-            false => count.load(Acquire) == seen,
-        };
-        if is_all {
+        // Only now: until then `wanted` must answer with what was asked for. An extent that is over may as well do so for ever: what came later has been carried over.
+        if thread.extent != told || count.compare_exchange(seen, 0, AcqRel, Acquire).is_ok() {
             return;
         }
     }

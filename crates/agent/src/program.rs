@@ -3,8 +3,8 @@
 //! Follows scripts to their interpreters as the kernel does, and says why a program cannot be observed: it is none of
 //! ours to trace (setuid, setgid, capabilities), or the engine does not translate it (32-bit, another processor).
 
-use crate::call;
 use crate::sys::{Errno, raw};
+use crate::{call, user};
 
 /// What keeps a program from being observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ unsafe fn follow(folder: i32, path: *const u8, flags: u32) -> Result<(), Option<
     let mut head = [0u8; HEAD];
     // SAFETY: the caller's promise.
     let mut length = unsafe { look(folder, path, flags, &mut head) }?;
-    for _ in 0..DEEPEST {
+    for _ in 0..=DEEPEST {
         let mut name = [0u8; HEAD];
         if !interpreter(&head[..length], &mut name) {
             return if runs_here(&head[..length]) { Ok(()) } else { Err(Some(Obstacle::Foreign)) };
@@ -86,21 +86,32 @@ unsafe fn look(folder: i32, path: *const u8, flags: u32, head: &mut [u8; HEAD]) 
         | if flags & raw::AT_SYMLINK_NOFOLLOW != 0 { raw::O_NOFOLLOW } else { 0 };
     // SAFETY: the caller's promise; a descriptor of our own, closed below. An empty path stands for `folder` itself.
     unsafe {
-        let itself = flags & raw::AT_EMPTY_PATH != 0 && *path == 0;
-        let file = if itself { Ok(folder as u64) } else { call!(__NR_openat, folder, path, open, 0) };
+        let itself = flags & raw::AT_EMPTY_PATH != 0 && {
+            let mut first = [0u8];
+            user::read_bytes(path as u64, &mut first).is_ok() && first == [0]
+        };
+        let file = match itself {
+            true => {
+                let path = alloc::format!("/proc/thread-self/fd/{folder}\0");
+                call!(__NR_openat, AT_FDCWD, path.as_ptr(), raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK, 0)
+            }
+            false => call!(__NR_openat, folder, path, open, 0),
+        };
         let file = match file {
             Ok(file) => file,
             Err(Errno(error)) if error == linux_raw_sys::errno::EACCES as i32 => {
-                let may_run = call!(__NR_faccessat, folder, path, raw::X_OK, 0).is_ok();
+                let may_run = itself || call!(__NR_faccessat, folder, path, raw::X_OK, 0).is_ok();
                 return Err(may_run.then_some(Obstacle::Unreadable));
             }
+            // Without /proc. One that is open for its path alone cannot be read then.
+            Err(_) if itself => folder as u64,
             Err(_) => return Err(None),
         };
         let mut stat: raw::stat = core::mem::zeroed();
         let known = call!(__NR_fstat, file, &raw mut stat).is_ok();
         let capable = call!(__NR_fgetxattr, file, c"security.capability".as_ptr(), 0, 0).is_ok_and(|bytes| bytes > 0);
         let read = call!(__NR_pread64, file, head.as_mut_ptr(), HEAD, 0);
-        if !itself {
+        if file != folder as u64 {
             let _ = call!(__NR_close, file);
         }
         let (user, group) = (call!(__NR_geteuid).unwrap_or(0), call!(__NR_getegid).unwrap_or(0));

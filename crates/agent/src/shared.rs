@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
     self, COMMON_ENTRIES, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
-    SessionHeader, SiteRecord, StretchRecord, kind,
+    SessionHeader, SiteRecord, StretchRecord, end, kind,
 };
 
 /// The file.
@@ -68,6 +68,16 @@ impl Session {
         unsafe { &*((self.header + exact::PLACEMENT_OFFSET) as *const Placement) }
     }
 
+    /// Writes words to the file, from a page's start on. By way of a mapping: a limit of file sizes that the program has is one of `pwrite`.
+    pub fn write(&self, offset: u64, words: &[u64]) {
+        let bytes = (size_of_val(words) as u64).next_multiple_of(sys::PAGE);
+        if let Ok(at) = sys::map_shared(bytes, self.descriptor, offset) {
+            // SAFETY: mapped just now, for as many words at least.
+            unsafe { core::ptr::copy_nonoverlapping(words.as_ptr(), at as *mut u64, words.len()) };
+            sys::unmap(at, bytes);
+        }
+    }
+
     /// Pages that processes have in common: see [`crate::pages`].
     pub fn common(&self) -> &'static [AtomicU64] {
         // SAFETY: mapped for ever, made of atomics.
@@ -109,17 +119,13 @@ impl Session {
         self.new_extent(kind::THREAD, process, 0, index)
     }
 
-    /// The same for the first thread of a program: after an exec it is the thread that called it.
-    pub fn first_thread(&self, process: Extent, parent: Extent) -> Option<Extent> {
-        if parent != Extent::NONE && parent.0 < exact::MOST_EXTENTS {
-            let before = self.entry(parent);
-            let same_process = before.id.load(Relaxed) == sys::process_id();
-            let caller = u32::try_from(before.node.load(Relaxed));
-            if let (true, Ok(index)) = (same_process, caller) {
-                return self.new_extent(kind::THREAD, process, 0, index);
-            }
+    /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this process or of one that lent this one its
+    /// memory.
+    pub fn first_thread(&self, process: Extent, caller: Extent) -> Option<Extent> {
+        match caller.0 {
+            ..exact::MOST_EXTENTS => self.new_extent(kind::THREAD, process, 0, self.entry(caller).index.load(Relaxed)),
+            _ => self.new_thread(process),
         }
-        self.new_thread(process)
     }
 
     /// Notes what the calling thread, whose extent this is, is called by now.
@@ -127,14 +133,34 @@ impl Session {
         sys::thread_name(&self.entry(extent).name);
     }
 
-    /// The extent of the thread `tid` that runs; the latest that has the id.
+    /// The extent of the thread `tid` that runs; the latest that has the id. One that is on its way to its next extent, bound anew or in an exec, still has the one
+    /// before; for that of a process that was forked just now, this waits.
     pub fn thread_of(&self, tid: u32) -> Option<Extent> {
-        let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
-        (0..given).rev().map(Extent).find(|&extent| {
-            let entry = self.entry(extent);
-            let is_thread = entry.kind.load(Acquire) == kind::THREAD;
-            is_thread && entry.id.load(Acquire) == tid && entry.end_ns.load(Acquire) == 0
-        })
+        /// A child that does not get to run, as it is stopped, is not waited for any longer.
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        let mut since = None;
+        loop {
+            let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
+            let entries = (0..given).rev().map(|number| (Extent(number), self.entry(Extent(number))));
+            let mut its = entries.filter(|(_, entry)| entry.id.load(Acquire) == tid);
+            let (extent, entry) = its.find(|(_, entry)| {
+                let is_new = || entry.index.load(Relaxed) == 0 && entry.end_ns.load(Acquire) == 0;
+                match entry.kind.load(Acquire) {
+                    kind::THREAD => true,
+                    kind::PROCESS => is_new(),
+                    _ => false,
+                }
+            })?;
+            if entry.kind.load(Acquire) == kind::THREAD {
+                let goes_on = || matches!(entry.end.load(Relaxed), end::EXEC | end::REPLACED);
+                return Some(extent).filter(|_| entry.end_ns.load(Acquire) == 0 || goes_on());
+            }
+            let now = sys::now_ns();
+            if now.saturating_sub(*since.get_or_insert(now)) > PATIENCE_NS || !sys::is_alive(tid, tid as i32) {
+                return None;
+            }
+            sys::nap();
+        }
     }
 }
 

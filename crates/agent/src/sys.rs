@@ -307,6 +307,26 @@ pub fn nap() {
     let _ = unsafe { call!(__NR_nanosleep, &raw const time, 0) };
 }
 
+/// Whether a thread of a process can still run: it is there, and has not ended.
+pub fn is_alive(process: u32, tid: i32) -> bool {
+    let path = alloc::format!("/proc/{process}/task/{tid}/stat\0");
+    let Some(file) =
+        core::ffi::CStr::from_bytes_with_nul(path.as_bytes()).ok().and_then(|path| open(path, raw::O_RDONLY))
+    else {
+        // Without /proc: whether it is there.
+        // SAFETY: signal 0 is none.
+        return unsafe { call!(__NR_tgkill, process, tid, 0) }.is_ok();
+    };
+    let mut text = [0u8; 128];
+    // SAFETY: so many bytes of our own.
+    let read = unsafe { call!(__NR_read, file, text.as_mut_ptr(), text.len()) };
+    close(file);
+    let text = &text[..read.unwrap_or(0) as usize];
+    // Behind the name, which may have any letters.
+    let state = text.iter().rposition(|&byte| byte == b')').and_then(|at| text.get(at + 2));
+    !matches!(state, None | Some(b'Z' | b'X'))
+}
+
 /// Whether the 8 bytes at `address` can be read, found out without touching them: rt_sigprocmask copies the mask in before it
 /// refuses the unknown `how`.
 pub fn is_readable(address: u64) -> bool {

@@ -57,7 +57,7 @@ pub mod thread;
 
 pub use code::*;
 pub use commons::{Commons, PolicyWords};
-pub use directory::{DirectoryEntry, Extent, end, kind};
+pub use directory::{DirectoryEntry, Extent, GONE_ON, end, kind};
 pub use file::*;
 pub use line::*;
 pub use log::{LogHeader, MOST_MARKS};

@@ -73,7 +73,7 @@ pub fn set_affinity(thread: &mut Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u6
     }
     match target {
         Target::Itself => places::settle(thread, cpus, thread.place.policy),
-        Target::Known(extent) => places::want(&runtime().session, extent, &cpus),
+        Target::Known(extent) => places::want(&runtime().session, tid as u32, extent, &cpus),
         // One that does not see this machine.
         Target::Stranger | Target::Nobody(_) => {}
     }
@@ -95,13 +95,13 @@ fn target(thread: &Thread, tid: u32) -> Target {
     if tid == 0 || tid == thread.tid {
         return Target::Itself;
     }
-    if let Some(extent) = runtime().session.thread_of(tid) {
-        return Target::Known(extent);
-    }
     let mut mask = [0u64; WORDS];
     // SAFETY: asks for a mask of our own.
     let asked = unsafe {
         sys::syscall(raw::__NR_sched_getaffinity, [u64::from(tid), WORDS as u64 * 8, mask.as_mut_ptr() as u64, 0, 0, 0])
     };
-    if sys::check(asked).is_ok() { Target::Stranger } else { Target::Nobody(asked) }
+    if sys::check(asked).is_err() {
+        return Target::Nobody(asked);
+    }
+    runtime().session.thread_of(tid).map_or(Target::Stranger, Target::Known)
 }

@@ -175,6 +175,12 @@ fn replace(descriptor: u64, text: &[u8]) {
     const FD_CLOEXEC: u64 = 1;
     // SAFETY: descriptors that the program does not know yet, and a text of our own.
     unsafe {
+        // Beyond a limit of file sizes there would be a signal.
+        let mut limit = [0u64; 2];
+        let _ = call!(__NR_getrlimit, linux_raw_sys::general::RLIMIT_FSIZE, limit.as_mut_ptr());
+        if limit[0] < text.len() as u64 {
+            return;
+        }
         let flags = call!(__NR_fcntl, descriptor, raw::F_GETFD, 0).unwrap_or(0);
         let Ok(file) = call!(__NR_memfd_create, c"proc".as_ptr(), raw::MFD_CLOEXEC) else { return };
         if call!(__NR_pwrite64, file, text.as_ptr(), text.len(), 0) == Ok(text.len() as u64) {

@@ -60,9 +60,7 @@ pub fn tell(runtime: &Runtime, maps: &Maps) {
     }
     words[0] = hash;
     words.push(hash);
-    let (at, bytes) = (words.as_ptr(), words.len() * 8);
-    // SAFETY: so many words of our own.
-    let _ = unsafe { call!(__NR_pwrite64, runtime.session.descriptor, at, bytes, extent.offset() + process::POLICIES) };
+    runtime.session.write(extent.offset() + process::POLICIES, &words);
     if with().count() > MOST {
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Relaxed) {

@@ -32,11 +32,14 @@ use numalens_event::exact::{self, end, log};
 const STARTING: i32 = 0;
 const READY: i32 = 1;
 const HELPER_STACK: u64 = 16 * PAGE;
+/// Naps after which a helper looks whether the thread is still there that started it.
+const LOOK_AFTER: u32 = 64;
 
 /// What the helper process of an exec is told, and tells.
 struct Errand {
-    /// The thread that calls exec.
+    /// The thread that calls exec, and its process.
     tid: i32,
+    process: u32,
     plan: Plan,
     /// See [`Desk`].
     stack: u64,
@@ -157,6 +160,7 @@ pub fn execute(
     }
     let errand = Errand {
         tid: sys::thread_id() as i32,
+        process: sys::process_id(),
         plan,
         stack: desk.stack,
         in_use: desk.in_use.as_ptr() as u64,
@@ -179,7 +183,6 @@ pub fn execute(
     // The collector takes a thread's end for one only while the process has not called exec.
     if !thread.borrows {
         process.end_ns.store(now, Relaxed);
-        process.node.store(own_thread.index.load(Relaxed) as i32, Relaxed);
         process.end.store(end::EXEC, Release);
     }
     own_thread.end.store(end::EXEC, Relaxed);
@@ -262,9 +265,15 @@ unsafe extern "C" fn go_between(errand: u64) -> ! {
 unsafe extern "C" fn helper(errand: u64) -> ! {
     // SAFETY: valid until the exec, which waits for `state`.
     let errand = unsafe { &*(errand as *const Errand) };
-    let (tid, plan) = (errand.tid, errand.plan);
+    let (tid, process, plan) = (errand.tid, errand.process, errand.plan);
+    let mut naps = 0u32;
     while errand.may_watch.load(Acquire) == 0 {
         sys::nap();
+        naps += 1;
+        // Another thread's exec or exit, or a signal, has ended it meanwhile. We hold what it had open.
+        if naps.is_multiple_of(LOOK_AFTER) && !sys::is_alive(process, tid) {
+            sys::exit(1)
+        }
     }
     // The helper of an exec that failed just now may not be quite gone.
     const PATIENCE: u32 = 1000;
@@ -281,7 +290,7 @@ unsafe extern "C" fn helper(errand: u64) -> ! {
         sys::exit(1)
     }
     errand.state.store(READY, Release);
-    match inject::enter_at_exec(tid, &plan) {
+    match inject::enter_at_exec(tid, tid as u32 == process, &plan) {
         Ok(()) | Err(inject::InjectError::Ended(_)) => {}
         Err(error) => note_unobserved(tid as u32, format_args!("{error}")),
     }

@@ -77,7 +77,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         area.unmap(&runtime.layout);
-    } else if is_virtual() && is_thread {
+    } else if is_virtual() && (is_thread || flags as u32 & raw::CLONE_VFORK == 0) {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);
     } else if flags as u32 & raw::CLONE_VFORK != 0 && !is_thread {

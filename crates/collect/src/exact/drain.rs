@@ -408,7 +408,7 @@ impl Drain {
         }
         // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has failed since the end was read
         // was no end either.
-        let is_end = !execed(file, thread.process) && file.end_of(extent) == Some(ended);
+        let is_end = !execed(file, thread.process) && file.end_of(extent) == Some(ended) && self.is_over(file, extent);
         let ended = if is_end { ended } else { 0 };
         let look = if ended != 0 { Look::Last } else { look };
         // At the end of all, those that still run are taken as they are afterwards.

@@ -127,7 +127,7 @@ pub fn record(
     if let Some(heap) = &heap {
         heap.use_clock(file.header());
     }
-    let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, &plan));
+    let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, true, &plan));
     let (child, entered) = released.map_err(|error| given_up(error.into()))?;
     if let Err(error) = entered {
         return Err(given_up(cannot_enter(error)));

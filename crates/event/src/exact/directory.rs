@@ -51,12 +51,12 @@ pub struct DirectoryEntry {
     pub end_ns: AtomicU64,
     /// Of a thread: its place in the order of creation within the recording. Of a process: 1 if it began with an exec.
     pub index: AtomicU32,
-    /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned. Of a process that has
-    /// called exec: the index of the thread that did, which goes on in the next program.
+    /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned.
     pub node: AtomicI32,
     /// Of a thread: its stack pointer when it began, which says where its stack is.
     pub stack: AtomicU64,
     /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what [`super::thread::WANTED`] says.
+    /// With [`GONE_ON`] it is too late to say so here: the thread is about to be known by its next extent.
     pub bound_anew: AtomicU32,
     /// Of a thread: how often it has taken back what was counted of a pass that broke off. Added to afterwards, so whoever reads the counters in
     /// between two readings of this knows how many passes these may have too many, and one more.
@@ -64,6 +64,9 @@ pub struct DirectoryEntry {
     /// Of a thread: its name, up to the first zero, as the kernel gives it. Taken when it begins, names itself, and ends.
     pub name: [AtomicU8; 16],
 }
+
+/// See [`DirectoryEntry::bound_anew`].
+pub const GONE_ON: u32 = 1 << 31;
 
 /// How a process came to an end, where the agent saw it.
 pub mod end {

@@ -44,6 +44,13 @@ impl Drain {
         Ok(())
     }
 
+    /// Whether a thread that has an end will not go on: a child that borrows its parent's memory has one while it calls exec, which may fail.
+    pub(super) fn is_over(&self, file: &SessionFile, thread: Extent) -> bool {
+        let Some(entry) = file.entry(thread).filter(|entry| entry.end.load(Relaxed) == end::EXEC) else { return true };
+        let pid = entry.id.load(Relaxed) as i32;
+        self.processes.values().any(|process| process.pid == pid) || !is_running(pid)
+    }
+
     /// Takes in all that is there by now of the processes that one was forked from. Whether there are any.
     fn read_ancestors(&mut self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<bool> {
         let parent = |of: Extent| self.processes.get(&of).and_then(|process| process.parent);
