@@ -169,7 +169,11 @@ pub fn execute(
         may_watch: AtomicU32::new(0),
     };
     if let Err(Errno(error)) = send_helper(&errand) {
-        unobserved(thread, format_args!("it cannot be entered (error {error})"));
+        if error == linux_raw_sys::errno::EPERM as i32 {
+            unobserved(thread, format_args!("the kernel lets nobody watch it, as after a change of its user"));
+        } else {
+            unobserved(thread, format_args!("it cannot be entered (error {error})"));
+        }
         if errand.helper.load(Acquire) == 0 {
             desk.in_use.store(0, Release);
         }
