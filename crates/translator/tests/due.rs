@@ -83,8 +83,9 @@ fn accesses(stops: &[Stop]) -> Vec<Expected> {
 fn a_stop_anywhere_counts_what_was_done() {
     prepare();
     for scheme in SCHEMES {
-        let mut checked = 0;
-        for number in 1.. {
+        let (mut checked, mut number, mut lost) = (0, 0, 0);
+        loop {
+            number += 1;
             let mut machine = machine(scheme);
             let all = native(&mut machine);
             assert_eq!(all.len(), 7 * (LENGTH - 1) + 2);
@@ -92,6 +93,14 @@ fn a_stop_anywhere_counts_what_was_done() {
             start.flags |= TRAP_FLAG;
             machine.at_stop = Some((number, Act::Finish));
             machine.run_translated(&start);
+            // Where its memory is makes a run a stop or two longer.
+            if machine.trace.len() + LENGTH < number {
+                // The run before had many more: this one has lost its trap flag, as was seen once, on a virtual machine of an old processor.
+                lost += 1;
+                assert!(lost < 3, "{} of {number} stops, {scheme:?}", machine.trace.len());
+                number -= 1;
+                continue;
+            }
             if machine.trace.len() < number {
                 break;
             }

@@ -114,7 +114,8 @@ impl Drain {
             (log::NOTE, _) => self.notes.push(text(0)),
             (log::UNOBSERVED, &[pid, ..]) => {
                 let command = command_line(pid as i32).unwrap_or_default();
-                self.unobserved.push(format!("process {pid} {command}: {}", text(1)));
+                let space = if command.is_empty() { "" } else { " " };
+                self.unobserved.push(format!("process {pid}{space}{command}: {}", text(1)));
             }
             _ => {}
         }
