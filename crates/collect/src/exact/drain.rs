@@ -329,9 +329,8 @@ impl Drain {
             |pid| processes.values().any(|process| process.pid == pid && !process.ended),
             horizon.saturating_sub(10_000_000_000),
         );
-        let bin = session.bin_of(now);
         for (number, &end) in ends.iter().enumerate() {
-            self.read_thread(file, session, number, bin, end, look)?;
+            self.read_thread(file, session, number, now, end, look)?;
         }
         for &extent in &extents {
             self.give_back(file, session, extent)?;
@@ -397,7 +396,7 @@ impl Drain {
         file: &SessionFile,
         session: &mut Session,
         number: usize,
-        bin: Bin,
+        now_ns: u64,
         ended: u64,
         look: Look,
     ) -> io::Result<()> {
@@ -413,7 +412,7 @@ impl Drain {
         let look = if ended != 0 { Look::Last } else { look };
         // At the end of all, those that still run are taken as they are afterwards.
         let look = if look == Look::Last && ended == 0 { Look::Running } else { look };
-        self.count_thread(file, session, number, bin, look)?;
+        self.count_thread(file, session, number, now_ns, look)?;
         let (_, thread) = &mut self.threads[number];
         // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
         if ended != 0 && !thread.waits {
@@ -438,7 +437,7 @@ impl Drain {
         file: &SessionFile,
         session: &mut Session,
         number: usize,
-        bin: Bin,
+        now_ns: u64,
         look: Look,
     ) -> io::Result<()> {
         let extent = self.threads[number].0;
@@ -447,9 +446,9 @@ impl Drain {
             session.thread_named(thread.tid, thread.id, &name_of(&name));
             thread.name = name;
         }
-        let result = self.count(file, session, extent, &mut thread, bin, look);
+        let result = self.count(file, session, extent, &mut thread, now_ns, look);
         let settled = look != Look::Running;
-        let result = result.map(|executed| self.count_code(session, &mut thread, executed, bin, settled));
+        let result = result.map(|executed| self.count_code(session, &mut thread, executed, now_ns, settled));
         self.threads[number].1 = thread;
         self.gather(number);
         result
@@ -461,7 +460,7 @@ impl Drain {
         session: &mut Session,
         extent: Extent,
         thread: &mut Thread,
-        bin: Bin,
+        now_ns: u64,
         look: Look,
     ) -> io::Result<FxHashMap<Page, u64>> {
         let settled = look != Look::Running;
@@ -482,7 +481,7 @@ impl Drain {
             extent,
             thread: thread.id,
             node: thread.node,
-            bin,
+            time_ns: now_ns,
             look,
             in_flight: totals.in_flight,
             strict: session.was_ever_paused() || look.is_last(),
@@ -529,14 +528,15 @@ impl Drain {
             }
             let (id, node) = (thread.id, thread.node);
             let home = class.0;
-            let used = UsedPage { process: process.id, thread: id, bin, node, home, page, reads, writes };
+            let used = UsedPage { process: process.id, thread: id, time_ns: now_ns, node, home, page, reads, writes };
             session.count_page(Of::Accesses, &used);
             let had = self.had(process, number, since_ns, until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             let time_ns = session.now_ns();
             if session.tells_every_object() {
-                thread.waiting.entry(number).or_default().add(time_ns, session.bin_of(time_ns), [reads, writes]);
+                let waiting = thread.waiting.entry(number).or_default();
+                waiting.add(time_ns, |time_ns| session.bin_of(time_ns), [reads, writes]);
             } else {
                 let look = self.looks;
                 let more = [reads, writes];

@@ -5,7 +5,7 @@ use super::file::SessionFile;
 use super::totals::{IN_FLIGHT_OF_CODE, Totals, grown};
 use crate::sample::session::{CodePlace, Session};
 use numalens_event::exact::{self, Extent, ProcessHeader, StretchRecord, stretch};
-use numalens_profile::ids::{Bin, Page};
+use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -165,7 +165,7 @@ impl Drain {
         session: &mut Session,
         thread: &mut Thread,
         executed: FxHashMap<Page, u64>,
-        bin: Bin,
+        time_ns: u64,
         settled: bool,
     ) {
         let counting = session.is_counting();
@@ -175,7 +175,7 @@ impl Drain {
             let more = grown(thread.code.entry(page).or_default(), now, in_flight);
             if more > 0 && counting {
                 let place = process.fetches.place(session, process.pid, page);
-                session.count_code(process.id, thread.id, bin, thread.node, page, place, more);
+                session.count_code(process.id, thread.id, time_ns, thread.node, page, place, more);
             }
         }
     }

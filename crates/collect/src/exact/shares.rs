@@ -83,18 +83,19 @@ impl Shares {
 
 /// A thread's counts of a page until they are attributed: when, and reads and writes, by time.
 #[derive(Default)]
-pub struct Waiting(Vec<(u64, Bin, [u64; 2])>);
+pub struct Waiting(Vec<(u64, [u64; 2])>);
 
 impl Waiting {
-    /// Adds counts of this time.
-    pub fn add(&mut self, time_ns: u64, bin: Bin, counts: [u64; 2]) {
+    /// Adds counts of this time; those of one bin are one.
+    pub fn add(&mut self, time_ns: u64, mut bin_of: impl FnMut(u64) -> Bin, counts: [u64; 2]) {
         let full = self.0.len() >= MOST_TIMES;
         match self.0.last_mut() {
-            Some((time, last, sum)) if *last == bin || full => {
-                (*time, *last) = (time_ns, bin);
+            // The later one first: it may widen all bins.
+            Some((time, sum)) if full || bin_of(time_ns) == bin_of(*time) => {
+                *time = time_ns;
                 *sum = [sum[0] + counts[0], sum[1] + counts[1]];
             }
-            _ => self.0.push((time_ns, bin, counts)),
+            _ => self.0.push((time_ns, counts)),
         }
     }
 
@@ -259,7 +260,7 @@ impl Drain {
             if let &[(object, part)] = parts.as_slice()
                 && part == all
             {
-                for &(time_ns, _, counts) in &counts.0 {
+                for &(time_ns, counts) in &counts.0 {
                     tell(session, time_ns, object, counts);
                 }
                 continue;
@@ -332,9 +333,9 @@ mod tests {
     fn times_are_few_and_counts_are_kept() {
         let mut waiting = Waiting::default();
         for time in 0..100u64 {
-            waiting.add(time, Bin(time as u32 / 2), [1, 2]);
+            waiting.add(time, |time| Bin(time as u32 / 2), [1, 2]);
         }
         assert_eq!((waiting.0.len(), waiting.all(), waiting.latest()), (MOST_TIMES, [100, 200], 99));
-        assert_eq!(waiting.0[3], (7, Bin(3), [2, 4]));
+        assert_eq!(waiting.0[3], (7, [2, 4]));
     }
 }

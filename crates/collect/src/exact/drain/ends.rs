@@ -21,13 +21,12 @@ impl Drain {
         self.read_heap_whole();
         self.read_process(file, session, extent, until)?;
         let now = session.now_ns();
-        let bin = session.bin_of(now);
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, bin, Look::Last)?;
+                self.count_thread(file, session, number, now, Look::Last)?;
                 // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is set anew at times.
                 if self.threads[number].1.waits && self.read_ancestors(file, session, extent)? {
-                    self.count_thread(file, session, number, bin, Look::Last)?;
+                    self.count_thread(file, session, number, now, Look::Last)?;
                 }
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
@@ -126,9 +125,9 @@ impl Drain {
             session.process_ends(pid, now, Some(end.clone()));
         }
         // Whatever still runs is not looked at again.
-        let bin = session.bin_of(session.now_ns());
+        let now = session.now_ns();
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, bin, Look::Cut)?;
+            self.count_thread(file, session, number, now, Look::Cut)?;
         }
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();

@@ -80,8 +80,8 @@ impl Drain {
                 told
             });
             if (reads, writes) != (0, 0) {
-                let (process, node, bin) = (counting.lookup.process.id, counting.node, counting.bin);
-                let missed = UsedPage { process, thread: thread.id, bin, node, home, page, reads, writes };
+                let (process, node, time_ns) = (counting.lookup.process.id, counting.node, counting.time_ns);
+                let missed = UsedPage { process, thread: thread.id, time_ns, node, home, page, reads, writes };
                 session.count_page(Of::Misses, &missed);
             }
         }

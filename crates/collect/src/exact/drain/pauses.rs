@@ -86,12 +86,12 @@ impl Balance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::ids::{Bin, ProcessId, SiteId, ThreadId};
+    use numalens_profile::ids::{ProcessId, SiteId, ThreadId};
 
     fn site(number: u32, reads: u64, writes: u64) -> (u64, CountedSite) {
         let (process, thread, site) = (ProcessId(0), ThreadId(0), SiteId(number));
         let counted =
-            CountedSite { process, thread, bin: Bin(0), node: None, site, home: None, pinned: false, reads, writes };
+            CountedSite { process, thread, time_ns: 0, node: None, site, home: None, pinned: false, reads, writes };
         (number.into(), counted)
     }
 

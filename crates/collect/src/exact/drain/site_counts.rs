@@ -21,7 +21,7 @@ pub(super) struct Counting<'a> {
     pub extent: Extent,
     pub thread: ThreadId,
     pub node: Option<u8>,
-    pub bin: Bin,
+    pub time_ns: u64,
     pub look: Look,
     /// Passes that a running thread may take back.
     pub in_flight: u64,
@@ -38,7 +38,7 @@ impl Drain {
         now: Vec<(u64, u64)>,
         mut counted: impl FnMut(u64, &CountedSite),
     ) {
-        let &Counting { header, lookup, classes_log2, extent, thread, node, bin, look, in_flight, .. } = counting;
+        let &Counting { header, lookup, classes_log2, extent, thread, node, time_ns, look, in_flight, .. } = counting;
         let process = lookup.process;
         for (at, count) in now {
             // One that is new since sites were read: the next look knows it.
@@ -58,7 +58,7 @@ impl Drain {
                 let reads = if flags & site::READ != 0 { more } else { 0 };
                 let writes = if flags & site::WRITE != 0 { more } else { 0 };
                 let process = process.id;
-                counted(at, &CountedSite { process, thread, bin, node, site, home, pinned, reads, writes });
+                counted(at, &CountedSite { process, thread, time_ns, node, site, home, pinned, reads, writes });
             };
             let class = (at & ((1 << classes_log2) - 1)) as u32;
             if !is_undecided(header, class) {

@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct CountedSite {
     pub process: ProcessId,
     pub thread: ThreadId,
-    pub bin: Bin,
+    pub time_ns: u64,
     /// Index of the node that the thread was bound to.
     pub node: Option<u8>,
     pub site: SiteId,
@@ -36,7 +36,7 @@ pub struct CountedSite {
 pub struct UsedPage {
     pub process: ProcessId,
     pub thread: ThreadId,
-    pub bin: Bin,
+    pub time_ns: u64,
     /// Index of the node that the thread was bound to.
     pub node: Option<u8>,
     /// Index of the page's home.
@@ -127,7 +127,7 @@ impl Session {
         index.and_then(|index| self.options.machine.nodes.get(usize::from(index))).map(|node| node.id)
     }
 
-    /// The bin of a time since the start.
+    /// The bin of a time since the start, until one is asked for that is behind all bins: then all become wider.
     pub fn bin_of(&mut self, time_ns: u64) -> Bin {
         self.bin(time_ns)
     }
@@ -254,7 +254,8 @@ impl Session {
 
     /// Adds a thread's accesses to a page, or those of them that missed its private cache.
     pub fn count_page(&mut self, of: Of, counted: &UsedPage) {
-        let UsedPage { process, thread, bin, page, reads, writes, .. } = *counted;
+        let UsedPage { process, thread, time_ns, page, reads, writes, .. } = *counted;
+        let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
         self.facts.add_page(
             of,
@@ -275,7 +276,8 @@ impl Session {
 
     /// Adds a thread's accesses from a site, or those of them that missed its private cache.
     pub fn count_site(&mut self, of: Of, counted: &CountedSite) {
-        let CountedSite { process, thread, bin, site, reads, writes, .. } = *counted;
+        let CountedSite { process, thread, time_ns, site, reads, writes, .. } = *counted;
+        let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
         let class = Class::from(self.options.machine.locality(node, home, counted.pinned));
         let key = SiteKey { process, bin, thread, node, site, home, class };
@@ -295,13 +297,14 @@ impl Session {
         &mut self,
         process: ProcessId,
         thread: ThreadId,
-        bin: Bin,
+        time_ns: u64,
         node: Option<u8>,
         page: Page,
         place: CodePlace,
         instructions: u64,
     ) {
         let CodePlace { module, home } = place;
+        let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(node), self.node_id(home));
         self.facts.add_code(CodeKey { process, bin, thread, node, page, module, home }, instructions);
     }
