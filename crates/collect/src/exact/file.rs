@@ -401,9 +401,14 @@ fn most_code() -> io::Result<u64> {
     Ok(mib << 20)
 }
 
+/// When the kernel makes anonymous pages of 2 MiB. Linux 6.8 has a setting for each size, which mostly is to follow the one for all.
 fn huge_pages() -> u32 {
-    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    match setting.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen) {
+    let chosen = |file: &str| {
+        let words = std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{file}")).unwrap_or_default();
+        words.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen.to_owned())
+    };
+    let of_this_size = chosen("hugepages-2048kB/enabled").filter(|chosen| chosen != "inherit");
+    match of_this_size.or_else(|| chosen("enabled")).as_deref() {
         Some("always") => exact::huge_pages::ALWAYS,
         Some("madvise") => exact::huge_pages::ADVISED,
         _ => exact::huge_pages::NEVER,

@@ -109,6 +109,7 @@ pub fn read(
     let own = process.inherited_pages.max(1);
     let given = given.min(exact::MOST_PAGES);
     let now = until;
+    session.ask_sizes(process.pid);
     // Whose pages and words are depends on each event before.
     let every = session.tells_every_object();
     let until = told.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));

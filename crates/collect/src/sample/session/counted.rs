@@ -2,7 +2,7 @@
 
 use super::facts::{CodeKey, Of, PageKey, SiteKey};
 pub use super::pages::TouchId;
-use super::pages::{CHUNK, Touch};
+use super::pages::{CHUNK, Run, Touch};
 use super::process::Caller;
 use super::threads::Bound;
 use super::vmas::Vma;
@@ -74,7 +74,7 @@ pub enum PlacedBy {
     Another,
     /// It was moved here from another address.
     Moved(Option<TouchId>),
-    /// It is part of the huge page that another access placed.
+    /// It is part of the huge page that another access placed, as far as an agent can tell.
     Part(TouchId),
     /// It was such a part, of one that is gone.
     Piece(TouchId),
@@ -314,15 +314,16 @@ impl Session {
         let bin = self.bin(placed.time_ns);
         let PlacedPage { page, home, inferred, .. } = *placed;
         let id = self.live.get(&pid)?.id;
-        let process = self.live.get(&pid)?;
-        let is_huge = match placed.by {
-            PlacedBy::Access { may_be_huge, .. } => may_be_huge && process.pages.is_huge_now(process.pid, page),
-            PlacedBy::Part(_) => !process.pages.get(page).is_some_and(|state| state.huge),
-            _ => false,
-        };
+        let (by, is_huge) = self.sized(pid, placed);
+        self.tally.inferred_homes += u64::from(inferred && home.is_some());
+        if let PlacedBy::Part(leader) = by {
+            let touch = if is_huge { self.grow(pid, page, leader, (home, inferred), bin) } else { leader };
+            return Some((touch, true));
+        }
         let first = if is_huge { Page(page.0 / CHUNK * CHUNK) } else { page };
-        self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }), bin);
-        let touch = match placed.by {
+        let gone = self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }));
+        self.close_runs(id, &gone, Some(bin));
+        let touch = match by {
             PlacedBy::Access { thread, node, site, stack, fault, .. } => {
                 Touch::first(id, thread, self.node_id(node), site, stack, bin, placed.pinned, fault, placed.object)
             }
@@ -334,27 +335,25 @@ impl Session {
             }
         };
         let touch = self.touches.intern(touch);
-        self.tally.inferred_homes += u64::from(inferred && home.is_some());
         let process = self.live.get_mut(&pid)?;
-        match placed.by {
-            _ if is_huge => process.pages.place_huge(page, touch, home, inferred),
-            PlacedBy::Part(_) => {}
-            _ => process.pages.place(page, touch, home, inferred),
+        if is_huge {
+            process.pages.place_huge(page, touch, home, inferred);
+        } else {
+            process.pages.place(page, touch, home, inferred);
         }
-        Some((touch, is_huge || matches!(placed.by, PlacedBy::Part(_))))
+        Some((touch, is_huge))
     }
 
-    /// Pages are replaced by others at the same addresses: their periods end, unless they were the zero page or the parent's.
-    fn replaced(&mut self, pid: i32, pages: std::ops::Range<Page>, bin: Bin) {
-        let Some(process) = self.live.get_mut(&pid) else { return };
+    /// Pages are replaced by others at the same addresses. Returns those whose periods end: not the zero page.
+    pub(super) fn replaced(&mut self, pid: i32, pages: std::ops::Range<Page>) -> Vec<Run> {
+        let Some(process) = self.live.get_mut(&pid) else { return Vec::new() };
         let alone = pages.end.0 - pages.start.0 == 1;
         if alone && process.pages.get(pages.start).is_none_or(|state| state.huge) {
-            return;
+            return Vec::new();
         }
-        let id = process.id;
         let mut gone = process.pages.forget(pages.start, pages.end);
         gone.retain(|run| self.touches.get(run.state.touch).fault != Fault::ZeroPage);
-        self.close_runs(id, &gone, Some(bin));
+        gone
     }
 
     /// A page lives elsewhere now: `home` is the index of its node. Returns the touch that it has from now on.

@@ -17,6 +17,7 @@ mod counted;
 mod counted_objects;
 mod facts;
 mod heap;
+mod huge;
 mod intern;
 mod marks;
 mod objects;

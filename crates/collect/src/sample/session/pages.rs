@@ -153,6 +153,8 @@ struct Chunk {
     huge: bool,
     /// The batch in which the page size was last asked for; 0: never.
     size_asked: u32,
+    /// See [`PageMap::has_holes`].
+    had_holes: bool,
 }
 
 /// What is known of a page.
@@ -180,6 +182,7 @@ impl PageMap {
                 inferred: [0; CHUNK as usize / 64],
                 huge: false,
                 size_asked: 0,
+                had_holes: false,
             })
         });
         Rc::make_mut(chunk)
@@ -234,11 +237,16 @@ impl PageMap {
         ask
     }
 
-    /// Whether the kernel maps the 2 MiB around `page` as one page, asked when the first of them is placed.
-    pub fn is_huge_now(&self, pid: i32, page: Page) -> bool {
-        let start = page.0 / CHUNK * CHUNK;
-        let known = self.chunks.get(&(page.0 / CHUNK)).is_some_and(|chunk| chunk.huge);
-        !known && super::settle::is_huge(pid, Page(start))
+    /// Whether the 2 MiB around `page` are known as one page.
+    pub fn is_in_huge(&self, page: Page) -> bool {
+        self.chunks.get(&(page.0 / CHUNK)).is_some_and(|chunk| chunk.huge)
+    }
+
+    /// Whether there are no pages at some places around `page`, as `ask` says; once it has been so, they are taken to come one by one.
+    pub fn has_holes(&mut self, page: Page, ask: impl FnOnce() -> bool) -> bool {
+        let chunk = self.chunk(page);
+        chunk.had_holes = chunk.had_holes || ask();
+        chunk.had_holes
     }
 
     /// Forgets the pages in `first..end` and returns them as runs.
@@ -264,6 +272,7 @@ impl PageMap {
                 chunk.home[from as usize..to as usize].fill(NO_HOME);
                 chunk.size_asked = 0;
                 chunk.huge = false;
+                chunk.had_holes = false;
             }
         }
         gone.runs

@@ -59,6 +59,8 @@ pub struct LiveProcess {
     /// Somebody moved pages on purpose, from this time on, in ns since the start of the recording, and no walk has seen
     /// all of them since: what is found elsewhere counts as placed by a pinned thread.
     pub moved_since: Option<u64>,
+    /// Pages that the kernel did not have yet when it was told that they are accessed: they may be huge.
+    pub unsized_pages: Vec<Page>,
     /// When what is mapped was last compared with what had been seen, since the start of the recording.
     pub reconciled_ns: u64,
 }
@@ -120,6 +122,7 @@ impl LiveProcess {
             ended: false,
             reread_from: Page(0),
             moved_since: None,
+            unsized_pages: Vec::new(),
             reconciled_ns: 0,
         }
     }
