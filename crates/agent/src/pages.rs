@@ -44,6 +44,7 @@ use crate::words;
 use alloc::vec::Vec;
 pub use anew::may_begin_anew;
 pub use ask::Exclusive;
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -301,6 +302,9 @@ impl Shadow {
         let Some(home) = ask::presence(page) else {
             if waits == open::IN_DOUBT {
                 record.end_ns.store(sys::now_ns(), Relaxed);
+                if record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0 {
+                    memory.log(log::GONE, &[page << PAGE_BITS, (page + 1) << PAGE_BITS], &[]);
+                }
                 return Again::Gone;
             }
             return Again::Known(counted_as(memory, known));
@@ -412,19 +416,28 @@ impl Shadow {
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
-        let (mut gone, mut huge) = (false, false);
+        let (mut gone, may_be_huge) = (false, Cell::new(false));
         let now = sys::now_ns();
-        self.each(range.clone(), |shadow, page, entry| {
+        // Of a huge page, others than those with entries go too.
+        let look_at = |chunk: &Chunk| {
+            may_be_huge.set(may_be_huge.get() || chunk.leader != 0);
+            true
+        };
+        let mut used = self.used.lock();
+        self.walk_chunks(&mut used, range.clone(), look_at, |page, entry| {
+            let record = memory.page(entry.slot / 2);
             gone = true;
-            huge |= memory.page(entry.slot / 2).fault.load(Relaxed) & fault::MAY_BE_HUGE != 0;
-            memory.page(entry.slot / 2).end_ns.store(now, Relaxed);
-            shadow.store(page, PageEntry::default());
+            may_be_huge.set(may_be_huge.get() || record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0);
+            record.end_ns.store(now, Relaxed);
+            self.store(page, PageEntry::default());
             true
         });
+        used.retain(|_, chunk| chunk.used > 0);
+        drop(used);
         if gone {
             self.forget(range.clone());
         }
-        if huge {
+        if may_be_huge.get() {
             memory.log(log::GONE, &[range.start, range.end], &[]);
         }
     }

@@ -1,6 +1,6 @@
 //! What the kernel says of pages, without touching them.
 
-use super::PAGE_BITS;
+use super::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::runtime::runtime;
 use crate::sys::{self, raw};
@@ -164,7 +164,7 @@ impl Scan {
     }
 
     /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones. Older kernels do not say so,
-    /// nor do they tell the zero page.
+    /// nor do they tell the zero page: 2 MiB of which no page is missing are taken for a huge one.
     pub fn each(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
         if !self.in_runs {
             return self.each_in_words(range, found);
@@ -190,19 +190,18 @@ impl Scan {
         if range.end - range.start > LARGEST_IN_WORDS {
             return;
         }
-        let mut words = vec![0u64; 1024];
-        let (mut page, end) = (range.start >> PAGE_BITS, range.end >> PAGE_BITS);
-        while page < end {
-            let wanted = (end - page).min(words.len() as u64);
-            // SAFETY: a buffer of our own, of at least the size given.
-            let read = unsafe { call!(__NR_pread64, self.descriptor, words.as_mut_ptr(), wanted * 8, page * 8) };
-            let Ok(read @ 8..) = read else { return };
-            for (number, word) in words[..(read / 8) as usize].iter().enumerate() {
-                if word & THERE != 0 {
-                    found(page + number as u64, false);
-                }
+        let pages = range.start >> PAGE_BITS..range.end >> PAGE_BITS;
+        for chunk in (pages.start / CHUNK * CHUNK..pages.end).step_by(CHUNK as usize) {
+            let mut words = [0u64; CHUNK as usize];
+            // SAFETY: a buffer of our own, of the size given.
+            let read = unsafe { call!(__NR_pread64, self.descriptor, words.as_mut_ptr(), CHUNK * 8, chunk * 8) };
+            if read.is_err() {
+                return;
             }
-            page += read / 8;
+            let is_there = |word: &u64| word & THERE != 0;
+            let whole = words.iter().all(is_there);
+            let there = (chunk..).zip(&words).filter(|(page, word)| pages.contains(page) && is_there(word));
+            there.for_each(|(page, _)| found(page, whole));
         }
     }
 

@@ -33,8 +33,14 @@ impl Shadow {
             let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
             for mapping in mappings.overlapping(range.clone()).iter().filter(theirs) {
                 scan.each(mapping.start.max(range.start)..mapping.end.min(range.end), |page, huge| {
-                    // Parts of huge pages that were seen at their first touch.
-                    if self.load(page).slot == 0 && !(huge && chunk_of(page) != 0) {
+                    if self.load(page).slot != 0 {
+                        return;
+                    }
+                    let leader = chunk_of(page);
+                    // A part of a huge page that was seen at its first touch.
+                    if huge && leader != 0 {
+                        memory.page(leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
+                    } else {
                         pages.push(page);
                         of.push(mapping);
                     }

@@ -34,6 +34,15 @@ __attribute__((noinline)) static int reading(volatile char *memory) {
     return sum;
 }
 
+/* By the kernel's word. */
+static int has_huge_page(void) {
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    long size = 0;
+    for (char line[4096]; smaps && size == 0 && fgets(line, sizeof line, smaps);)
+        sscanf(line, "AnonHugePages: %ld", &size);
+    return size > 0;
+}
+
 static void *thread(void *memory) {
     writing(memory);
     return 0;
@@ -134,13 +143,16 @@ int main(int arguments, char **argument) {
             usleep(30);
         }
         count = (next - memory) / PAGE;
-    } else if (!strcmp(kind, "huge") || !strcmp(kind, "huge-parts")) { /* one page of the 512, or all */
+    } else if (!strncmp(kind, "huge", 4)) { /* one page of the 512, or all, which stay or go */
         char *block = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory = (char *)(((long)block + (2 << 20) - 1) & ~((2L << 20) - 1));
         madvise((void *)memory, 4 << 20, MADV_HUGEPAGE);
-        count = strcmp(kind, "huge") ? 512 : 1;
+        count = strcmp(kind, "huge-parts") ? 1 : 512;
         writing(memory);
         count = 512;
+        if (!has_huge_page()) printf("small\n");
+        if (!strcmp(kind, "huge-gone")) munmap((void *)memory, 512 * PAGE);
+        if (!strcmp(kind, "huge-half")) madvise((void *)(memory + 256 * PAGE), 256 * PAGE, MADV_DONTNEED);
     } else {
         return 2;
     }

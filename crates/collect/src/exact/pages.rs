@@ -76,6 +76,8 @@ impl KnownPage {
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    /// An access is known to have placed a huge page.
+    Huge(u32),
     End(u32),
     /// A range has gone: an index.
     Gone(usize),
@@ -154,6 +156,9 @@ pub fn read(
         if end != 0 && end <= until {
             changes.push((end, Event::End(number)));
         }
+        if is_huge(record) && !process.pages[number].huge {
+            changes.push((record.begin_ns.load(Relaxed), Event::Huge(number)));
+        }
     }
     doubt(process, &unwritten);
     let by_number = |number: u32| records.get(number.checked_sub(own)? as usize);
@@ -172,6 +177,9 @@ pub fn read(
         process.pages.push(KnownPage { ended: !filled, class: class(record), ..KnownPage::unfilled(page) });
         if filled {
             changes.push((begin, Event::Begin(number)));
+            if is_huge(record) {
+                changes.push((begin + 1, Event::Huge(number)));
+            }
             let end = record.end_ns.load(Relaxed);
             if end != 0 && end <= until {
                 changes.push((end.max(begin + 1), Event::End(number)));
@@ -203,6 +211,13 @@ pub fn read(
             Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
             }
+            Event::Huge(number) => {
+                let known = &mut process.pages[number];
+                known.huge = true;
+                if let Some(touch) = known.touch {
+                    session.page_is_huge(process.pid, known.page, touch);
+                }
+            }
             Event::Gone(index) => {
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
@@ -223,7 +238,7 @@ pub fn read(
                     }
                 }
                 let time_ns = session.advance(time);
-                session.pages_gone(process.pid, page..Page(page.0 + 1), time_ns);
+                session.page_gone(process.pid, page, time_ns);
             }
         }
     }
@@ -238,6 +253,11 @@ pub fn read(
     );
     process.undecided = undecided;
     Ok(())
+}
+
+/// Whether an agent has seen that a huge page was placed by this access.
+fn is_huge(record: &PageRecord) -> bool {
+    record.fault.load(Relaxed) & fault::IS_HUGE != 0
 }
 
 /// Takes out what happened until then; what came later waits.

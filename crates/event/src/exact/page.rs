@@ -135,6 +135,8 @@ pub mod fault {
     pub const MAY_BE_HUGE: u32 = 1 << 8;
     /// Set besides [`FILE`], and where no access was seen: another process has placed it, or this one by another mapping; now it is only mapped.
     pub const ANOTHERS: u32 = 1 << 9;
+    /// Set besides [`MAY_BE_HUGE`], when pages are looked for that are about to go: it has.
+    pub const IS_HUGE: u32 = 1 << 10;
     /// Above this bit stands where in the page the access began, in bytes.
     pub const OFFSET_SHIFT: u32 = 16;
 }

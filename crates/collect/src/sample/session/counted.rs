@@ -314,10 +314,17 @@ impl Session {
         let bin = self.bin(placed.time_ns);
         let PlacedPage { page, home, inferred, .. } = *placed;
         let id = self.live.get(&pid)?.id;
+        let known = self.live.get(&pid)?.pages.get(page);
+        if let (PlacedBy::Unseen, Some(state)) = (placed.by, known)
+            && self.touches.get(state.touch).fault != Fault::ZeroPage
+        {
+            // What is left of a huge page.
+            return Some((state.touch, false));
+        }
         let (by, is_huge) = self.sized(pid, placed);
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
         if let PlacedBy::Part(leader) = by {
-            let touch = if is_huge { self.grow(pid, page, leader, (home, inferred), bin) } else { leader };
+            let touch = if is_huge { self.grow(pid, page, leader, (home, inferred), Some(bin)) } else { leader };
             return Some((touch, true));
         }
         let first = if is_huge { Page(page.0 / CHUNK * CHUNK) } else { page };

@@ -72,8 +72,7 @@ impl Session {
             let Some(state) = process.pages.get(page).filter(|state| !state.huge) else { continue };
             match find(process.pid, page) {
                 Found::Huge => {
-                    let bin = self.bin(self.now_ns);
-                    self.grow(pid, page, state.touch, (state.home, state.inferred), bin);
+                    self.grow(pid, page, state.touch, (state.home, state.inferred), None);
                 }
                 Found::Nothing => process.unsized_pages.push(page),
                 Found::All | Found::Some => {}
@@ -81,15 +80,39 @@ impl Session {
         }
     }
 
-    /// All around a page is one huge page, by the touch `by`, as is found in `bin`. What was known of its pages is a part of it, if they all came by that
-    /// touch; else the kernel has put them together since, and their periods end. Returns the touch of the huge page.
-    pub(super) fn grow(&mut self, pid: i32, page: Page, by: TouchId, home: (Option<u8>, bool), bin: Bin) -> TouchId {
+    /// An agent has found that a page with this touch is a part of a huge one.
+    pub fn page_is_huge(&mut self, pid: i32, page: Page, touch: TouchId) {
+        let state = self.live.get(&pid).and_then(|process| process.pages.get(page));
+        if let Some(state) = state.filter(|state| state.touch == touch && !state.huge) {
+            self.grow(pid, page, touch, (state.home, state.inferred), None);
+        }
+    }
+
+    /// A page has gone. What goes of a huge page is told as a range.
+    pub fn page_gone(&mut self, pid: i32, page: Page, time_ns: u64) {
+        if self.live.get(&pid).is_some_and(|process| !process.pages.is_in_huge(page)) {
+            self.pages_gone(pid, page..Page(page.0 + 1), time_ns);
+        }
+    }
+
+    /// All around a page is one huge page, by the touch `by`. What was known of its pages is a part of it, if they all came by that touch; else the kernel
+    /// has put them together since: in the bin `found`, or after the last of them came. Returns the touch of the huge page.
+    pub(super) fn grow(
+        &mut self,
+        pid: i32,
+        page: Page,
+        by: TouchId,
+        home: (Option<u8>, bool),
+        found: Option<Bin>,
+    ) -> TouchId {
         let first = Page(page.0 / CHUNK * CHUNK);
         let known = self.replaced(pid, first..Page(first.0 + CHUNK));
         let Some(process) = self.live.get(&pid).map(|process| process.id) else { return by };
         let touch = if known.iter().all(|run| run.state.touch == by) {
             by
         } else {
+            let last = known.iter().map(|run| self.touches.get(run.state.touch).bin).max();
+            let bin = found.or(last).unwrap_or(Bin(0));
             self.close_runs(process, &known, Some(bin));
             self.touches.intern(Touch { bin, ..self.touches.get(by) })
         };
