@@ -85,6 +85,7 @@ static void work(int slot)
 int main(int argc, char **argv)
 {
     tg_start(argc, argv, "huge_page_split", 64, 100);
+    prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     tg_enter(0, 0);
     bytes = (tg.bytes + HUGE - 1) / HUGE * HUGE;
     sums = calloc((size_t)tg.threads, 8);

@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -194,6 +195,8 @@ __attribute__((unused)) static void tg_start(int argc, char **argv, const char *
     size_t unit = TG_PAGE * (size_t)tg.threads;
     tg.bytes = ((size_t)(mib * 1048576) + unit - 1) / unit * unit;
     tg_read_machine();
+    /* A page has one user, or few, whatever the host's setting is. */
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 }
 
 /* The node that thread number `index` belongs to when pinned: index mod N, over the nodes that have CPUs. */

@@ -1,6 +1,7 @@
 //! Homes and classes of pages.
 
 use super::{CHUNK, PAGE_BITS};
+use crate::call;
 use crate::machine;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::runtime;
@@ -8,6 +9,7 @@ use crate::shared::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use linux_raw_sys::prctl::PR_GET_THP_DISABLE;
 use numalens_event::exact::{self, ProcessHeader, huge_pages};
 use numalens_translator::PageEntry;
 
@@ -87,5 +89,14 @@ pub(super) fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
     };
     let start = page / CHUNK * CHUNK;
     let within = start << PAGE_BITS >= terrain.start && (start + CHUNK) << PAGE_BITS <= terrain.end;
-    advised && within && terrain.backing == Backing::Anonymous
+    advised && within && terrain.backing == Backing::Anonymous && !are_refused(terrain.huge == Huge::Wanted)
+}
+
+/// Whether the program wants no huge pages by PR_SET_THP_DISABLE, as Redis does; those that it has asked for by MADV_HUGEPAGE may be an exception (Linux 6.18).
+fn are_refused(asked_for: bool) -> bool {
+    const REFUSED: u64 = 1 << 0;
+    const UNLESS_ASKED_FOR: u64 = 1 << 1;
+    // SAFETY: a question.
+    let answer = unsafe { call!(__NR_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0) }.unwrap_or(0);
+    answer & REFUSED != 0 && !(asked_for && answer & UNLESS_ASKED_FOR != 0)
 }

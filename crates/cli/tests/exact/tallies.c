@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,7 @@ static void *map(void *at, size_t bytes) {
 
 int main(void) {
     const size_t bytes = PAGES * 4096ul, half = bytes / 2;
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     table = map(NULL, bytes);
     both();
     if (madvise((char *)table + half, half, MADV_DONTNEED)) exit(1);

@@ -2,8 +2,10 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 int main(void) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 64 << 20);
     char *small = (char *)malloc(1 << 20);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,7 @@ int main(int arguments, char **argument) {
     if (arguments < 3) return 2;
     const char *kind = argument[1];
     count = atol(argument[2]);
+    prctl(PR_SET_THP_DISABLE, strncmp(kind, "huge", 4) != 0, 0, 0, 0);
     volatile char *memory = 0;
     if (!strcmp(kind, "write")) {
         memory = fresh(0);
