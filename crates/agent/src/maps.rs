@@ -167,11 +167,18 @@ impl Maps {
         self.remove(mapping.start..mapping.end);
         let at = self.list.partition_point(|other| other.start < mapping.start);
         let like = |other: &Mapping| Mapping { start: mapping.start, end: mapping.end, ..*other } == mapping;
-        if at > 0 && self.list[at - 1].end == mapping.start && like(&self.list[at - 1]) {
-            self.list[at - 1].end = mapping.end;
-            return;
+        let joins_next = self.list.get(at).is_some_and(|next| next.start == mapping.end && like(next));
+        let joins_last = at > 0 && self.list[at - 1].end == mapping.start && like(&self.list[at - 1]);
+        let end = if joins_next { self.list[at].end } else { mapping.end };
+        match (joins_last, joins_next) {
+            (true, false) => self.list[at - 1].end = end,
+            (true, true) => {
+                self.list[at - 1].end = end;
+                self.list.remove(at);
+            }
+            (false, true) => self.list[at].start = mapping.start,
+            (false, false) => self.list.insert(at, mapping),
         }
-        self.list.insert(at, mapping);
     }
 
     /// A range is unmapped.
@@ -317,6 +324,15 @@ mod tests {
         assert_eq!(maps.list, [mapping(0x1000, 0x2000, 5), mapping(0x8000, 0x9000, 5)]);
         maps.insert(mapping(0x2000, 0x3000, 5));
         assert_eq!(maps.list.len(), 2);
+        // The kernel gives addresses from above.
+        maps.insert(mapping(0x6000, 0x8000, 5));
+        assert_eq!(maps.list, [mapping(0x1000, 0x3000, 5), mapping(0x6000, 0x9000, 5)]);
+        maps.protect(0x7000..0x8000, 1);
+        maps.protect(0x7000..0x8000, 5);
+        assert_eq!(maps.list.len(), 2);
+        maps.insert(mapping(0x3000, 0x6000, 5));
+        assert_eq!(maps.list, [mapping(0x1000, 0x9000, 5)]);
+        maps.remove(0x3000..0x8000);
         assert!(maps.any_executable(0..0x1001) && !maps.any_executable(0x3000..0x8000));
         maps.remove(0..u64::MAX);
         assert!(maps.list.is_empty());

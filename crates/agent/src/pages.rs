@@ -23,6 +23,7 @@ mod decide;
 mod fetched;
 mod home;
 mod inherit;
+mod leaders;
 mod reconcile;
 mod rehome;
 mod stack;
@@ -102,8 +103,10 @@ pub struct Shadow {
 struct Chunk {
     /// Entries.
     used: u32,
-    /// The page whose first touch may have placed all of the chunk as one huge page; 0: none.
+    /// The page whose first touch may have placed all of the chunk as one huge page (`leaders.rs`); 0: none.
     leader: u32,
+    /// Pages of the chunk may have gone since: whether any is left is to be asked.
+    is_unsure: bool,
     /// Of the entries, at least so many are marked (`anew.rs`).
     marked: u32,
 }
@@ -253,7 +256,12 @@ impl Shadow {
         let chunk = used.entry(page / CHUNK).or_default();
         chunk.used += u32::from(known.slot == 0);
         let (entry, record) = self.place(memory, toucher.thread, run, &terrain, copies, chunk)?;
+        let leads = chunk.leader == entry.slot / 2 && chunk.used > 1;
         drop(used);
+        if leads {
+            // In place of a huge zero page.
+            self.written_by_kernel(page / CHUNK * CHUNK << PAGE_BITS, CHUNK << PAGE_BITS);
+        }
         if known.slot != 0 {
             words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
         }
@@ -292,7 +300,8 @@ impl Shadow {
                 self.not_written(memory, record, page, known);
                 return Again::Known(counted_as(memory, known));
             }
-            open::ZERO => return if writes { Again::Copied } else { Again::Gone },
+            // Another one's write may have placed it, with all around it.
+            open::ZERO => return if writes && ask::presence(page).is_none() { Again::Copied } else { Again::Gone },
             open::SHARED if writes => return Again::Copied,
             open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
             open::SHARED => return Again::Known(self.settle(record, page, known, record.class.load(Relaxed))),
@@ -354,7 +363,7 @@ impl Shadow {
         let before = placed.is_some_and(|placed| placed.before);
         let (how, fault) = match there {
             _ if before && is_virtual() => (touch::UNSEEN, fault::ANOTHERS),
-            Some(_) if whole && leader != 0 => (touch::HUGE, fault::NONE),
+            Some(_) if leader != 0 && terrain.backing == Backing::Anonymous => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
             Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
                 (touch::FIRST, fault::COPY_ON_WRITE)
@@ -394,7 +403,7 @@ impl Shadow {
         let is_undecided = how == touch::FIRST && !is_virtual() && !run.done;
         let counted = if is_undecided { undecided(memory) } else { class };
         if how == touch::FIRST && whole {
-            chunk.leader = number;
+            chunk.led_by(page, number);
         }
         record.page.store(page, Relaxed);
         record.begin_ns.store(sys::now_ns(), Relaxed);
@@ -432,7 +441,7 @@ impl Shadow {
             self.store(page, PageEntry::default());
             true
         });
-        used.retain(|_, chunk| chunk.used > 0);
+        self.left_by(&mut used, &range, true);
         drop(used);
         if gone {
             self.forget(range.clone());
@@ -454,6 +463,9 @@ impl Shadow {
     /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
         let mut changed = false;
+        if !moved {
+            self.left_by(&mut self.used.lock(), &range, false);
+        }
         self.each(range.clone(), |shadow, page, entry| {
             let record = memory.page(entry.slot / 2);
             let is_marked = record.begins_anew() && record.state() == open::SETTLED;
@@ -475,6 +487,7 @@ impl Shadow {
         let first = range.start >> PAGE_BITS;
         let now = sys::now_ns();
         let mut arrived = Vec::new();
+        let mut leaders = self.leaders(&range);
         self.each(range.clone(), |shadow, page, entry| {
             let old = memory.page(entry.slot / 2);
             shadow.store(page, PageEntry::default());
@@ -483,12 +496,15 @@ impl Shadow {
             if let Some((number, record)) = continuing(memory, entry.slot / 2, new_page, class, now) {
                 record.open.store(old.open.load(Relaxed), Relaxed);
                 record.how.store(touch::MOVED, Release);
+                leaders.iter_mut().filter(|led| led.leader == entry.slot / 2).for_each(|led| led.leader = number);
                 arrived.push((new_page, PageEntry { class: entry.class, slot: number * 2 }));
             }
             old.end_ns.store(now, Relaxed);
             true
         });
-        self.forget(range);
+        self.forget(range.clone());
+        self.left_by(&mut self.used.lock(), &range, true);
+        self.led_elsewhere(leaders, to.wrapping_sub(range.start));
         let mut used = self.used.lock();
         for (page, entry) in arrived {
             if page < END {

@@ -6,6 +6,8 @@ mod cache;
 mod carried;
 #[path = "exact/endless.rs"]
 mod endless;
+#[path = "exact/huge.rs"]
+mod huge;
 #[path = "exact/laps.rs"]
 mod laps;
 #[path = "exact/lines.rs"]

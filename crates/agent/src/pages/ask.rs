@@ -117,6 +117,15 @@ fn is_there(page: u64) -> bool {
     page_word(page).is_some_and(|word| word & THERE != 0)
 }
 
+/// Whether there is any page in the 2 MiB around one; where the kernel does not say, there is.
+pub fn any_of_chunk(page: u64) -> bool {
+    let start = page / CHUNK * CHUNK << PAGE_BITS;
+    let mut any = false;
+    let Some(scan) = Scan::open() else { return true };
+    scan.each(start..start + (CHUNK << PAGE_BITS), |_, _| any = true);
+    any
+}
+
 /// What the kernel's table of pages says of one.
 fn page_word(page: u64) -> Option<u64> {
     let map = open_page_map()?;

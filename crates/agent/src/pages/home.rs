@@ -20,13 +20,11 @@ pub fn is_virtual() -> bool {
 
 /// Where a page of memory mapped like `terrain` will land if the thread touches it first.
 pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
+    // Huge pages in turn, not only those that begin with the first node's number.
+    let placed = if may_be_huge(terrain, page) { page / CHUNK } else { page };
     if is_virtual() {
-        let number = match terrain.file.is_memory {
-            // By the place in the memory, which is the same for all who map it.
-            true => terrain.file.page(page),
-            false if may_be_huge(terrain, page) => page / CHUNK,
-            false => page,
-        };
+        // By the place in the memory, which is the same for all who map it.
+        let number = if terrain.file.is_memory { terrain.file.page(page) } else { placed };
         let by_address = terrain.backing != Backing::Shared || terrain.file.is_memory;
         if let Some(home) = machine::wanted_home(thread, &terrain.policy, number, by_address) {
             return Some(home);
@@ -35,7 +33,7 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
     let placement = runtime().session.placement();
     let (policy, seed) = (placement.policy.load(Relaxed), placement.seed.load(Relaxed));
     let memory_nodes = placement.memory_nodes_used.load(Relaxed);
-    if let Some(drawn) = exact::home_under(policy, seed, page, u64::from(memory_nodes)) {
+    if let Some(drawn) = exact::home_under(policy, seed, placed, u64::from(memory_nodes)) {
         return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
     }
     let toucher = match usize::try_from(thread.node) {

@@ -1,7 +1,8 @@
 //! Pages that a forked child shares with its parent until it writes them.
 
+use super::ask::Scan;
 use super::home::is_virtual;
-use super::{Shadow, continuing, entry_class, open};
+use super::{CHUNK, PAGE_BITS, Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, raw};
@@ -36,17 +37,39 @@ impl Shadow {
                 }
             });
         }
+        self.parts_shared_by_fork(memory, &mut pages);
         pages
+    }
+
+    /// Parts of huge pages that nobody has accessed.
+    fn parts_shared_by_fork(&self, memory: &ProcessMemory, pages: &mut Vec<Inherited>) {
+        // SAFETY: held by this thread.
+        let used = unsafe { self.used.held() };
+        let mut open_scan = None;
+        for (&number, chunk) in used.iter().filter(|(_, chunk)| chunk.leader != 0 && u64::from(chunk.used) < CHUNK) {
+            let Some(scan) = open_scan.get_or_insert_with(Scan::open) else { return };
+            let class = memory.page(chunk.leader).class.load(Relaxed);
+            scan.each(number * CHUNK << PAGE_BITS..(number + 1) * CHUNK << PAGE_BITS, |page, is_huge| {
+                if is_huge && self.load(page).slot == 0 {
+                    pages.push(Inherited { page, number: chunk.leader, class, open: open::SHARED });
+                }
+            });
+        }
     }
 
     /// In the child: its first write to each of them makes a page of its own.
     pub fn inherit(&self, memory: &ProcessMemory, pages: &[Inherited]) {
-        self.used.lock().values_mut().for_each(|chunk| chunk.marked = 0);
+        let mut used = self.used.lock();
+        // All of what there is follows under numbers of the child's.
+        used.values_mut().for_each(|chunk| (chunk.marked, chunk.leader) = (0, 0));
         for inherited in pages {
             let Inherited { page, number, class, open } = *inherited;
             let Some((number, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return };
             record.open.store(open, Relaxed);
             record.how.store(touch::INHERITED, Release);
+            if self.load(page).slot == 0 {
+                used.entry(page / CHUNK).or_default().used += 1;
+            }
             self.store(page, PageEntry { class: 0, slot: number * 2 });
         }
     }

@@ -22,7 +22,8 @@ impl Shadow {
     pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &Maps, range: Range<u64>) {
         self.decide(memory, range.clone());
         let numbers = range.start >> PAGE_BITS..range.end.div_ceil(sys::PAGE).min(END);
-        if numbers.end.saturating_sub(numbers.start) <= FEW && numbers.clone().all(|page| self.load(page).slot != 0) {
+        let few = numbers.end.saturating_sub(numbers.start) <= FEW;
+        if few && numbers.clone().all(|page| self.load(page).slot != 0) && !self.has_unsized(memory, &range) {
             return;
         }
         let Some(scan) = ask::Scan::open() else { return };
@@ -33,14 +34,11 @@ impl Shadow {
             let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
             for mapping in mappings.overlapping(range.clone()).iter().filter(theirs) {
                 scan.each(mapping.start.max(range.start)..mapping.end.min(range.end), |page, huge| {
-                    if self.load(page).slot != 0 {
-                        return;
-                    }
-                    let leader = chunk_of(page);
+                    let leader = if huge { chunk_of(page) } else { 0 };
                     // A part of a huge page that was seen at its first touch.
-                    if huge && leader != 0 {
+                    if leader != 0 {
                         memory.page(leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
-                    } else {
+                    } else if self.load(page).slot == 0 {
                         pages.push(page);
                         of.push(mapping);
                     }

@@ -342,9 +342,10 @@ fn take_in(
     let end = record.end_ns.load(Relaxed);
     let mut by = PlacedBy::Unseen;
     let origin_number = record.origin.load(Relaxed);
-    let (origin, with_origin) = match drain.known_page(process, origin_number) {
-        Some(known) if how != touch::FIRST => (known.touch, known.huge),
-        _ => (None, false),
+    let (origin, with_origin, in_pieces) = match drain.known_page(process, origin_number) {
+        // What was moved may have been split by that.
+        Some(known) if how != touch::FIRST => (known.touch, known.huge, known.moved && !known.huge),
+        _ => (None, false, false),
     };
     match how {
         // Where that is told, it was placed elsewhere, and is one page all the same.
@@ -366,7 +367,7 @@ fn take_in(
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),
-        touch::HUGE if end == 0 => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
+        touch::HUGE if end == 0 && !in_pieces => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Part),
         touch::HUGE => by = origin.map_or(PlacedBy::Unseen, PlacedBy::Piece),
         _ => {}
     }

@@ -314,14 +314,14 @@ impl Session {
         let bin = self.bin(placed.time_ns);
         let PlacedPage { page, home, inferred, .. } = *placed;
         let id = self.live.get(&pid)?.id;
+        let (by, is_huge) = self.sized(pid, placed);
         let known = self.live.get(&pid)?.pages.get(page);
-        if let (PlacedBy::Unseen, Some(state)) = (placed.by, known)
+        if let (PlacedBy::Unseen | PlacedBy::Piece(_), Some(state)) = (by, known)
             && self.touches.get(state.touch).fault != Fault::ZeroPage
         {
             // What is left of a huge page.
             return Some((state.touch, false));
         }
-        let (by, is_huge) = self.sized(pid, placed);
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
         if let PlacedBy::Part(leader) = by {
             let touch = if is_huge { self.grow(pid, page, leader, (home, inferred), Some(bin)) } else { leader };

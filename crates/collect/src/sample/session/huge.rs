@@ -19,7 +19,7 @@ use numalens_profile::ids::{Bin, Page};
 enum Found {
     /// A huge page.
     Huge,
-    /// All 512 pages, though it does not say that they are one: kernels before 6.7 may not.
+    /// All 512 pages, though it does not say that they are one: kernels before 6.7 may not. Or it cannot be asked.
     All,
     /// This page, and not all around it.
     Some,
@@ -29,7 +29,7 @@ enum Found {
 
 fn find(pid: i32, page: Page) -> Found {
     let start = page.0 / CHUNK * CHUNK;
-    let Ok(runs) = page_map(pid, Page(start).address(), Page(start + CHUNK).address()) else { return Found::Nothing };
+    let Ok(runs) = page_map(pid, Page(start).address(), Page(start + CHUNK).address()) else { return Found::All };
     if runs.iter().any(|run| run.huge) {
         Found::Huge
     } else if !runs.iter().any(|run| (run.start.0..run.start.0 + run.count).contains(&page.0)) {

@@ -209,7 +209,7 @@ impl PageMap {
         chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
         chunk.touch = [touch.0; CHUNK as usize];
         chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
-        chunk.huge = true;
+        (chunk.huge, chunk.had_holes) = (true, false);
     }
 
     /// Sets the home of a page that was placed before; of all its 2 MiB if they are one page.
@@ -271,8 +271,8 @@ impl PageMap {
                 chunk.touch[from as usize..to as usize].fill(NO_TOUCH);
                 chunk.home[from as usize..to as usize].fill(NO_HOME);
                 chunk.size_asked = 0;
+                chunk.had_holes |= chunk.huge;
                 chunk.huge = false;
-                chunk.had_holes = false;
             }
         }
         gone.runs
