@@ -260,7 +260,7 @@ impl Shadow {
         drop(used);
         if leads {
             // In place of a huge zero page.
-            self.written_by_kernel(page / CHUNK * CHUNK << PAGE_BITS, CHUNK << PAGE_BITS);
+            self.written_by_kernel(leaders::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
         }
         if known.slot != 0 {
             words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);

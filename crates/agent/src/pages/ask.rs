@@ -1,5 +1,6 @@
 //! What the kernel says of pages, without touching them.
 
+use super::leaders::addresses;
 use super::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::runtime::runtime;
@@ -119,10 +120,9 @@ fn is_there(page: u64) -> bool {
 
 /// Whether there is any page in the 2 MiB around one; where the kernel does not say, there is.
 pub fn any_of_chunk(page: u64) -> bool {
-    let start = page / CHUNK * CHUNK << PAGE_BITS;
     let mut any = false;
     let Some(scan) = Scan::open() else { return true };
-    scan.each(start..start + (CHUNK << PAGE_BITS), |_, _| any = true);
+    scan.each(addresses(page / CHUNK), |_, _| any = true);
     any
 }
 

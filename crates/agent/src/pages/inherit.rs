@@ -2,7 +2,8 @@
 
 use super::ask::Scan;
 use super::home::is_virtual;
-use super::{CHUNK, PAGE_BITS, Shadow, continuing, entry_class, open};
+use super::leaders::addresses;
+use super::{CHUNK, Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, raw};
@@ -49,7 +50,7 @@ impl Shadow {
         for (&number, chunk) in used.iter().filter(|(_, chunk)| chunk.leader != 0 && u64::from(chunk.used) < CHUNK) {
             let Some(scan) = open_scan.get_or_insert_with(Scan::open) else { return };
             let class = memory.page(chunk.leader).class.load(Relaxed);
-            scan.each(number * CHUNK << PAGE_BITS..(number + 1) * CHUNK << PAGE_BITS, |page, is_huge| {
+            scan.each(addresses(number), |page, is_huge| {
                 if is_huge && self.load(page).slot == 0 {
                     pages.push(Inherited { page, number: chunk.leader, class, open: open::SHARED });
                 }

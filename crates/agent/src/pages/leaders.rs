@@ -24,7 +24,8 @@ pub(super) struct Led {
     pub leader: u32,
 }
 
-fn addresses(chunk: u64) -> Range<u64> {
+/// The addresses of a chunk, by its number.
+pub(super) fn addresses(chunk: u64) -> Range<u64> {
     let bytes = CHUNK << PAGE_BITS;
     chunk * bytes..(chunk + 1) * bytes
 }
