@@ -96,8 +96,11 @@ pub struct Shadow {
     /// One bit for each piece of [`PIECE`] bytes that can be written.
     writable: [AtomicU64; (SHADOW_BYTES / PIECE / 64) as usize],
     /// Chunks that hold entries: so that unmapping a vast range does not look at all of it.
-    used: Lock<HashMap<u64, Chunk, FxBuildHasher>>,
+    used: Lock<Chunks>,
 }
+
+/// By their numbers.
+type Chunks = HashMap<u64, Chunk, FxBuildHasher>;
 
 #[derive(Default)]
 struct Chunk {

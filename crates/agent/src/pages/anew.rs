@@ -13,7 +13,7 @@
 //! the page at its first access. Memory that nobody uses between its blocks takes no numbers.
 
 use super::home::class_of;
-use super::{CHUNK, Chunk, PAGE_BITS, Shadow, continuing, entry_class, open};
+use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, continuing, entry_class, open};
 use crate::maps::Mapping;
 use crate::shared::ProcessMemory;
 use crate::sys;
@@ -22,10 +22,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use hashbrown::HashMap;
 use numalens_event::exact::{self, log, touch};
 use numalens_translator::PageEntry;
-use rustc_hash::FxBuildHasher;
 
 /// Numbers that may be given so: pages that come need the rest.
 const MOST: u32 = exact::MOST_PAGES / 4;
@@ -96,7 +94,7 @@ impl Shadow {
     pub(super) fn anew(
         &self,
         memory: &ProcessMemory,
-        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
+        used: &mut Chunks,
         thread: &Thread,
         page: u64,
         marked: PageEntry,

@@ -14,16 +14,14 @@
 //! program is killed, and while it runs, the collector asks.
 
 use super::home::{class_of, is_virtual, undecided};
-use super::{Chunk, PATIENCE, Shadow, ask, open};
+use super::{Chunks, PATIENCE, Shadow, ask, open};
 use crate::shared::ProcessMemory;
 use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use hashbrown::HashMap;
 use numalens_event::exact::{self, PageRecord, log};
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
-use rustc_hash::FxBuildHasher;
 
 /// Whether it is not known yet where the page was placed.
 pub fn is_open(memory: &ProcessMemory, record: &PageRecord) -> bool {
@@ -77,12 +75,7 @@ impl Shadow {
     }
 
     /// The same, by the one who has locked or holds the table.
-    pub(super) fn decide_in(
-        &self,
-        memory: &ProcessMemory,
-        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
-        range: Range<u64>,
-    ) {
+    pub(super) fn decide_in(&self, memory: &ProcessMemory, used: &mut Chunks, range: Range<u64>) {
         let mut pages = alloc::vec::Vec::new();
         self.walk(used, range, |page, entry| {
             if entry.class == 0 && is_open(memory, memory.page(entry.slot / 2)) {

@@ -7,14 +7,12 @@
 //!                     Z  -  Y  .  .     Z is placed alone: a huge page takes a chunk of which nothing is left
 //! ```
 
-use super::{CHUNK, Chunk, PAGE_BITS, Shadow, ask};
+use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, ask};
 use crate::shared::ProcessMemory;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use hashbrown::HashMap;
 use numalens_event::exact::fault;
-use rustc_hash::FxBuildHasher;
 
 /// The leader of a chunk, or of a part of it.
 pub(super) struct Led {
@@ -34,6 +32,17 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     one.start.max(other.start)..one.end.min(other.end)
 }
 
+/// The numbers of the chunks in use that overlap a range, in any order.
+fn within(used: &Chunks, range: &Range<u64>) -> Vec<u64> {
+    let bytes = CHUNK << PAGE_BITS;
+    let numbers = range.start / bytes..range.end.div_ceil(bytes);
+    if numbers.end.saturating_sub(numbers.start) < used.len() as u64 {
+        numbers.filter(|number| used.contains_key(number)).collect()
+    } else {
+        used.keys().copied().filter(|number| numbers.contains(number)).collect()
+    }
+}
+
 impl Chunk {
     /// A page of the chunk is placed, under this number, by an access that may place all of it.
     pub(super) fn led_by(&mut self, page: u64, number: u32) {
@@ -47,25 +56,25 @@ impl Chunk {
 
 impl Shadow {
     /// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as anything is left.
-    pub(super) fn left_by(&self, used: &mut HashMap<u64, Chunk, FxBuildHasher>, range: &Range<u64>, surely: bool) {
-        used.retain(|&number, chunk| {
-            let of_chunk = addresses(number);
-            let goes = overlap(range, &of_chunk);
-            let all = surely && goes == of_chunk;
-            chunk.is_unsure |= !goes.is_empty();
-            if all {
+    pub(super) fn left_by(&self, used: &mut Chunks, range: &Range<u64>, surely: bool) {
+        for number in within(used, range) {
+            let hashbrown::hash_map::Entry::Occupied(mut entry) = used.entry(number) else { continue };
+            let chunk = entry.get_mut();
+            chunk.is_unsure = true;
+            if surely && overlap(range, &addresses(number)) == addresses(number) {
                 chunk.leader = 0;
             }
-            chunk.used > 0 || chunk.leader != 0
-        });
+            if chunk.used == 0 && chunk.leader == 0 {
+                entry.remove();
+            }
+        }
     }
 
     /// The leaders of chunks in a range.
     pub(super) fn leaders(&self, range: &Range<u64>) -> Vec<Led> {
         let used = self.used.lock();
-        let led =
-            |(&number, chunk): (&u64, &Chunk)| Led { range: overlap(range, &addresses(number)), leader: chunk.leader };
-        used.iter().filter(|(_, chunk)| chunk.leader != 0).map(led).filter(|led| !led.range.is_empty()).collect()
+        let led = |number| Led { range: overlap(range, &addresses(number)), leader: used[&number].leader };
+        within(&used, range).into_iter().map(led).filter(|led| led.leader != 0).collect()
     }
 
     /// What they have placed is so many bytes higher now (modulo 2^64).

@@ -1,10 +1,8 @@
 //! The pages of a range that have entries in the shadow table, however vast it is.
 
-use super::{CHUNK, Chunk, END, PAGE_BITS, Shadow};
+use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
 use core::ops::Range;
-use hashbrown::HashMap;
 use numalens_translator::PageEntry;
-use rustc_hash::FxBuildHasher;
 
 impl Shadow {
     /// Calls `gone` for each page of a range that has an entry; it says whether it took the entry away.
@@ -25,19 +23,14 @@ impl Shadow {
     }
 
     /// As [`Shadow::each`], by the one who has locked or holds the table; chunks without entries stay.
-    pub(super) fn walk(
-        &self,
-        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
-        range: Range<u64>,
-        gone: impl FnMut(u64, PageEntry) -> bool,
-    ) {
+    pub(super) fn walk(&self, used: &mut Chunks, range: Range<u64>, gone: impl FnMut(u64, PageEntry) -> bool) {
         self.walk_chunks(used, range, |_| true, gone);
     }
 
     /// The same, of the chunks that are `wanted`. They come in any order.
     pub(super) fn walk_chunks(
         &self,
-        used: &mut HashMap<u64, Chunk, FxBuildHasher>,
+        used: &mut Chunks,
         range: Range<u64>,
         wanted: impl Fn(&Chunk) -> bool,
         mut gone: impl FnMut(u64, PageEntry) -> bool,
