@@ -200,8 +200,9 @@ impl Scan {
             return;
         }
         let pages = range.start >> PAGE_BITS..range.end >> PAGE_BITS;
+        let mut words = vec![0u64; CHUNK as usize];
         for chunk in (pages.start / CHUNK * CHUNK..pages.end).step_by(CHUNK as usize) {
-            let mut words = [0u64; CHUNK as usize];
+            words.fill(0);
             // SAFETY: a buffer of our own, of the size given.
             let read = unsafe { call!(__NR_pread64, self.descriptor, words.as_mut_ptr(), CHUNK * 8, chunk * 8) };
             if read.is_err() {
