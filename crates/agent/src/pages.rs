@@ -507,7 +507,6 @@ impl Shadow {
         });
         self.forget(range.clone());
         self.left_by(&mut self.used.lock(), &range, true);
-        self.led_elsewhere(leaders, to.wrapping_sub(range.start));
         let mut used = self.used.lock();
         for (page, entry) in arrived {
             if page < END {
@@ -515,6 +514,8 @@ impl Shadow {
                 self.store(page, entry);
             }
         }
+        drop(used);
+        self.led_elsewhere(memory, leaders, to.wrapping_sub(range.start));
     }
 }
 

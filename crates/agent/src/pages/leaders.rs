@@ -7,12 +7,15 @@
 //!                     Z  -  Y  .  .     Z is placed alone: a huge page takes a chunk of which nothing is left
 //! ```
 
-use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, ask};
+use super::home::is_virtual;
+use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, ask, continuing, open};
 use crate::shared::ProcessMemory;
+use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::fault;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use numalens_event::exact::{fault, touch};
+use numalens_translator::PageEntry;
 
 /// The leader of a chunk, or of a part of it.
 pub(super) struct Led {
@@ -77,18 +80,36 @@ impl Shadow {
         within(&used, range).into_iter().map(led).filter(|led| led.leader != 0).collect()
     }
 
-    /// What they have placed is so many bytes higher now (modulo 2^64).
-    pub(super) fn led_elsewhere(&self, all: Vec<Led>, by: u64) {
+    /// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and what the kernel has to split, get numbers of their own.
+    pub(super) fn led_elsewhere(&self, memory: &ProcessMemory, all: Vec<Led>, by: u64) {
         let mut used = self.used.lock();
         for Led { range, leader } in all {
-            let (start, end) = (range.start.wrapping_add(by) >> PAGE_BITS, range.end.wrapping_add(by) >> PAGE_BITS);
-            for number in start / CHUNK..end.div_ceil(CHUNK) {
-                let chunk = used.entry(number).or_default();
-                if chunk.leader == 0 {
-                    (chunk.leader, chunk.is_unsure) = (leader, true);
-                }
+            let range = range.start.wrapping_add(by)..range.end.wrapping_add(by);
+            let chunk = (range.start >> PAGE_BITS) / CHUNK;
+            if range == addresses(chunk) {
+                let chunk = used.entry(chunk).or_default();
+                (chunk.leader, chunk.is_unsure) = (leader, true);
+                continue;
             }
+            let Some(scan) = ask::Scan::open() else { return };
+            scan.each(range, |page, _| {
+                if page < END && self.load(page).slot == 0 {
+                    used.entry(page / CHUNK).or_default().used += u32::from(self.moved_part(memory, page, leader));
+                }
+            });
         }
+    }
+
+    /// A page that has moved here came with a leader's. Whether there was a number for it.
+    fn moved_part(&self, memory: &ProcessMemory, page: u64, leader: u32) -> bool {
+        let class = memory.page(leader).class.load(Relaxed);
+        let Some((number, record)) = continuing(memory, leader, page, class, sys::now_ns()) else { return false };
+        // On a real machine it is asked for at its next access.
+        let (state, class) = if is_virtual() { (open::SETTLED, class) } else { (open::IN_DOUBT, 0) };
+        record.set_state(state);
+        record.how.store(touch::MOVED, Release);
+        self.store(page, PageEntry { class, slot: number * 2 });
+        true
     }
 
     /// Whether it is open of a chunk in a range whether all of it was placed at once.
