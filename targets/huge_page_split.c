@@ -8,8 +8,8 @@
  * Where the kernel gives no huge pages the target says so on stderr, and every access is local.
  */
 #include "target.h"
+#include "huge_page.h"
 
-#define HUGE (2ul << 20)
 #ifdef FIXED
 #define CHUNK HUGE
 #else
@@ -23,24 +23,6 @@ static uint64_t *sums;
 static int turn;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t next = PTHREAD_COND_INITIALIZER;
-
-/* Whether the 2 MiB at `at` are mapped by one huge page. */
-static int is_huge(const char *at)
-{
-    char line[512];
-    int inside = 0, huge = 0;
-    FILE *smaps = fopen("/proc/self/smaps", "r");
-    while (smaps && fgets(line, sizeof line, smaps)) {
-        unsigned long low, high, kib;
-        if (sscanf(line, "%lx-%lx ", &low, &high) == 2)
-            inside = (unsigned long)at >= low && (unsigned long)at < high;
-        else if (inside && sscanf(line, "AnonHugePages: %lu kB", &kib) == 1)
-            huge = kib >= HUGE / 1024;
-    }
-    if (smaps)
-        fclose(smaps);
-    return huge;
-}
 
 static void work(int slot)
 {

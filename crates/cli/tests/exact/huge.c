@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, HUGE = 2 << 20, THREADS = 4 };
+#include "../../../../targets/huge_page.h"
+
+enum { PAGE = 4096, THREADS = 4 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -65,21 +67,6 @@ static char *chunk(void) {
     at = (char *)(((uintptr_t)at + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
     madvise(at, 2 * HUGE, MADV_HUGEPAGE);
     return at;
-}
-
-static int is_huge(const char *at) {
-    char line[4096];
-    int inside = 0, huge = 0;
-    FILE *smaps = fopen("/proc/self/smaps", "r");
-    while (smaps && fgets(line, sizeof line, smaps)) {
-        unsigned long low, high, kib;
-        if (sscanf(line, "%lx-%lx ", &low, &high) == 2)
-            inside = (unsigned long)at >= low && (unsigned long)at < high;
-        else if (inside && sscanf(line, "AnonHugePages: %lu kB", &kib) == 1)
-            huge = kib >= HUGE / 1024;
-    }
-    if (smaps) fclose(smaps);
-    return huge;
 }
 
 /* A huge page by a thread. */

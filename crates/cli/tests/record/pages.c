@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../../targets/huge_page.h"
+
 #define PAGE 4096L
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -33,15 +35,6 @@ __attribute__((noinline)) static int reading(volatile char *memory) {
     for (long page = 0; page < count; page++)
         sum += memory[page * PAGE];
     return sum;
-}
-
-/* By the kernel's word. */
-static int has_huge_page(void) {
-    FILE *smaps = fopen("/proc/self/smaps", "r");
-    long size = 0;
-    for (char line[4096]; smaps && size == 0 && fgets(line, sizeof line, smaps);)
-        sscanf(line, "AnonHugePages: %ld", &size);
-    return size > 0;
 }
 
 static void *thread(void *memory) {
@@ -152,7 +145,7 @@ int main(int arguments, char **argument) {
         count = strcmp(kind, "huge-parts") ? 1 : 512;
         writing(memory);
         count = 512;
-        if (!has_huge_page()) printf("small\n");
+        if (!is_huge((char *)memory)) printf("small\n");
         if (!strcmp(kind, "huge-gone")) munmap((void *)memory, 512 * PAGE);
         if (!strcmp(kind, "huge-half")) madvise((void *)(memory + 256 * PAGE), 256 * PAGE, MADV_DONTNEED);
     } else {
