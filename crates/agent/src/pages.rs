@@ -45,7 +45,6 @@ use crate::words;
 use alloc::vec::Vec;
 pub use anew::may_begin_anew;
 pub use ask::Exclusive;
-use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -428,18 +427,18 @@ impl Shadow {
 
     /// Forgets the pages of a range: they are unmapped, or their contents were given up.
     pub fn clear(&self, memory: &ProcessMemory, range: Range<u64>) {
-        let (mut gone, may_be_huge) = (false, Cell::new(false));
+        let (mut gone, mut is_led, mut may_be_huge) = (false, false, false);
         let now = sys::now_ns();
         // Of a huge page, others than those with entries go too.
-        let look_at = |chunk: &Chunk| {
-            may_be_huge.set(may_be_huge.get() || chunk.leader != 0);
+        let look_at = |_, chunk: &mut Chunk| {
+            is_led |= chunk.leader != 0;
             true
         };
         let mut used = self.used.lock();
         self.walk_chunks(&mut used, range.clone(), look_at, |page, entry| {
             let record = memory.page(entry.slot / 2);
             gone = true;
-            may_be_huge.set(may_be_huge.get() || record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0);
+            may_be_huge |= record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0;
             record.end_ns.store(now, Relaxed);
             self.store(page, PageEntry::default());
             true
@@ -449,7 +448,7 @@ impl Shadow {
         if gone {
             self.forget(range.clone());
         }
-        if may_be_huge.get() {
+        if is_led || may_be_huge {
             memory.log(log::GONE, &[range.start, range.end], &[]);
         }
     }

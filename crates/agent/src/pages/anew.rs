@@ -58,7 +58,7 @@ impl Shadow {
         let mut used = self.used.lock();
         let mut marked: Vec<(u64, PageEntry)> = Vec::new();
         // Vast blocks of which little is used come and go as well.
-        let is_wanted = |chunk: &Chunk| chunk.marked < chunk.used;
+        let is_wanted = |_, chunk: &mut Chunk| chunk.marked < chunk.used;
         self.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
             let record = memory.page(entry.slot / 2);
             let is_known = matches!(record.state(), open::SETTLED | open::ZERO);

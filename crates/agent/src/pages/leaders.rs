@@ -35,17 +35,6 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     one.start.max(other.start)..one.end.min(other.end)
 }
 
-/// The numbers of the chunks in use that overlap a range, in any order.
-fn within(used: &Chunks, range: &Range<u64>) -> Vec<u64> {
-    let bytes = CHUNK << PAGE_BITS;
-    let numbers = range.start / bytes..range.end.div_ceil(bytes);
-    if numbers.end.saturating_sub(numbers.start) < used.len() as u64 {
-        numbers.filter(|number| used.contains_key(number)).collect()
-    } else {
-        used.keys().copied().filter(|number| numbers.contains(number)).collect()
-    }
-}
-
 impl Chunk {
     /// A page of the chunk is placed, under this number, by an access that may place all of it.
     pub(super) fn led_by(&mut self, page: u64, number: u32) {
@@ -60,24 +49,34 @@ impl Chunk {
 impl Shadow {
     /// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as anything is left.
     pub(super) fn left_by(&self, used: &mut Chunks, range: &Range<u64>, surely: bool) {
-        for number in within(used, range) {
-            let hashbrown::hash_map::Entry::Occupied(mut entry) = used.entry(number) else { continue };
-            let chunk = entry.get_mut();
+        let mut empty = Vec::new();
+        let leave = |number, chunk: &mut Chunk| {
             chunk.is_unsure = true;
             if surely && overlap(range, &addresses(number)) == addresses(number) {
                 chunk.leader = 0;
             }
             if chunk.used == 0 && chunk.leader == 0 {
-                entry.remove();
+                empty.push(number);
             }
+            false
+        };
+        self.walk_chunks(used, range.clone(), leave, |_, _| false);
+        for number in empty {
+            used.remove(&number);
         }
     }
 
     /// The leaders of chunks in a range.
     pub(super) fn leaders(&self, range: &Range<u64>) -> Vec<Led> {
-        let used = self.used.lock();
-        let led = |number| Led { range: overlap(range, &addresses(number)), leader: used[&number].leader };
-        within(&used, range).into_iter().map(led).filter(|led| led.leader != 0).collect()
+        let mut all = Vec::new();
+        let led = |number, chunk: &mut Chunk| {
+            if chunk.leader != 0 {
+                all.push(Led { range: overlap(range, &addresses(number)), leader: chunk.leader });
+            }
+            false
+        };
+        self.walk_chunks(&mut self.used.lock(), range.clone(), led, |_, _| false);
+        all
     }
 
     /// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and what the kernel has to split, get numbers of their own.

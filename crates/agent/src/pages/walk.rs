@@ -24,15 +24,15 @@ impl Shadow {
 
     /// As [`Shadow::each`], by the one who has locked or holds the table; chunks without entries stay.
     pub(super) fn walk(&self, used: &mut Chunks, range: Range<u64>, gone: impl FnMut(u64, PageEntry) -> bool) {
-        self.walk_chunks(used, range, |_| true, gone);
+        self.walk_chunks(used, range, |_, _| true, gone);
     }
 
-    /// The same, of the chunks that are `wanted`. They come in any order.
+    /// The same, of the chunks that are `wanted`, by their numbers. They come in any order.
     pub(super) fn walk_chunks(
         &self,
         used: &mut Chunks,
         range: Range<u64>,
-        wanted: impl Fn(&Chunk) -> bool,
+        mut wanted: impl FnMut(u64, &mut Chunk) -> bool,
         mut gone: impl FnMut(u64, PageEntry) -> bool,
     ) {
         let first = range.start >> PAGE_BITS;
@@ -41,7 +41,7 @@ impl Shadow {
             return;
         }
         let mut look = |number: u64, chunk: &mut Chunk| {
-            if !wanted(chunk) {
+            if !wanted(number, chunk) {
                 return;
             }
             for page in (number * CHUNK).max(first)..(number * CHUNK + CHUNK).min(end) {

@@ -1,4 +1,4 @@
-//! Which of the pages that an exact engine tells of are huge ones.
+//! Which pages are huge ones: what the kernel says, and what an exact engine tells of.
 //!
 //! An agent tells of an access before it happens, and of others that found their pages there:
 //!
@@ -25,6 +25,11 @@ enum Found {
     Some,
     /// No page: not yet, or no more.
     Nothing,
+}
+
+/// Whether the kernel maps the 2 MiB around `page` as one page.
+pub(super) fn is_huge(pid: i32, page: Page) -> bool {
+    find(pid, page) == Found::Huge
 }
 
 fn find(pid: i32, page: Page) -> Found {

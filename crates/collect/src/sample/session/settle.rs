@@ -1,9 +1,10 @@
 //! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
 
 use super::bindings::RangePolicy;
+use super::huge::is_huge;
 use super::pages::{CHUNK, PageState, Run, Touch};
 use super::{PendingAccess, PendingFault, PendingFetch, Session};
-use crate::homes::{PageHome, page_map, query_homes, unseen_pages};
+use crate::homes::{PageHome, query_homes, unseen_pages};
 use crate::sample::perf::monotonic_ns;
 use crate::sample::session::facts::{Attributed, CodeKey};
 use numalens_profile::ids::*;
@@ -491,13 +492,6 @@ impl Session {
             process.pages.place(page, touch, state.home, state.inferred);
         }
     }
-}
-
-/// Whether the kernel maps the 2 MiB around `page` as one page.
-pub(super) fn is_huge(pid: i32, page: Page) -> bool {
-    let start = page.0 / CHUNK * CHUNK;
-    page_map(pid, Page(start).address(), Page(start + CHUNK).address())
-        .is_ok_and(|runs| runs.iter().any(|run| run.huge))
 }
 
 fn class(locality: Locality) -> Class {
