@@ -38,7 +38,7 @@ impl Whose {
     }
 
     /// The number of the node that has the page at `address`, which is there.
-    fn home(&self, runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
+    fn home(&mut self, runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
         match self {
             Whose::Own => home_of(runtime, thread, address),
             Whose::Others(other) => number_of(placement(), other.home(address / PAGE)?),
@@ -46,7 +46,7 @@ impl Whose {
     }
 
     /// Moves that page to the node of this index.
-    fn move_page(&self, runtime: &Runtime, address: u64, node: u8) {
+    fn move_page(&mut self, runtime: &Runtime, address: u64, node: u8) {
         match self {
             Whose::Own => {
                 let file = runtime.code.lock().world.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
@@ -127,7 +127,7 @@ impl List<'_> {
             fault(sys::check(asked))?;
             for (place, (&address, &host)) in (done..).zip(addresses.iter().zip(&*numbers)) {
                 if self.nodes == 0 {
-                    let home = || self.whose.home(self.runtime, self.thread, address);
+                    let mut home = || self.whose.home(self.runtime, self.thread, address);
                     let told = if host < 0 { host } else { home().map_or(-(ENOENT as i32), |node| node as i32) };
                     self.say(place, told)?;
                 } else {
@@ -179,7 +179,7 @@ impl List<'_> {
 pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, ..]: [u64; 6]) -> u64 {
     let moved = || {
         let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
-        let whose = Whose::of(runtime, pid)?;
+        let mut whose = Whose::of(runtime, pid)?;
         let memory = memory_nodes(placement());
         if to & !memory != 0 && !sys::is_root() {
             return Err(EPERM);
@@ -194,7 +194,7 @@ pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, .
             let index = index_of(placement(), policy::migrates(node, from, to)?)?;
             (sys::is_root() || exclusive.has(page)).then_some(index)
         };
-        match &whose {
+        match &mut whose {
             Whose::Own => {
                 let code = runtime.code.lock();
                 let file = |page| code.world.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);

@@ -4,15 +4,20 @@
 //! tells that process, which takes notice before it next says anything of homes, and as `pages/rehome.rs` has it.
 
 use crate::pages::class_in;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, runtime};
 use crate::sys;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use hashbrown::HashMap;
 use numalens_event::exact::{self, Extent, PageRecord, ProcessHeader, touch};
 use rustc_hash::FxBuildHasher;
 
+/// How often a page is looked for that goes on under another number whenever it is found.
+const MOST_LOOKS: u32 = 64;
+
 /// Another process of the recording.
 pub struct Other {
+    process: Extent,
     header: (u64, u64),
     records: (u64, u64),
     given: usize,
@@ -34,7 +39,8 @@ impl Other {
             Some((sys::map_shared(bytes, runtime.session.descriptor, process.offset() + at).ok()?, bytes))
         };
         let header = map(size_of::<ProcessHeader>(), 0)?;
-        let mut other = Other { header, records: (0, 0), given: 0, pages: HashMap::with_hasher(FxBuildHasher) };
+        let mut other =
+            Other { process, header, records: (0, 0), given: 0, pages: HashMap::with_hasher(FxBuildHasher) };
         let given = other.header().pages.load(Acquire).min(exact::MOST_PAGES) as usize;
         other.records = map(given.max(1) * size_of::<PageRecord>(), exact::process::PAGES)?;
         other.given = given;
@@ -63,20 +69,31 @@ impl Other {
         unsafe { core::slice::from_raw_parts(self.records.0 as *const PageRecord, self.given) }
     }
 
-    fn record(&self, page: u64) -> Option<&PageRecord> {
-        self.records().get(*self.pages.get(&page)? as usize)
+    /// What `ask` finds of a page, by its record; if that has gone on under another number meanwhile, it is looked for again. None: there is no such page.
+    fn find<T>(&mut self, page: u64, ask: impl Fn(&Self, &PageRecord) -> T) -> Option<T> {
+        for _ in 0..MOST_LOOKS {
+            let record = self.records().get(*self.pages.get(&page)? as usize)?;
+            let found = ask(self, record);
+            if !record.has_gone_on() {
+                return Some(found);
+            }
+            *self = Other::open(runtime(), self.process)?;
+        }
+        None
     }
 
     /// The index of the node that has a page (by the number of its address), if it has touched it and it has a home.
-    pub fn home(&self, page: u64) -> Option<u8> {
-        let record = self.record(page)?;
-        let class = record.moved_to().unwrap_or(record.class.load(Relaxed));
-        exact::class_meaning(self.header().classes.get(class as usize)?.load(Relaxed))?.0
+    pub fn home(&mut self, page: u64) -> Option<u8> {
+        self.find(page, |other, record| {
+            let class = record.moved_to().unwrap_or_else(|| record.class.load(Relaxed));
+            exact::class_meaning(other.header().classes.get(class as usize)?.load(Relaxed))?.0
+        })?
     }
 
     /// Calls `found` for the pages that it has touched and that are there and have homes: with their numbers and the indices of their nodes.
-    pub fn each_home(&self, mut found: impl FnMut(u64, u8)) {
-        for &page in self.pages.keys() {
+    pub fn each_home(&mut self, mut found: impl FnMut(u64, u8)) {
+        let pages: Vec<u64> = self.pages.keys().copied().collect();
+        for page in pages {
             if let Some(home) = self.home(page) {
                 found(page, home);
             }
@@ -84,19 +101,16 @@ impl Other {
     }
 
     /// A page is on the node of this index from now on.
-    pub fn move_page(&self, page: u64, node: u8) {
-        if let Some(record) = self.record(page) {
-            record.move_to(class_in(self.header(), exact::class_word(Some(node), true)));
-        }
+    pub fn move_page(&mut self, page: u64, node: u8) {
+        // One that has gone on is not moved, and looked for again.
+        self.find(page, |other, record| record.move_to(class_in(other.header(), exact::class_word(Some(node), true))));
     }
 
     /// Moves the pages that `to` names new nodes for (page, index of its node; index of the new one).
-    pub fn rehome(&self, mut to: impl FnMut(u64, u8) -> Option<u8>) {
-        self.each_home(|page, home| {
-            if let Some(new) = to(page, home).filter(|&new| new != home) {
-                self.move_page(page, new);
-            }
-        });
+    pub fn rehome(&mut self, mut to: impl FnMut(u64, u8) -> Option<u8>) {
+        let mut moves = Vec::new();
+        self.each_home(|page, home| moves.extend(to(page, home).filter(|&new| new != home).map(|new| (page, new))));
+        moves.into_iter().for_each(|(page, new)| self.move_page(page, new));
     }
 
     /// Tells it that pages of it have moved.

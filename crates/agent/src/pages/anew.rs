@@ -113,6 +113,7 @@ impl Shadow {
         record.fault.store(old.fault.load(Relaxed), Relaxed);
         record.set_state(state);
         record.how.store(touch::ANEW, Release);
+        old.go_on(record, class);
         if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
             chunk.follows(number, new);
             chunk.marked = chunk.marked.saturating_sub(1);

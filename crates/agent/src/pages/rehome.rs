@@ -101,6 +101,7 @@ impl Shadow {
         let in_class = |slot| PageEntry { class: if entry.class == 0 { 0 } else { class }, slot };
         let Some((number, record)) = continuing(memory, entry.slot / 2, page, class, sys::now_ns()) else {
             old.class.store(class, Relaxed);
+            old.notice(class);
             self.store(page, in_class(entry.slot));
             return in_class(entry.slot);
         };
@@ -108,6 +109,7 @@ impl Shadow {
         record.continue_from(old);
         lines::renumbered(memory, entry.slot / 2, number);
         record.how.store(touch::REHOMED, Release);
+        old.go_on(record, class);
         let entry = in_class(number * 2);
         self.store(page, entry);
         entry
@@ -158,7 +160,8 @@ impl Shadow {
         let (mut numbers, mut others) = (Vec::new(), false);
         self.each(range.clone(), |shadow, page, entry| {
             let common = common_page(&file(page), page);
-            let moved = memory.page(entry.slot / 2).take_moved_to();
+            let record = memory.page(entry.slot / 2);
+            let moved = record.moved_to();
             let known = || common.as_ref().and_then(Common::known).map(|word| class_with(memory, word));
             let Some(class) = moved.or_else(known) else { return false };
             if moved.is_some()
@@ -166,7 +169,9 @@ impl Shadow {
             {
                 others |= common.moved(memory.header().classes[class as usize % exact::MOST_CLASSES].load(Relaxed));
             }
-            if class != entry_class(memory.page(entry.slot / 2), entry) {
+            if class == entry_class(record, entry) {
+                record.notice(class);
+            } else {
                 let new = shadow.count_in(memory, page, entry, class);
                 numbers.push((page, entry.slot / 2, new.slot / 2));
             }

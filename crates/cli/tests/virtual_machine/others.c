@@ -127,6 +127,53 @@ static void another(void)
     printf(", %s\n", strerror(errno));
 }
 
+/* A process takes notice of each move while it reads, and its pages go on under other numbers: whoever asks meanwhile hears where they are, and of two moves
+   none is lost. */
+static void often(void)
+{
+    volatile char *stop = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char byte = 0, *memory = fresh();
+    int there[2], status[PAGES], nodes[PAGES], elsewhere = 0;
+    if (pipe(there) || stop == MAP_FAILED)
+        fail("pipe");
+    int child = fork();
+    if (!child) {
+        touch(memory);
+        if (write(there[1], &byte, 1) != 1)
+            _exit(6);
+        /* Notice is taken at calls as well. */
+        while (!*stop)
+            getppid();
+        read_all(memory);
+        _exit(0);
+    }
+    if (read(there[0], &byte, 1) != 1)
+        exit(7);
+    for (int turn = 0; turn < 2000; turn++) {
+        int once = 1 + turn % 2, twice = 3 - once;
+        for (int i = 0; i < PAGES; i++)
+            nodes[i] = turn % 3 ? once : twice;
+        if (move(child, memory, nodes, status, MPOL_MF_MOVE))
+            fail("move_pages");
+        if (turn % 3 == 0) {
+            for (int i = 0; i < PAGES; i++)
+                nodes[i] = once;
+            if (move(child, memory, nodes, status, MPOL_MF_MOVE))
+                fail("move_pages");
+        }
+        if (move(child, memory, NULL, status, 0))
+            fail("move_pages");
+        int wrong = 0;
+        for (int i = 0; i < PAGES; i++)
+            wrong |= status[i] != once;
+        elsewhere += wrong;
+    }
+    *stop = 1;
+    if (waitpid(child, NULL, 0) != child)
+        exit(8);
+    printf("often: elsewhere in %d turns\n", elsewhere);
+}
+
 /* Pages whose status nobody wants: as many are moved as the kernel moves before it says so. */
 static void in_passing(void)
 {
@@ -162,6 +209,8 @@ int main(int count, char **words)
 {
     if (count > 1 && !strcmp(words[1], "another"))
         another();
+    else if (count > 1 && !strcmp(words[1], "often"))
+        often();
     else
         in_passing();
     return 0;

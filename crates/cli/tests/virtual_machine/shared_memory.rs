@@ -86,6 +86,16 @@ fn pages_that_another_process_moves_are_counted_where_they_are() {
     assert_eq!(reads_of(&recorded, "read_all"), (16_000, 8000));
 }
 
+/// Whoever asks, or moves pages on, at the moment when their process takes notice of an earlier move.
+#[test]
+fn moves_are_known_at_once_and_none_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "others.c", &["-O1", "-g", "-lnuma"]);
+    let recorded = record(directory.path(), &["--machine", "4x2"], &[&program, "often"]);
+    assert_eq!(recorded.said(), "often: elsewhere in 0 turns\n");
+    assert_eq!(reads_of(&recorded, "read_all"), (0, 8000));
+}
+
 /// The kernel moves what it can before it finds that nobody wants to know, and puts pages back where the thread's policy has their addresses.
 #[test]
 fn pages_are_moved_as_the_kernel_moves_them() {

@@ -1,6 +1,6 @@
 //! Incarnations of pages, and the accesses to them.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Most page numbers of a process: 512 GiB touched at 4 KiB.
@@ -31,8 +31,8 @@ pub struct PageRecord {
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::ANEW`], [`touch::HUGE`], [`touch::INHERITED`]. Of
     /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
     pub origin: AtomicU32,
-    /// The agent's: what is still to be found out, whether it begins anew with its next access, and which class another process has moved the page to; 0: `class` is
-    /// final for now.
+    /// The agent's: what is still to be found out, whether it begins anew with its next access, whether it has gone on under another number, and which class another
+    /// process has moved the page to; 0: `class` is final for now.
     pub open: AtomicU32,
     /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
     /// ([`super::log::ACCESS`]); [`HOLD`]: not yet.
@@ -42,10 +42,13 @@ pub struct PageRecord {
 }
 
 impl PageRecord {
-    const STATE: u32 = 0x7fff;
+    const STATE: u32 = 0x3fff;
+    /// The page is counted under another number, whose record is complete.
+    const GONE_ON: u32 = 0x4000;
     /// The page has been another object's since it was last accessed.
     const ANEW: u32 = 0x8000;
     const MOVED_SHIFT: u32 = 16;
+    const MOVED: u32 = 0xffff << Self::MOVED_SHIFT;
 
     /// What is still to be found out.
     pub fn state(&self) -> u32 {
@@ -73,23 +76,36 @@ impl PageRecord {
         self.open.store(before.open.load(Relaxed) & (Self::STATE | Self::ANEW), Relaxed);
     }
 
-    /// Another process moves the page: it is to be counted in this class.
-    pub fn move_to(&self, class: u32) {
-        let with = |open: u32| Some(open & (Self::STATE | Self::ANEW) | class << Self::MOVED_SHIFT);
-        let _ = self.open.fetch_update(Relaxed, Relaxed, with);
+    /// Another process moves the page: it is to be counted in this class. `false`: it has gone on under another number, which is to be moved.
+    pub fn move_to(&self, class: u32) -> bool {
+        let with = |open: u32| (open & Self::GONE_ON == 0).then_some(open & !Self::MOVED | class << Self::MOVED_SHIFT);
+        self.open.fetch_update(AcqRel, Acquire, with).is_ok()
     }
 
     /// The class that another process has moved it to, of which its own has not taken notice.
     pub fn moved_to(&self) -> Option<u32> {
-        let class = self.open.load(Relaxed) >> Self::MOVED_SHIFT;
+        let class = self.open.load(Acquire) >> Self::MOVED_SHIFT;
         (class != 0).then_some(class)
     }
 
-    /// The same, and notice is taken.
-    pub fn take_moved_to(&self) -> Option<u32> {
-        self.moved_to()?;
-        let class = self.open.fetch_and(Self::STATE | Self::ANEW, Relaxed) >> Self::MOVED_SHIFT;
-        (class != 0).then_some(class)
+    /// Whether the page is counted under another number by now.
+    pub fn has_gone_on(&self) -> bool {
+        self.open.load(Acquire) & Self::GONE_ON != 0
+    }
+
+    /// The page is in this class now, and notice is taken of who moved it there; of a move elsewhere, made meanwhile, it is not.
+    pub fn notice(&self, class: u32) {
+        let with = |open: u32| (open >> Self::MOVED_SHIFT == class).then_some(open & !Self::MOVED);
+        let _ = self.open.fetch_update(AcqRel, Acquire, with);
+    }
+
+    /// The page is counted in this class under another number from now on, whose record is complete. What others moved it to meanwhile is said there.
+    pub fn go_on(&self, next: &PageRecord, class: u32) {
+        let before = self.open.fetch_update(AcqRel, Acquire, |open| Some(open & !Self::MOVED | Self::GONE_ON));
+        let moved = before.unwrap_or_else(|open| open) >> Self::MOVED_SHIFT;
+        if moved != 0 && moved != class && next.moved_to().is_none() {
+            next.move_to(moved);
+        }
     }
 }
 
@@ -149,4 +165,43 @@ pub struct PageCounts {
     pub reads: AtomicU64,
     /// Writes.
     pub writes: AtomicU64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_is_known_until_its_page_has_gone_on() {
+        let (before, after) = (PageRecord::default(), PageRecord::default());
+        assert!(before.move_to(3));
+        assert_eq!((before.moved_to(), before.has_gone_on()), (Some(3), false));
+        before.go_on(&after, 3);
+        assert_eq!((before.moved_to(), before.has_gone_on(), after.moved_to()), (None, true, None));
+        assert!(!before.move_to(4), "nobody looks there any more");
+    }
+
+    #[test]
+    fn a_move_that_comes_meanwhile_is_not_lost() {
+        let (before, after) = (PageRecord::default(), PageRecord::default());
+        before.move_to(3);
+        before.move_to(4);
+        before.go_on(&after, 3);
+        assert_eq!(after.moved_to(), Some(4));
+        after.notice(3);
+        assert_eq!(after.moved_to(), Some(4));
+        after.notice(4);
+        assert_eq!(after.moved_to(), None);
+    }
+
+    #[test]
+    fn states_and_moves_are_apart() {
+        let page = PageRecord::default();
+        page.set_state(5);
+        page.begin_anew();
+        page.move_to(7);
+        assert_eq!((page.state(), page.begins_anew(), page.moved_to()), (5, true, Some(7)));
+        page.set_state(2);
+        assert_eq!((page.state(), page.begins_anew(), page.moved_to()), (2, true, Some(7)));
+    }
 }
