@@ -34,6 +34,7 @@ mod zeros;
 use crate::allocator;
 use crate::blocks;
 use crate::call;
+use crate::lines;
 use crate::lock::Lock;
 use crate::machine;
 use crate::maps::{Backing, Mapping};
@@ -266,6 +267,10 @@ impl Shadow {
         }
         if known.slot != 0 {
             words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
+            // Read before, in place of it: whoever reads lines by their addresses has read the same ones.
+            if matches!(memory.page(known.slot / 2).state(), open::ZERO | open::SHARED) {
+                lines::renumbered(memory, known.slot / 2, entry.slot / 2);
+            }
         }
         if record.how.load(Relaxed) == touch::NONE {
             let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread.area, run.site) };

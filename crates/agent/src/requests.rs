@@ -23,8 +23,6 @@ use numalens_event::request::{MOST_NAME_BYTES, Request};
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// And for one that cannot be seen: it is gone, or in another namespace.
 const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
-/// Where a name must end: of a longer text nothing is kept.
-const LONGEST_NAME: usize = 1024;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
 
@@ -110,10 +108,10 @@ fn tell(thread: &Thread, request: Request, name: u64) {
         header.marks.fetch_min(u32::MAX / 2, Relaxed);
         return;
     }
-    let mut text = [0u8; LONGEST_NAME];
-    let text = user::read_text(name, &mut text).unwrap_or(&[]);
+    let mut text = [0u8; MOST_NAME_BYTES];
+    let text = user::read_beginning(name, &mut text);
     let words = [request as u64, u64::from(thread.extent.0)];
-    runtime.process().log(log::MARK, &words, &text[..text.len().min(MOST_NAME_BYTES)]);
+    runtime.process().log(log::MARK, &words, text);
     ask(header);
 }
 

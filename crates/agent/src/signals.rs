@@ -222,10 +222,16 @@ pub fn bad_jump(thread: &mut Thread, ip: u64, at: u64) -> u64 {
     let was = block_all();
     let mapped = runtime().code.lock().world.maps.find(at).is_some();
     let mut info: SigInfo = [0; SIGINFO_WORDS];
-    let code: u64 = if mapped { 2 } else { 1 };
+    // No address at all: the processor does not say which.
+    let is_canonical = (at as i64) << 16 >> 16 == at as i64;
+    let code: u64 = match (is_canonical, mapped) {
+        (false, _) => SI_KERNEL as u64,
+        (true, true) => 2,
+        (true, false) => 1,
+    };
     info[0] = u64::from(SIGSEGV);
     info[1] = code;
-    info[2] = at;
+    info[2] = if is_canonical { at } else { 0 };
     keep(thread, SIGSEGV, info, was);
     thread.pending.at = Some(ip);
     entry::deliver_trap as *const () as u64

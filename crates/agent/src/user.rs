@@ -96,8 +96,22 @@ pub fn pieces(list: u64, count: u64) -> impl Iterator<Item = [u64; 2]> {
     (0..count.min(MOST_PIECES)).map_while(move |piece| read(list.wrapping_add(16 * piece)).ok())
 }
 
-/// The text at `address` up to its NUL, without it, as far as it fits; none where there is no such text.
+/// The text at `address` up to its NUL, without it; none where there is no such text, or it does not fit.
 pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
+    let copied = copy_text(address, into);
+    let end = into[..copied].iter().position(|&byte| byte == 0)?;
+    Some(&into[..end])
+}
+
+/// The same, or as much of it as fits, or as can be read.
+pub fn read_beginning(address: u64, into: &mut [u8]) -> &[u8] {
+    let copied = copy_text(address, into);
+    let end = into[..copied].iter().position(|&byte| byte == 0).unwrap_or(copied);
+    &into[..end]
+}
+
+/// Copies what can be read at `address`, as far as a NUL at least, or as much as fits: how many bytes.
+fn copy_text(address: u64, into: &mut [u8]) -> usize {
     let room = into.len() as u64;
     let first = (PAGE - address % PAGE).min(room);
     let local = [into.as_mut_ptr() as u64, room];
@@ -106,8 +120,8 @@ pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: a range of our own to fill; the kernel checks the program's.
     let copied =
         unsafe { call!(__NR_process_vm_readv, sys::process_id(), &raw const local, 1, &raw const remote, 2, 0) };
-    let copied = match copied {
-        Ok(copied) => copied as usize,
+    match copied {
+        Ok(copied) => (copied as usize).min(into.len()),
         // Where a filter forbids the call, the pointer is believed, byte by byte.
         Err(Errno(error)) if error != EFAULT as i32 && address != 0 => {
             let mut length = 0;
@@ -121,10 +135,8 @@ pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
             }
             length
         }
-        Err(_) => return None,
-    };
-    let end = into[..copied.min(room as usize)].iter().position(|&byte| byte == 0)?;
-    Some(&into[..end])
+        Err(_) => 0,
+    }
 }
 
 /// # Safety
@@ -185,6 +197,9 @@ mod tests {
         write_bytes(page + PAGE - 1, b"x").unwrap();
         assert_eq!(read_text(page + PAGE - 5, &mut into), None, "it does not end");
         assert_eq!(read_text(8, &mut into), None);
+        assert_eq!(read_beginning(page + PAGE - 5, &mut into), b"/sysx", "as far as it can be read");
+        assert_eq!(read_beginning(page + PAGE - 5, &mut into[..3]), b"/sy", "as far as it fits");
+        assert_eq!(read_beginning(8, &mut into), b"");
         assert_eq!(read_bytes(page + PAGE - 1, &mut into[..2]), Err(Errno(EFAULT as i32)));
     }
 }

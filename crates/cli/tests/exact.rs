@@ -325,6 +325,12 @@ fn signals_and_traps_of_all_kinds_come_as_they_should() {
 }
 
 #[test]
+fn jumps_into_nowhere_are_the_programs_faults() {
+    same_as_native("nowhere.c", &["-O1"], &[]);
+    same_as_native("nowhere.c", &["-O1", "-static"], &[]);
+}
+
+#[test]
 fn filters_of_system_calls_judge_the_program_alone() {
     for arguments in [&[][..], &["forbidden"], &["strict"]] {
         same_as_native("seccomp.c", &["-O1"], arguments);

@@ -1,12 +1,15 @@
 /* OpenMP's parallel regions, told as phases (NUMALENS_REGION): by the place in the program that begins one, from when to when.
  *
+ * The place is the code of the region: a function that GNU's compilers make of it, at the line of its directive. (Where the call returns to may be
+ * somebody else's: a region at the end of its function is begun by a jump, and within another region by the runtime.) OMPT tells where it returns to.
+ *
  * Two ways in, as runtimes offer them:
  *  - GNU's libgomp has no interface for tools: the calls that compilers make for `#pragma omp parallel` are wrapped here.
  *  - LLVM's and Intel's have OMPT: the runtime looks for `ompt_start_tool` and calls back when a region begins and ends. A tool of the program's
  *    own goes first; then regions have no names.
  *
  * A process may hold several runtimes (Python modules bring their own libgomp each), and what is called must be the caller's: its threads' numbers
- * would be wrong in another's region. So the real function is looked for by the caller's needs, and kept with the place of the call.
+ * would be wrong in another's region. So the real function is looked for by the needs of the object that has the region, and kept with its place.
  *
  * Programs begin up to a million regions a second. What is told of one are at most a thousand spans a second: instances that follow within a
  * millisecond go into the span before, whose end waits in a table until the next one, or the end of the process.
@@ -17,6 +20,9 @@
 #include "state.h"
 
 enum { AT_ONCE_NS = 1000000, PLACES = 512 };
+
+/* As a return address, which is one byte behind what it is about at least. */
+static const void *place_of(void (*body)(void *)) { return (const char *)body + 1; }
 
 /* A place that begins regions, and the runtime's function that it means. */
 struct place { const void *call; void *real; };
@@ -94,7 +100,7 @@ static TLS uint32_t wrapped;
 #define REGION(name, parameters, ...) \
     extern void name parameters; \
     EXPORT void name parameters { \
-        const void *call = __builtin_return_address(0); \
+        const void *call = place_of(body); \
         __typeof__(&name) real = real_of(#name, call); \
         if (!real) { body(data); return; } \
         uint64_t first = numalens_now(); \
@@ -122,7 +128,7 @@ LOOP_OF_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime)
 
 extern unsigned GOMP_parallel_reductions(BODY, unsigned flags);
 EXPORT unsigned GOMP_parallel_reductions(BODY, unsigned flags) {
-    const void *call = __builtin_return_address(0);
+    const void *call = place_of(body);
     __typeof__(&GOMP_parallel_reductions) real = real_of("GOMP_parallel_reductions", call);
     if (!real) { body(data); return 1; }
     uint64_t first = numalens_now();

@@ -76,13 +76,19 @@ fn place(site: &Site, modules: &[Module], outcome: &Outcome) -> String {
     let frame = outcome.frames.iter().filter(|frame| frame.site == site.site).min_by_key(|frame| frame.depth);
     let function =
         frame.and_then(|frame| outcome.functions.iter().find(|function| function.function == frame.function));
-    let function = function.map(|function| format!(" {}", function.name.split("._omp_fn.").next().unwrap_or_default()));
+    let function = function.map(|function| format!(" {}", of_region(&function.name)));
     let line = frame.and_then(|frame| Some(format!("{}:{}", base(frame.file.as_deref()?), frame.line?)));
     let offset = || {
         let module = modules.iter().find(|module| Some(module.module) == site.module);
         format!("{}+{:#x}", module.map_or_else(String::new, |module| base(&module.path)), site.address)
     };
     format!("{} at {}", function.unwrap_or_default(), line.unwrap_or_else(offset))
+}
+
+/// The function that a region's own code was made of.
+fn of_region(code: &str) -> &str {
+    let function = code.split("._omp_fn.").next().unwrap_or_default();
+    function.strip_suffix(" [clone ").unwrap_or(function)
 }
 
 /// Makes the linker's names of objects readable; whether there were any.

@@ -182,10 +182,12 @@ impl Cache {
         if let Some(&id) = self.by_ip.get(&ip) {
             return Ok(id);
         }
-        let room = env
-            .room(ip)
-            .filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM)
-            .ok_or(Error::NoRoom { ip })?;
+        let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
+        let Some(room) = room else {
+            // Jumps into nowhere may go where no room can be.
+            let is_code = env.read_code(ip, &mut [0]) != 0;
+            return Err(if is_code { Error::NoRoom { ip } } else { Error::Unreadable { ip, at: ip } });
+        };
         let id = BlockId(self.blocks.len() as u32);
         let first_exit = ExitId(self.links.len() as u32);
         let Some(block) = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)? else {

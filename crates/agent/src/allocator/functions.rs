@@ -32,8 +32,8 @@ pub enum Function {
     Remaps,
     /// Makes a thread. What it maps is that thread's stack.
     Starts,
-    /// Executes a parallel region of OpenMP.
-    Region,
+    /// Executes a parallel region of OpenMP; whether the first argument is the region's code, as with GNU's compilers (LLVM's hand over data of theirs first).
+    Region(bool),
 }
 
 pub type Functions = HashMap<u64, Function, FxBuildHasher>;
@@ -75,7 +75,6 @@ impl Function {
             b"munmap" | b"__munmap" => Function::Unmaps,
             b"mremap" | b"__mremap" => Function::Remaps,
             b"pthread_create" | b"__pthread_create" => Function::Starts,
-            // GNU's and LLVM's.
             b"GOMP_parallel"
             | b"GOMP_parallel_sections"
             | b"GOMP_parallel_loop_static"
@@ -86,8 +85,8 @@ impl Function {
             | b"GOMP_parallel_loop_runtime"
             | b"GOMP_parallel_loop_nonmonotonic_runtime"
             | b"GOMP_parallel_loop_maybe_nonmonotonic_runtime"
-            | b"GOMP_parallel_reductions"
-            | b"__kmpc_fork_call" => Function::Region,
+            | b"GOMP_parallel_reductions" => Function::Region(true),
+            b"__kmpc_fork_call" => Function::Region(false),
             _ => return None,
         })
     }
@@ -106,7 +105,7 @@ impl Function {
             | Function::Unmaps
             | Function::Remaps
             | Function::Starts
-            | Function::Region => Some(0),
+            | Function::Region(_) => Some(0),
         }
     }
 
@@ -116,7 +115,7 @@ impl Function {
             Function::Bytes(call, _) | Function::Product(call) => call,
             Function::Resizes(_) => Call::Realloc,
             Function::Maps | Function::Unmaps | Function::Remaps | Function::Starts => Call::Mmap,
-            Function::Pages | Function::Stores | Function::Releases | Function::Region => Call::Aligned,
+            Function::Pages | Function::Stores | Function::Releases | Function::Region(_) => Call::Aligned,
         }
     }
 }

@@ -171,9 +171,11 @@ impl Allocator {
 
     fn entered(&self, thread: &mut Thread, function: Function, sp: u64) {
         let arguments = ARGUMENTS.map(|register| thread.area.register(register));
-        if function == Function::Region {
+        if let Function::Region(is_first) = function {
             if let Some(back) = on_stack(sp, sp) {
-                thread.allocations.regions.begin(sp, back, sys::now_ns());
+                // As a return address, which is one byte behind what it is about at least.
+                let call = if is_first { arguments[0].wrapping_add(1) } else { back };
+                thread.allocations.regions.begin(sp, back, call, sys::now_ns());
                 thread.allocations.await_return(back);
             }
             return;
@@ -214,7 +216,7 @@ impl Allocator {
         let result = thread.area.register(RAX);
         let [first, second, third, ..] = call.arguments;
         match call.function {
-            Function::Starts | Function::Releases | Function::Region => {}
+            Function::Starts | Function::Releases | Function::Region(_) => {}
             Function::Maps if result != MAP_FAILED => self.mapped(thread, call, result),
             Function::Unmaps if result as u32 == 0 => {
                 self.tell(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
@@ -298,7 +300,7 @@ impl Allocator {
             }
             Request::Name => {
                 let mut text = [0u8; MOST_NAME_BYTES];
-                let text = user::read_text(second, &mut text).unwrap_or(&[]);
+                let text = user::read_beginning(second, &mut text);
                 let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [first, 0, 0, 0] };
                 self.channel.tell_text(&record, text);
             }

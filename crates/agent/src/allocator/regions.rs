@@ -22,13 +22,14 @@ struct Underway {
     /// Where the return address lies, and what it is.
     sp: u64,
     back: u64,
+    call: u64,
     begun_ns: u64,
 }
 
 /// Instances of a region, one closely after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Where the call returns to.
+    /// The region's place: its code, or where the call returns to; see there.
     pub call: u64,
     /// When the first began.
     pub begun_ns: u64,
@@ -45,19 +46,19 @@ struct Waiting {
 }
 
 impl Regions {
-    /// A region is about to begin: its call will return to `back`, an address that lies at `sp`.
-    pub fn begin(&mut self, sp: u64, back: u64, begun_ns: u64) {
+    /// The region at `call` is about to begin: its call will return to `back`, an address that lies at `sp`.
+    pub fn begin(&mut self, sp: u64, back: u64, call: u64, begun_ns: u64) {
         // Calls that were left by a jump lie below.
         self.underway.retain(|outer| outer.sp > sp);
         if self.underway.len() < MOST {
-            self.underway.push(Underway { sp, back, begun_ns });
+            self.underway.push(Underway { sp, back, call, begun_ns });
         }
     }
 
     /// The program comes to `ip`, with this stack pointer. What is to be told now, if a region ends by that.
     pub fn reach(&mut self, ip: u64, sp: u64, now: u64) -> Option<Span> {
         let ended = self.underway.pop_if(|inner| inner.back == ip && inner.sp + 8 == sp)?;
-        self.lasted(Span { call: ip, begun_ns: ended.begun_ns, ended_ns: now })
+        self.lasted(Span { call: ended.call, begun_ns: ended.begun_ns, ended_ns: now })
     }
 
     fn lasted(&mut self, span: Span) -> Option<Span> {
@@ -93,16 +94,16 @@ mod tests {
     #[test]
     fn regions_nest_and_are_told_when_they_end() {
         let mut regions = Regions::default();
-        regions.begin(0x1000, 7, 10);
-        regions.begin(0x800, 8, 20);
+        regions.begin(0x1000, 7, 17, 10);
+        regions.begin(0x800, 8, 18, 20);
         assert_eq!(regions.reach(7, 0x1008, 25), None, "the inner one has not ended");
         assert_eq!(regions.reach(8, 0x800, 25), None, "another stack pointer");
-        assert_eq!(regions.reach(8, 0x808, 30), Some(span(8, 20, 30)));
-        assert_eq!(regions.reach(7, 0x1008, 40), Some(span(7, 10, 40)));
+        assert_eq!(regions.reach(8, 0x808, 30), Some(span(18, 20, 30)));
+        assert_eq!(regions.reach(7, 0x1008, 40), Some(span(17, 10, 40)));
         // One that a jump has left is forgotten when another begins above.
-        regions.begin(0x800, 9, 50);
-        regions.begin(0x1000, 7, 2_000_000);
-        assert_eq!(regions.reach(7, 0x1008, 2_000_010), Some(span(7, 2_000_000, 2_000_010)));
+        regions.begin(0x800, 9, 19, 50);
+        regions.begin(0x1000, 7, 17, 2_000_000);
+        assert_eq!(regions.reach(7, 0x1008, 2_000_010), Some(span(17, 2_000_000, 2_000_010)));
         assert_eq!(regions.reach(9, 0x808, 2_000_020), None);
     }
 
@@ -111,11 +112,11 @@ mod tests {
         let mut regions = Regions::default();
         let mut told = Vec::new();
         for instance in 0..3000 {
-            regions.begin(0x1000, 7, instance * 1000);
+            regions.begin(0x1000, 7, 17, instance * 1000);
             told.extend(regions.reach(7, 0x1008, instance * 1000 + 500));
         }
-        assert_eq!(told, [span(7, 0, 500), span(7, 1000, 1_000_500), span(7, 1_001_000, 2_000_500)]);
-        assert_eq!(regions.rest().collect::<Vec<_>>(), [span(7, 2_001_000, 2_999_500)]);
+        assert_eq!(told, [span(17, 0, 500), span(17, 1000, 1_000_500), span(17, 1_001_000, 2_000_500)]);
+        assert_eq!(regions.rest().collect::<Vec<_>>(), [span(17, 2_001_000, 2_999_500)]);
         assert_eq!(regions.rest().count(), 0);
     }
 }

@@ -44,7 +44,7 @@ use numalens_profile::Meta;
 use numalens_profile::ids::*;
 pub(super) use object_counts::LOOKS_BEHIND;
 use object_counts::{CountedPage, Whose, whose};
-use page_counts::{GrownPage, Held, fill_up, sum};
+use page_counts::{GrownPage, Held, Looked, fill_up, sum};
 use pauses::Balance;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
@@ -526,36 +526,32 @@ impl Drain {
             if (reads, writes) == (0, 0) {
                 continue;
             }
-            let (id, node) = (thread.id, thread.node);
-            let home = class.0;
-            let used = UsedPage { process: process.id, thread: id, time_ns: now_ns, node, home, page, reads, writes };
-            session.count_page(Of::Accesses, &used);
             let had = self.had(process, number, since_ns, until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;
             self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
-            let time_ns = session.now_ns();
-            if session.tells_every_object() {
-                let waiting = thread.waiting.entry(number).or_default();
-                waiting.add(time_ns, |time_ns| session.bin_of(time_ns), [reads, writes]);
-            } else {
-                let look = self.looks;
-                let more = [reads, writes];
-                let mut fresh = more;
-                let mut tell = |since_ns, until_ns, [reads, writes]: [u64; 2]| {
+            let mut tell = |since_ns, until_ns, time_ns, [reads, writes]: [u64; 2]| {
+                let (id, node, home) = (thread.id, thread.node, class.0);
+                let used = UsedPage { process: process.id, thread: id, time_ns, node, home, page, reads, writes };
+                session.count_page(Of::Accesses, &used);
+                if every {
+                    let waiting = thread.waiting.entry(number).or_default();
+                    waiting.add(time_ns, |time_ns| session.bin_of(time_ns), [reads, writes]);
+                } else {
+                    let look = self.looks;
                     counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
-                };
-                for (window, part) in Held::carried(was_held, before, more) {
-                    fresh = [fresh[0] - part[0], fresh[1] - part[1]];
-                    tell(window.since_ns, window.until_ns, part);
                 }
-                if fresh != [0, 0] {
-                    tell(since_ns, until_ns, fresh);
-                }
+            };
+            // What was left to this look has the time of the one that found it.
+            let mut fresh = [reads, writes];
+            for (window, part) in Held::carried(was_held, before, fresh) {
+                fresh = [fresh[0] - part[0], fresh[1] - part[1]];
+                tell(window.since_ns, window.until_ns, window.time_ns, part);
+            }
+            if fresh != [0, 0] {
+                tell(since_ns, until_ns, now_ns, fresh);
             }
         }
-        if !every {
-            thread.hold(totals.pages, since_ns, until_ns);
-        }
+        thread.hold(totals.pages, Looked { since_ns, until_ns, time_ns: now_ns });
         match look {
             Look::Last | Look::Cut => self.attribute(session, process, thread, counted),
             Look::Running | Look::Settled => thread.counted = counted,

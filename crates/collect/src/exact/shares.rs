@@ -24,8 +24,8 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Times by which a thread's counts of a page are kept apart.
-const MOST_TIMES: usize = 16;
+/// Times by which a thread's counts of a page are kept apart: more than a recording has bins, unless more are asked for.
+const MOST_TIMES: usize = 256;
 /// Bytes of a page's counters.
 const PAGE_BYTES: u64 = WORDS_OF_PAGE * 8;
 
@@ -88,6 +88,9 @@ pub struct Waiting(Vec<(u64, [u64; 2])>);
 impl Waiting {
     /// Adds counts of this time; those of one bin are one.
     pub fn add(&mut self, time_ns: u64, mut bin_of: impl FnMut(u64) -> Bin, counts: [u64; 2]) {
+        if self.0.len() >= MOST_TIMES {
+            self.unite(&mut bin_of);
+        }
         let full = self.0.len() >= MOST_TIMES;
         match self.0.last_mut() {
             // The later one first: it may widen all bins.
@@ -97,6 +100,18 @@ impl Waiting {
             }
             _ => self.0.push((time_ns, counts)),
         }
+    }
+
+    /// Bins have become wider: what is in one now is one.
+    fn unite(&mut self, bin_of: &mut impl FnMut(u64) -> Bin) {
+        self.0.dedup_by(|later, (time, sum)| {
+            let is_one = bin_of(later.0) == bin_of(*time);
+            if is_one {
+                *time = later.0;
+                *sum = [sum[0] + later.1[0], sum[1] + later.1[1]];
+            }
+            is_one
+        });
     }
 
     fn all(&self) -> [u64; 2] {
@@ -332,10 +347,23 @@ mod tests {
     #[test]
     fn times_are_few_and_counts_are_kept() {
         let mut waiting = Waiting::default();
-        for time in 0..100u64 {
+        for time in 0..1000u64 {
             waiting.add(time, |time| Bin(time as u32 / 2), [1, 2]);
         }
-        assert_eq!((waiting.0.len(), waiting.all(), waiting.latest()), (MOST_TIMES, [100, 200], 99));
+        assert_eq!((waiting.0.len(), waiting.all(), waiting.latest()), (MOST_TIMES, [1000, 2000], 999));
         assert_eq!(waiting.0[3], (7, [2, 4]));
+    }
+
+    #[test]
+    fn bins_that_become_wider_make_room() {
+        let mut waiting = Waiting::default();
+        for time in 0..1000u64 {
+            // As many bins as a recording has: twice as wide whenever there would be more.
+            let width = (time / 200 + 1).next_power_of_two();
+            waiting.add(time, |time| Bin((time / width) as u32), [1, 2]);
+        }
+        assert_eq!((waiting.all(), waiting.latest()), ([1000, 2000], 999));
+        let late: Vec<_> = waiting.0.iter().rev().take(20).map(|(_, counts)| counts[0]).collect();
+        assert!(late[1..].iter().all(|&count| count == 8), "{late:?}");
     }
 }
