@@ -1,9 +1,11 @@
 //! Section `address-space`: what lies where, and who uses it: runs of neighbouring pages of one home and one object.
 //!
-//! Of a page that moved or was mapped anew the last period counts.
+//! Of a page that moved or was mapped anew the last period counts. What a process uses of the memory of the one that forked it is there as well: the
+//! pages that it has accessed.
 
 use crate::metrics;
 use crate::page_sums::OfPage;
+use crate::pages::Homes;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{ObjectId, Page, ProcessId};
@@ -87,15 +89,26 @@ fn runs(study: &Study) -> Vec<Run> {
     for row in study.pages.iter().filter(|row| row.count > 0) {
         processes.entry(row.process).or_default().push(row);
     }
-    let mut runs = Vec::new();
+    let mut maps: BTreeMap<ProcessId, RangeMap<u64, Place>> = BTreeMap::new();
+    let place = |row: &PlacedPages| Place { home: row.home, object: row.object, page_size: row.page_size };
     for (process, mut rows) in processes {
         // A later period overwrites; equal neighbours become one run.
         rows.sort_by_key(|row| (row.bin_from, row.page));
-        let mut map: RangeMap<u64, Place> = RangeMap::new();
+        let map = maps.entry(process).or_default();
         for row in rows {
-            let place = Place { home: row.home, object: row.object, page_size: row.page_size };
-            map.insert(row.page.0..row.page.0.saturating_add(row.count), place);
+            map.insert(row.page.0..row.page.0.saturating_add(row.count), place(row));
         }
+    }
+    let homes = Homes::new(study);
+    let used = study.by_page.sums.pages().map(|users| users[0].0.page());
+    for (page, process) in used.filter(|&(_, process)| homes.has_parent(process)) {
+        let map = maps.entry(process).or_default();
+        if let Some(row) = homes.of(process, page).filter(|_| !map.contains_key(&page.0)) {
+            map.insert(page.0..page.0 + 1, place(row));
+        }
+    }
+    let mut runs = Vec::new();
+    for (process, map) in maps {
         let of_process =
             |(pages, place): (std::ops::Range<u64>, Place)| Run { process, pages, place, users: BTreeMap::new() };
         runs.extend(map.into_iter().map(of_process));

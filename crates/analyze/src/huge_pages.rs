@@ -30,7 +30,7 @@ struct Huge<'a> {
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let homes = Homes::new(&study.pages);
+    let homes = Homes::new(study);
     let mut found: FxHashMap<(ProcessId, Page), Huge> = FxHashMap::default();
     let mut huge_pages = false;
     for users in study.by_page.sums.pages() {

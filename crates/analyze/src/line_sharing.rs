@@ -107,7 +107,7 @@ fn table(
     let mut sorted: Vec<_> = lines.into_iter().collect();
     sorted.sort_by_key(|(key, (sum, _))| (Reverse(sum.contended()), Reverse(sum.transitions), *key));
     let omitted = sorted.len().saturating_sub(MOST);
-    let (places, homes) = (Places::new(study), Homes::new(&study.pages));
+    let (places, homes) = (Places::new(study), Homes::new(study));
     let rows = sorted.into_iter().take(MOST).map(|((process, address), (sum, rows))| {
         let threads = |has: fn(&CacheLine) -> u64| {
             let mut threads: Vec<ThreadId> = rows.iter().filter(|row| has(row) > 0).map(|row| row.thread).collect();

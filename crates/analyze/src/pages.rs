@@ -8,7 +8,7 @@ use crate::page_sums::OfPage;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId};
-use numalens_profile::tables::PlacedPages;
+use numalens_profile::tables::{PlacedPages, Process};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -16,8 +16,11 @@ use std::cmp::Reverse;
 /// More rows than anyone reads; the facts have them all.
 const MOST: usize = 1000;
 
-/// The last known period of every page.
-pub struct Homes<'a>(FxHashMap<ProcessId, Vec<Placed<'a>>>);
+/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked it.
+pub struct Homes<'a> {
+    processes: FxHashMap<ProcessId, Vec<Placed<'a>>>,
+    parents: FxHashMap<ProcessId, ProcessId>,
+}
 
 /// A row, and the first page behind all rows of the process up to it.
 struct Placed<'a> {
@@ -27,9 +30,9 @@ struct Placed<'a> {
 
 impl<'a> Homes<'a> {
     /// Sorts the rows of a study.
-    pub fn new(rows: &'a [PlacedPages]) -> Self {
+    pub fn new(study: &'a Study) -> Self {
         let mut processes: FxHashMap<ProcessId, Vec<Placed>> = FxHashMap::default();
-        for row in rows {
+        for row in &study.pages {
             processes.entry(row.process).or_default().push(Placed { row, reach: row.page.0.saturating_add(row.count) });
         }
         for rows in processes.values_mut() {
@@ -40,12 +43,24 @@ impl<'a> Homes<'a> {
                 placed.reach = reach;
             }
         }
-        Homes(processes)
+        let parent = |process: &Process| Some((process.process, process.parent?));
+        Homes { processes, parents: study.processes.iter().filter_map(parent).collect() }
     }
 
     /// The newest run that covers a page.
     pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
-        let rows = self.0.get(&process)?;
+        let ancestors = std::iter::successors(Some(process), |process| self.parents.get(process).copied());
+        // Who forges a profile may go round in circles.
+        ancestors.take(MOST_GENERATIONS).find_map(|process| self.own(process, page))
+    }
+
+    /// Whether a process has a parent in the recording.
+    pub fn has_parent(&self, process: ProcessId) -> bool {
+        self.parents.contains_key(&process)
+    }
+
+    fn own(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
+        let rows = self.processes.get(&process)?;
         let end = rows.partition_point(|placed| placed.row.page <= page);
         // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.
         rows[..end]
@@ -61,6 +76,8 @@ impl<'a> Homes<'a> {
 
 /// Runs that begin between a page and the beginning of its own run are few.
 const LOOK_BACK: usize = 64;
+/// Processes that pages may come down from, one after the other.
+const MOST_GENERATIONS: usize = 64;
 
 /// A page, its accesses from other nodes, all of them and the samples behind those, and whose they are.
 struct Used<'a> {
@@ -73,7 +90,7 @@ struct Used<'a> {
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let homes = Homes::new(&study.pages);
+    let homes = Homes::new(study);
     // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
     let sums = study.by_page.sums.par_pages().map(|users| {
         let (page, process) = users[0].0.page();

@@ -46,7 +46,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             tier.bytes += placed::bytes(row);
         }
     }
-    let homes = Homes::new(&study.pages);
+    let homes = Homes::new(study);
     let (all, used) =
         study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
     let mean = all as f64 / used.max(1) as f64;

@@ -124,6 +124,35 @@ fn a_later_period_of_a_page_counts() {
     assert!((0..rows(&space)).any(|row| home(row) == Some(2) && number(&space, row, "bytes") == Some(4096)));
 }
 
+/// What a forked process accesses of its parent's memory has no placement of its own.
+#[test]
+fn memory_that_a_process_has_from_its_parent_is_where_that_placed_it() {
+    let mut content = Synthetic::example();
+    let parent = content.page_accesses[0].process;
+    let child = numalens_profile::ids::ProcessId(content.processes.len() as u32);
+    let like = content.processes.iter().find(|process| process.process == parent).unwrap().clone();
+    content.processes.push(numalens_profile::tables::Process {
+        process: child,
+        parent: Some(parent),
+        pid: 4711,
+        ..like
+    });
+    let placed = content.pages.iter().find(|row| row.process == parent && row.object.is_some()).unwrap().clone();
+    let used = content.page_accesses[0].clone();
+    let used = numalens_profile::tables::PageAccess { process: child, page: placed.page, home: placed.home, ..used };
+    content.page_accesses.push(used.clone());
+    let is_childs = |report: &Report, row: usize| report.cell(row, "pid") == Some(&Value::Id(4711));
+    let space = report(&content, "address-space");
+    let row = (0..rows(&space)).find(|&row| is_childs(&space, row)).expect("a run of the child's");
+    assert_eq!(number(&space, row, "accesses"), Some(used.reads + used.writes));
+    assert_eq!(number(&space, row, "home"), placed.home.map(|home| u64::from(home.0)));
+    assert_eq!(number(&space, row, "bytes"), Some(4096));
+    assert_eq!(space.cell(row, "object"), Some(&Value::Id(u64::from(placed.object.unwrap().0))));
+    let pages = report(&content, "pages");
+    let row = (0..rows(&pages)).find(|&row| is_childs(&pages, row)).expect("a page of the child's");
+    assert_ne!(pages.cell(row, "object"), Some(&Value::Absent));
+}
+
 #[test]
 fn what_nodes_serve_is_what_they_do() {
     let content = Synthetic::example();
