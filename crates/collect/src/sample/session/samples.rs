@@ -215,10 +215,15 @@ impl Session {
         // Where no operand is at the address, it may be the instruction itself that was not there.
         let fetched = kind.is_none() && (registers.ip..=registers.ip + LONGEST_INSTRUCTION).contains(&address);
         let read_only = fetched || kind == Some(isa::Kind::Read);
+        // Maps are read by that, where they do not explain the address.
+        if live.vma(&mut self.images, address).is_none() {
+            return;
+        }
+        let object = self.block_or_variable_at(pid, address, time_ns);
+        let Some(live) = self.live.get_mut(&pid) else { return };
         let Some(vma) = live.vma(&mut self.images, address) else { return };
         let process = live.id;
         let known = live.pages.get(page);
-        let object = live.blocks.find(address).map(|(_, block)| block.object);
         let private_write = !read_only && !vma.is_shared();
         let fault = match known {
             // A page of a file that is not written to belongs to the file.

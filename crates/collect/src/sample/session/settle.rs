@@ -285,11 +285,10 @@ impl Session {
         time_ns: u64,
     ) -> bool {
         let bin = self.bin(time_ns);
-        let Some(process) = self.live.get(&pid) else { return false };
-        let id = process.id;
+        let Some(id) = self.live.get(&pid).map(|process| process.id) else { return false };
         let pinned = self.threads.of_process(id).all(|thread| thread.bound.node.is_some());
         let mut touch = Touch::unseen(id, bin, pinned);
-        touch.object = process.blocks.find(page.address()).map(|(_, block)| block.object);
+        touch.object = self.block_or_variable_at(pid, page.address(), time_ns);
         let alone = touch;
         let touch = self.touches.intern(touch);
         let home = home.and_then(|index| u8::try_from(index).ok());
