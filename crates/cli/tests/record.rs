@@ -22,3 +22,5 @@ mod ranks;
 mod regions;
 #[path = "record/storage.rs"]
 mod storage;
+#[path = "record/variables.rs"]
+mod variables;
