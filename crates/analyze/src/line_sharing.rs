@@ -77,7 +77,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     let mut doubts = Vec::new();
     if study.cache_lines.is_empty() {
-        doubts.push("cache lines were not counted: record with --lines".to_string());
+        doubts.push("cache lines were not counted: record with --lines, and without a pause".to_string());
     } else if !study.about.filtered.is_empty() {
         doubts
             .push("counts of cache lines know neither time nor function: they are of the whole recording".to_string());
