@@ -103,8 +103,10 @@ fn runs(study: &Study) -> Vec<Run> {
     let used = study.by_page.sums.pages().map(|users| users[0].0.page());
     for (page, process) in used.filter(|&(_, process)| homes.has_parent(process)) {
         let map = maps.entry(process).or_default();
-        if let Some(row) = homes.of(process, page).filter(|_| !map.contains_key(&page.0)) {
-            map.insert(page.0..page.0 + 1, place(row));
+        if let Some(row) = homes.of(process, page).filter(|_| !map.contains_key(&page.0))
+            && let Some(end) = page.0.checked_add(1)
+        {
+            map.insert(page.0..end, place(row));
         }
     }
     let mut runs = Vec::new();
