@@ -8,6 +8,7 @@ mod access_matrix;
 mod address_space;
 pub mod advice;
 mod allocation_matrix;
+mod ancestry;
 mod by_id;
 mod cache_lines;
 mod call_tree;

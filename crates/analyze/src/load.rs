@@ -171,7 +171,7 @@ impl Study {
             of_whole(Need::Flows),
         ) {
             (true, Some(whole)) => whole.subjects.clone(),
-            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, &pinning)),
+            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, &pinning, &processes)),
             (false, _) => Arc::default(),
         };
         let tells_nodes = profile.has_column::<PageAccess>("node");

@@ -1,5 +1,6 @@
 //! Section `pages`: the pages with most accesses from other nodes, and who uses them.
 
+use crate::ancestry::Ancestry;
 use crate::counts::{self, Tally, percent};
 use crate::exclusivity;
 use crate::facts::PageKey;
@@ -8,7 +9,7 @@ use crate::page_sums::OfPage;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId};
-use numalens_profile::tables::{PlacedPages, Process};
+use numalens_profile::tables::PlacedPages;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -19,7 +20,7 @@ const MOST: usize = 1000;
 /// The last known period of every page. Pages that a process has not placed itself are those of the process that forked it.
 pub struct Homes<'a> {
     processes: FxHashMap<ProcessId, Vec<Placed<'a>>>,
-    parents: FxHashMap<ProcessId, ProcessId>,
+    ancestry: Ancestry,
 }
 
 /// A row, and the first page behind all rows of the process up to it.
@@ -43,20 +44,18 @@ impl<'a> Homes<'a> {
                 placed.reach = reach;
             }
         }
-        let parent = |process: &Process| Some((process.process, process.parent?));
-        Homes { processes, parents: study.processes.iter().filter_map(parent).collect() }
+        Homes { processes, ancestry: Ancestry::new(&study.processes) }
     }
 
     /// The newest run that covers a page.
     pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
-        let ancestors = std::iter::successors(Some(process), |process| self.parents.get(process).copied());
-        // Who forges a profile may go round in circles.
-        ancestors.take(MOST_GENERATIONS).find_map(|process| self.own(process, page))
+        let own = |process| self.own(process, page);
+        own(process).or_else(|| self.ancestry.above(process).find_map(own))
     }
 
     /// Whether a process has a parent in the recording.
     pub fn has_parent(&self, process: ProcessId) -> bool {
-        self.parents.contains_key(&process)
+        self.ancestry.has_parent(process)
     }
 
     fn own(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
@@ -76,8 +75,6 @@ impl<'a> Homes<'a> {
 
 /// Runs that begin between a page and the beginning of its own run are few.
 const LOOK_BACK: usize = 64;
-/// Processes that pages may come down from, one after the other.
-const MOST_GENERATIONS: usize = 64;
 
 /// A page, its accesses from other nodes, all of them and the samples behind those, and whose they are.
 struct Used<'a> {

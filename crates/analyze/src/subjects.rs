@@ -3,11 +3,12 @@
 //! Heap objects of one allocation stack are one subject, a named global, file or stack is one; pages of which no object is
 //! known belong to the instruction that touched them first.
 
+use crate::ancestry::Ancestry;
 use crate::objects::{self, Group};
 use crate::placed;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
-use numalens_profile::tables::{Object, PlacedPages};
+use numalens_profile::tables::{Object, PlacedPages, Process};
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -91,6 +92,7 @@ pub struct Subjects {
     runs: Vec<Run>,
     /// Runs of a process in the order of pages, then of time.
     processes: FxHashMap<ProcessId, (u32, u32)>,
+    ancestry: Ancestry,
 }
 
 /// Runs that begin between a page and the beginning of its own run are few.
@@ -103,8 +105,9 @@ impl Subjects {
         placed: &[PlacedPages],
         objects: &FxHashMap<ObjectId, Object>,
         pinning: &PinningLog,
+        processes: &[Process],
     ) -> Subjects {
-        let mut subjects = Subjects::default();
+        let mut subjects = Subjects { ancestry: Ancestry::new(processes), ..Subjects::default() };
         let mut ids = Ids { objects, of_keys: FxHashMap::default(), of_objects: FxHashMap::default() };
         let mut rows: Vec<&PlacedPages> = pages.iter().collect();
         rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
@@ -188,8 +191,13 @@ impl Subjects {
     }
 
     /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a time bin, as the page moved, the one
-    /// with the home that is known.
+    /// with the home that is known. What a process has not placed itself is what the one has placed that forked it.
     pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
+        let own = |process| self.own_run_of(process, page, bin, home);
+        own(process).or_else(|| self.ancestry.above(process).find_map(own))
+    }
+
+    fn own_run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
         let (from, to) = *self.processes.get(&process)?;
         let runs = &self.runs[from as usize..to as usize];
         let end = runs.partition_point(|run| run.page <= page);
@@ -273,7 +281,10 @@ impl Cursor {
             }
         }
         // Where there is one row, it is the newest whatever the time.
-        let found = subjects.run_of(process, page, Bin(0), None)?;
+        let Some(found) = subjects.own_run_of(process, page, Bin(0), None) else {
+            // Not kept: of the pages beside it the process may have placed some itself.
+            return subjects.run_of(process, page, Bin(0), None).filter(covers);
+        };
         self.0 = Some((process, found));
         Some(found).filter(covers)
     }

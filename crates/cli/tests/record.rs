@@ -20,6 +20,8 @@ mod programs;
 mod ranks;
 #[path = "record/regions.rs"]
 mod regions;
+#[path = "record/replaced.rs"]
+mod replaced;
 #[path = "record/storage.rs"]
 mod storage;
 #[path = "record/variables.rs"]

@@ -13,7 +13,7 @@ use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use numalens_event::exact::log;
 
 /// Executes the call and follows what it did. Returns the kernel's word.
@@ -186,6 +186,10 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             let new = result..result + third.next_multiple_of(PAGE);
             let (old_start, kept) = (old.start, (old.end - old.start).min(new.end - new.start));
             let like = maps.find(old.start).copied();
+            if like.is_some_and(|like| like.backing != Backing::Anonymous) {
+                let sites = u64::from(memory.header().sites.load(Acquire));
+                memory.log(log::REMAPPED, &[old.start, new.start, new.end, sites], &[]);
+            }
             if result != old.start {
                 runtime.shadow.clear(memory, new.clone());
                 runtime.shadow.moved(memory, old.start..old.start + kept, new.start);
@@ -211,7 +215,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             if code.world.heap_end != 0 && new > old {
                 let protection = raw::PROT_READ | raw::PROT_WRITE;
                 maps.insert(Mapping::anonymous(old, new, protection));
-                memory.log(log::MAPPED, &[old, new, 0, u64::from(protection), 0], b"[heap]");
+                log_mapping(memory, &Mapping::anonymous(old, new, protection), 0, b"[heap]");
             } else if new < old {
                 gone(runtime, new..old);
                 maps.remove(new..old);
@@ -264,8 +268,11 @@ fn is_one_node(mask: u64) -> bool {
 }
 
 fn gone(runtime: &Runtime, range: Range<u64>) {
-    runtime.process().log(log::UNMAPPED, &[range.start, range.end], &[]);
-    runtime.shadow.clear(runtime.process(), range);
+    let memory = runtime.process();
+    runtime.shadow.clear(memory, range.clone());
+    // After the ends of its pages.
+    let sites = u64::from(memory.header().sites.load(Acquire));
+    memory.log(log::UNMAPPED, &[range.start, range.end, sites], &[]);
 }
 
 /// What a descriptor shows when it is mapped at the page `at`, from its page `first` on.

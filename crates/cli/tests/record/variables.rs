@@ -46,6 +46,10 @@ fn accesses_to_pages_have_their_times_and_children_their_parents_memory() {
         let whole = of_table(&report(&lab, &["--section", "address-space"]));
         assert_eq!(whole.iter().map(|(_, accesses)| *accesses).collect::<Vec<_>>(), [PAGES * TIMES; 2], "{objects}");
         assert_ne!(whole[0].0, whole[1].0, "the child's");
+        let rows = report(&lab, &["--section", "objects", "--top", "1000"])["objects"].as_array().unwrap().clone();
+        let number = rows.iter().find(|row| row["name"] == "table").expect("the array")["object"].to_string();
+        let alone = of_table(&report(&lab, &["--object", &number, "--section", "address-space"]));
+        assert_eq!(alone, whole, "{objects}: of this object alone");
         let phase = report(&lab, &["--phase", "fill", "--section", "address-space", "--section", "objects"]);
         // What the last look before its end has not found is of a later time.
         let most = PAGES * TIMES / 2..=PAGES * TIMES;

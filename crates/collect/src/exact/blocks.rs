@@ -2,7 +2,7 @@
 
 use super::drain::Process;
 use super::heap::Told;
-use super::pages::{FILLED, KnownPage};
+use super::known_pages::{FILLED, KnownPage};
 use super::tenants::Tenants;
 use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
 use numalens_profile::ids::Page;

@@ -23,10 +23,10 @@ use super::division::{Bounds, SharedCounts, Window};
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
 use super::heap::{Heap, Told};
-use super::known_pages::KnownPages;
-use super::pages::{self, KnownPage, ToldAccess};
+use super::known_pages::{KnownPage, KnownPages};
+use super::map_changes::MapChange;
+use super::pages::{self, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
-use super::sites::read_sites;
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::tenants::Tenants;
 use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
@@ -143,8 +143,10 @@ pub(super) struct Process {
     pub(super) gone: Vec<(u64, Range<Page>)>,
     /// Ranges in which a block has begun or ended, with the times.
     pub(super) rests: Vec<(u64, Range<Page>)>,
-    /// What was unmapped since the last look: forgotten when all that happened before has been read.
-    unmapped: Vec<Range<u64>>,
+    /// What was mapped and unmapped, until that is told in order with pages that came.
+    pub(super) map_changes: Vec<MapChange>,
+    /// Sites that had been given before its log was read.
+    pub(super) sites_given: u32,
     pub(super) spent: Spent,
     /// Accesses that placed pages of a real machine.
     pub(super) undecided: Undecided,
@@ -359,20 +361,18 @@ impl Drain {
             Ok(())
         } else {
             // Before the log: what that says later to have gone has gone after these came.
-            let pages = process.header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire);
-            self.read_log(file, session, extent, &mut process, until)
-                .and_then(|()| read_sites(file, session, extent, &mut process))
-                .and_then(|()| {
-                    let mut told = std::mem::take(&mut self.told);
-                    let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until)
-                        .and_then(|()| fetches::read(file, session, extent, &mut process));
-                    self.told = told;
-                    for range in process.unmapped.drain(..) {
-                        session.range_unmapped(process.pid, range);
-                    }
-                    process.give_back_log(file, extent);
-                    done
-                })
+            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+            let pages = header.pages.load(Acquire);
+            // And that says where these lie.
+            process.sites_given = header.sites.load(Acquire);
+            self.read_log(file, session, extent, &mut process, until).and_then(|()| {
+                let mut told = std::mem::take(&mut self.told);
+                let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until)
+                    .and_then(|()| fetches::read(file, session, extent, &mut process));
+                self.told = told;
+                process.give_back_log(file, extent);
+                done
+            })
         };
         self.processes.insert(extent, process);
         done

@@ -1,8 +1,81 @@
 //! Incarnations of pages by their numbers, in the order of these: of those that have long gone nothing is kept.
 
-use super::pages::KnownPage;
 use super::spent::GROUP;
+use crate::sample::session::{Owner, Session, TouchId};
+use numalens_profile::ids::{ObjectId, Page};
+use std::cell::Cell;
 use std::ops::{Index, IndexMut, Range};
+
+/// A page incarnation that has been read.
+pub struct KnownPage {
+    pub page: Page,
+    /// Its end has been read too.
+    pub ended: bool,
+    pub touch: Option<TouchId>,
+    /// Who has had it.
+    pub owner: Owner,
+    /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
+    pub class: (Option<u8>, bool),
+    /// When it began, since the start of the recording.
+    pub begin_ns: u64,
+    /// All of a huge page was placed with it.
+    pub huge: bool,
+    /// It came from another address with what was in it.
+    pub moved: bool,
+    /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those that it counted first may be that.
+    pub filled: Cell<(u32, [u16; 2])>,
+    /// What lay around its objects when it ended: its counts are attributed later, when something else may be mapped there.
+    pub around: Option<Around>,
+}
+
+/// What has a page besides the objects that are known to lie on it.
+#[derive(Clone, Copy)]
+pub struct Around {
+    /// What stands for the rest of its mapping.
+    pub rest: Option<ObjectId>,
+    /// Variables may lie on it.
+    pub has_variables: bool,
+}
+
+impl Around {
+    /// As it is now.
+    pub fn now(session: &mut Session, pid: i32, page: Page, time_ns: u64) -> Self {
+        let rest = session.object_of_mapping(pid, page.address(), time_ns);
+        Around { rest, has_variables: session.has_variables(pid, page) }
+    }
+}
+
+/// What an allocator makes of a page at most as it fills it: word by word.
+pub const FILLED: u16 = 4096 / 8;
+
+impl KnownPage {
+    /// One of which nothing else is known yet.
+    pub fn unfilled(page: Page) -> Self {
+        KnownPage {
+            page,
+            ended: false,
+            touch: None,
+            owner: Owner::Nobody,
+            class: (None, false),
+            begin_ns: 0,
+            huge: false,
+            moved: false,
+            filled: Cell::default(),
+            around: None,
+        }
+    }
+
+    /// Of so many reads and writes of a thread, those that may be the allocator's.
+    pub fn of_the_allocator(&self, tid: i32, counts: [u64; 2]) -> [u64; 2] {
+        let (by, left) = self.filled.get();
+        if i64::from(by) != i64::from(tid) {
+            return [0, 0];
+        }
+        let part = [0, 1].map(|kind| counts[kind].min(left[kind].into()));
+        self.filled.set((by, [0, 1].map(|kind| left[kind] - part[kind] as u16)));
+        part
+    }
+}
 
 /// From the first of a process's own on.
 pub struct KnownPages {
@@ -102,5 +175,14 @@ mod tests {
             assert_eq!((latest.len(), latest[0]), (3000 - GROUP as usize, Page(2999)));
             assert!(latest.is_sorted_by(|later, earlier| later > earlier));
         }
+    }
+
+    #[test]
+    fn what_the_allocator_fills_is_of_the_thread_that_takes_the_block() {
+        let page = KnownPage { filled: Cell::new((7, [0, FILLED])), ..KnownPage::unfilled(Page(1)) };
+        assert_eq!(page.of_the_allocator(8, [100, 100]), [0, 0]);
+        assert_eq!(page.of_the_allocator(7, [100, 100]), [0, 100]);
+        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 412]);
+        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 0]);
     }
 }

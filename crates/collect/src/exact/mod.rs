@@ -10,6 +10,7 @@
 //!   watch    accesses looked at one by one, where counters of pages do not tell enough
 //!   totals   what a thread has counted
 //!   pages    what the records say of pages
+//!   map_changes   what is mapped and unmapped among that, and which sites were given before
 //!   known_pages   pages by their numbers, until they have long gone
 //!   lines    cache lines, once nobody counts there any more
 //!   drain    counters and records since the last look --> sample::session::Session
@@ -35,6 +36,7 @@ mod latecomers;
 mod left_behind;
 mod lines;
 mod machine_files;
+mod map_changes;
 mod new_pages;
 mod pages;
 pub mod patience;

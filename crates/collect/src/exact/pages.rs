@@ -8,11 +8,13 @@ use super::division::Told as Sample;
 use super::drain::{Drain, LOOKS_BEHIND, Process};
 use super::file::SessionFile;
 use super::heap::Told;
+use super::known_pages::{Around, KnownPage};
 use super::new_pages;
 use super::shares;
+use super::sites::read_sites;
 use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session, TouchId};
+use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId};
 use numalens_profile::words::{Access, Fault};
@@ -22,57 +24,6 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// A page incarnation that has been read.
-pub struct KnownPage {
-    pub page: Page,
-    /// Its end has been read too.
-    pub ended: bool,
-    pub touch: Option<TouchId>,
-    /// Who has had it.
-    pub owner: Owner,
-    /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
-    pub class: (Option<u8>, bool),
-    /// When it began, since the start of the recording.
-    pub begin_ns: u64,
-    /// All of a huge page was placed with it.
-    huge: bool,
-    /// It came from another address with what was in it.
-    pub moved: bool,
-    /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those that it counted first may be that.
-    pub filled: Cell<(u32, [u16; 2])>,
-}
-
-/// What an allocator makes of a page at most as it fills it: word by word.
-pub const FILLED: u16 = 4096 / 8;
-
-impl KnownPage {
-    /// One of which nothing else is known yet.
-    pub fn unfilled(page: Page) -> Self {
-        KnownPage {
-            page,
-            ended: false,
-            touch: None,
-            owner: Owner::Nobody,
-            class: (None, false),
-            begin_ns: 0,
-            huge: false,
-            moved: false,
-            filled: Cell::default(),
-        }
-    }
-
-    /// Of so many reads and writes of a thread, those that may be the allocator's.
-    pub fn of_the_allocator(&self, tid: i32, counts: [u64; 2]) -> [u64; 2] {
-        let (by, left) = self.filled.get();
-        if i64::from(by) != i64::from(tid) {
-            return [0, 0];
-        }
-        let part = [0, 1].map(|kind| counts[kind].min(left[kind].into()));
-        self.filled.set((by, [0, 1].map(|kind| left[kind] - part[kind] as u16)));
-        part
-    }
-}
-
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -81,6 +32,8 @@ enum Event {
     End(u32),
     /// A range has gone: an index.
     Gone(usize),
+    /// Something was mapped or unmapped: an index.
+    Map(usize),
     Begin(u32),
     /// An access was told: an index.
     Access(usize),
@@ -115,16 +68,13 @@ pub fn read(
     // Whose pages and words are depends on each event before.
     let every = session.tells_every_object();
     let until = told.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
-    if given <= own {
-        heap_events(told, session, process, until, now);
-        process.known_until = until;
-        return Ok(());
-    }
     let size = size_of::<PageRecord>();
     let offset = (u64::from(own) * size as u64) & !4095;
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
-    let map = file.extent(extent, exact::process::PAGES + offset, skipped + (given - own) as usize * size)?;
-    let records = map.words::<PageRecord>(skipped, (given - own) as usize);
+    let number = given.saturating_sub(own) as usize;
+    // One at least is mapped, though there may be none yet.
+    let map = file.extent(extent, exact::process::PAGES + offset, skipped + number.max(1) * size)?;
+    let records = map.words::<PageRecord>(skipped, number);
     let header = process.header.clone();
     let header = &header.words::<ProcessHeader>(0, 1)[0];
     let class = |record: &PageRecord| meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
@@ -134,9 +84,8 @@ pub fn read(
     let (complete, until) = if process.last {
         (new.len(), until)
     } else {
-        new_pages::readable(new, until, |site, thread| {
-            drain.site(process, site).is_some() && drain.thread(thread).is_some()
-        })
+        let is_known = |site| drain.site(process, site).is_some() || process.will_know(site);
+        new_pages::readable(new, until, |site, thread| is_known(site) && drain.thread(thread).is_some())
     };
     process.known_until = until;
     let mut changes: Vec<(u64, Event)> = Vec::new();
@@ -194,6 +143,9 @@ pub fn read(
     changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Event::Ended(index))));
     let gone = take_until(&mut process.gone, until, |(time, _)| *time);
     changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Event::Gone(index))));
+    let maps = take_until(&mut process.map_changes, until, |change| change.time);
+    changes.extend(maps.iter().enumerate().map(|(index, change)| (change.time, Event::Map(index))));
+    read_sites(file, session, extent, process, process.sites_before(maps.first()))?;
     let rests = take_until(&mut process.rests, until, |(time, _)| *time);
     changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
@@ -222,6 +174,10 @@ pub fn read(
                 let time_ns = session.advance(time);
                 session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
             }
+            Event::Map(index) => {
+                maps[index].apply(session, process.pid);
+                read_sites(file, session, extent, process, process.sites_before(maps.get(index + 1)))?;
+            }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
             Event::Share(index) => shares::take_in(session, process, &told_shares[index]),
             Event::Rest(index) => process.rest(rests[index].1.clone()),
@@ -231,13 +187,13 @@ pub fn read(
                     let pages = own + number..own + number + 1;
                     shares::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
-                let page = end(process, number);
+                let time_ns = session.advance(time);
+                let page = end(session, process, number, time_ns);
                 for pages in [&mut process.live_pages, &mut process.resting_pages] {
                     if pages.get(&page) == Some(&number) {
                         pages.remove(&page);
                     }
                 }
-                let time_ns = session.advance(time);
                 session.page_gone(process.pid, page, time_ns);
             }
         }
@@ -393,7 +349,7 @@ fn take_in(
     let filled = Cell::default();
     let owner = Owner::Nobody;
     process.pages[number] =
-        KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled };
+        KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled, around: None };
     process.lives(page, number);
     begins(session, process, number, time_ns);
 }
@@ -419,12 +375,15 @@ fn goes_on(record: &PageRecord) -> bool {
 }
 
 /// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
-fn end(process: &mut Process, number: u32) -> Page {
+fn end(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) -> Page {
     let absolute = process.inherited_pages.max(1) + number;
     process.tenants_ended[LOOKS_BEHIND - 1].push(absolute);
     process.spent.page(absolute);
     let known = &mut process.pages[number];
     known.ended = true;
+    if !matches!(known.owner, Owner::One(_)) || process.tenants.contains_key(&absolute) {
+        known.around = Some(Around::now(session, process.pid, known.page, time_ns));
+    }
     known.page
 }
 
@@ -443,7 +402,7 @@ fn go_on(
     let class = process.pages[number].class;
     let Some(known) = drain.known_page(process, before) else { return };
     // What an allocator has filled it has filled before.
-    let mut known = KnownPage { class, ended: false, filled: Cell::default(), ..*known };
+    let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
     if is_anew {
         known.begin_ns = time_ns;
     } else {
@@ -455,7 +414,7 @@ fn go_on(
         }
     }
     if let Some(before) = before.checked_sub(own) {
-        end(process, before);
+        end(session, process, before, time_ns);
     }
     process.lives(known.page, number);
     process.pages[number] = known;
@@ -518,19 +477,5 @@ pub fn doubt(process: &Process, pages: &[Page]) {
         let to: Vec<_> = pages.iter().map(word).collect();
         // A process that is gone has no table.
         let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &to);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_allocator_fills_is_of_the_thread_that_takes_the_block() {
-        let page = KnownPage { filled: Cell::new((7, [0, FILLED])), ..KnownPage::unfilled(Page(1)) };
-        assert_eq!(page.of_the_allocator(8, [100, 100]), [0, 0]);
-        assert_eq!(page.of_the_allocator(7, [100, 100]), [0, 100]);
-        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 412]);
-        assert_eq!(page.of_the_allocator(7, [100, 1000]), [0, 0]);
     }
 }

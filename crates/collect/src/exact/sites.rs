@@ -4,18 +4,23 @@ use super::drain::Process;
 use super::file::SessionFile;
 use super::totals::{Row, Stay};
 use crate::sample::session::Session;
-use numalens_event::exact::{self, Extent, ProcessHeader, SiteRecord};
+use numalens_event::exact::{self, Extent, SiteRecord};
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Reads the sites of a process that are new.
+/// Reads the sites of a process that are new, below the number `until`: those whose code lies where its memory is mapped now.
 ///
 /// # Errors
 /// The session file cannot be mapped.
-pub fn read_sites(file: &SessionFile, session: &mut Session, extent: Extent, process: &mut Process) -> io::Result<()> {
-    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
+pub fn read_sites(
+    file: &SessionFile,
+    session: &mut Session,
+    extent: Extent,
+    process: &mut Process,
+    until: u32,
+) -> io::Result<()> {
     let first = process.inherited_sites + process.sites.len() as u32;
-    let given = header.sites.load(Acquire).min(exact::MOST_SITES);
+    let given = until.min(exact::MOST_SITES);
     if given <= first {
         return Ok(());
     }

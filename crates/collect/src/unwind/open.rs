@@ -29,7 +29,11 @@ pub(crate) fn open_mapped(pid: Option<i32>, start: u64, end: u64, path: &Path) -
     let plain = Path::new(std::ffi::OsStr::from_bytes(deleted.unwrap_or(text)));
     if let Some(pid) = pid {
         let proc_dir = PathBuf::from(format!("/proc/{pid}"));
-        if let Some(file) = open_regular(&proc_dir.join(format!("map_files/{start:x}-{end:x}"))) {
+        let mapped = proc_dir.join(format!("map_files/{start:x}-{end:x}"));
+        // Another file may lie there by now.
+        if std::fs::read_link(&mapped).is_ok_and(|target| is_named(&target, plain))
+            && let Some(file) = open_regular(&mapped)
+        {
             return Some(file);
         }
         let exe = proc_dir.join("exe");
@@ -51,6 +55,12 @@ pub(crate) fn open_mapped(pid: Option<i32>, start: u64, end: u64, path: &Path) -
         }
     }
     if deleted.is_some() { None } else { open_regular(plain) }
+}
+
+/// Whether the kernel's name of a file is this one; it may have been deleted since.
+fn is_named(target: &Path, plain: &Path) -> bool {
+    let target = target.as_os_str().as_bytes();
+    target.strip_suffix(b" (deleted)").unwrap_or(target) == plain.as_os_str().as_bytes()
 }
 
 /// The process's own descriptor whose link says `path`.

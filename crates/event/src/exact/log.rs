@@ -3,10 +3,13 @@
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// start, end, offset in the file, PROT bits, 1 if it is a file's or shared memory's with a name plus what tells shared memory from other such (even;
-/// 0: none); path.
+/// 0: none), the number of the next site that is given: instructions with lower ones lay where the memory map had them before; path.
 pub const MAPPED: u32 = 1;
-/// start, end.
+/// start, end, the number of the next site, as above.
 pub const UNMAPPED: u32 = 2;
+/// A mapping, [`MAPPED`] as it may be, begins elsewhere, or ends elsewhere: start until now; start, end from now on; the number of the next site, as above. What it
+/// leaves is told as [`UNMAPPED`] after that.
+pub const REMAPPED: u32 = 5;
 /// A program that will run unobserved: pid; why.
 pub const UNOBSERVED: u32 = 3;
 /// Something worth a line in the profile's notes; text.

@@ -65,18 +65,6 @@ impl Drain {
                 let counts = [reads, writes];
                 process.told_shares.push(ToldShare { time, thread, address, counts, page: page as u32 });
             }
-            if what == log::MAPPED
-                && let &[start, end, ..] = words.as_slice()
-            {
-                for gone in process.unmapped.extract_if(.., |gone| gone.start < end && start < gone.end) {
-                    session.range_unmapped(process.pid, gone);
-                }
-            }
-            if what == log::UNMAPPED
-                && let &[start, end, ..] = words.as_slice()
-            {
-                process.unmapped.push(start..end);
-            }
             self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
         }
@@ -89,11 +77,8 @@ impl Drain {
             let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
+        process.map_changes.extend(MapChange::read(what, time, words, text));
         match (what, words) {
-            (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
-                let (shared, segment) = (shared & 1 != 0, shared & !1);
-                session.range_mapped(process.pid, start..end, offset, prot, shared, segment, &text(5));
-            }
             // Parts of huge pages have no records of their own.
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
                 process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));

@@ -8,7 +8,7 @@ use super::page_counts::{GrownPage, fill_up, sum};
 use super::pauses::Balance;
 use super::site_counts::Counting;
 use super::{Drain, Thread};
-use crate::exact::pages::KnownPage;
+use crate::exact::known_pages::KnownPage;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
 use crate::sample::session::{CountedSite, Of, Session, UsedPage};
 use rustc_hash::FxHashMap;

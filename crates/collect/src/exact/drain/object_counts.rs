@@ -12,7 +12,7 @@
 
 use super::{Drain, Process, Thread};
 use crate::exact::division::{Bound, Part, SharedCounts};
-use crate::exact::pages::KnownPage;
+use crate::exact::known_pages::{Around, KnownPage};
 use crate::exact::tenants::Had;
 use crate::sample::session::{CountedObject, Owner, PageClass, Session, Who};
 use numalens_event::exact::Extent;
@@ -108,12 +108,16 @@ impl Drain {
     ) {
         for counted in counted {
             let CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes } = counted;
-            let Some(known @ &KnownPage { page, owner, .. }) = self.known_page(process, number) else { continue };
+            let Some(known @ &KnownPage { page, owner, around, .. }) = self.known_page(process, number) else {
+                continue;
+            };
+            let around =
+                |session: &mut Session| around.unwrap_or_else(|| Around::now(session, process.pid, page, time_ns));
             let had = self.had(process, number, since_ns, until_ns);
             let who = Who { thread: thread.id, node: thread.node, class };
             let one = match whose(owner, had.as_ref()) {
                 Whose::One(object) => Some(object),
-                Whose::Rest => session.object_of_mapping(process.pid, page.address(), time_ns),
+                Whose::Rest => around(session).rest,
                 Whose::Several => process.last_one_of(number, since_ns),
             };
             let counts = [reads, writes];
@@ -136,7 +140,7 @@ impl Drain {
                 }
                 let untold = of_the_allocator[0] + of_the_allocator[1];
                 if untold != 0 {
-                    let rest = session.object_of_mapping(process.pid, page.address(), time_ns);
+                    let rest = around(session).rest;
                     thread.untold.extend([Some(object), rest].into_iter().flatten().map(|object| (object, untold)));
                 }
                 continue;
@@ -145,8 +149,8 @@ impl Drain {
                 Some(Had::Between(objects)) => objects,
                 _ => Vec::new(),
             };
-            let open = session.has_variables(process.pid, page);
-            if let Some(rest) = session.object_of_mapping(process.pid, page.address(), time_ns) {
+            let Around { rest, has_variables: open } = around(session);
+            if let Some(rest) = rest {
                 tenants.push(rest);
                 tenants.sort_unstable();
                 tenants.dedup();

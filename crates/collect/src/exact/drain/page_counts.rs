@@ -2,7 +2,7 @@
 
 use super::site_counts::Counting;
 use super::{Drain, Look, Thread};
-use crate::exact::pages::KnownPage;
+use crate::exact::known_pages::KnownPage;
 use crate::exact::totals::grown;
 use rustc_hash::FxHashMap;
 use std::ops::Range;

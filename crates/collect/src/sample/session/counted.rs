@@ -243,6 +243,14 @@ impl Session {
         }
     }
 
+    /// What is mapped from an address on is at other addresses as well.
+    pub fn range_moved(&mut self, pid: i32, from: u64, to: std::ops::Range<u64>) {
+        let Some(process) = self.live.get_mut(&pid) else { return };
+        let Some(vma) = process.vmas.find(from).cloned() else { return };
+        let offset = vma.offset + (from - vma.start);
+        process.map(&mut self.images, Vma { start: to.start, end: to.end, offset, ..vma });
+    }
+
     /// The site of an instruction of a process.
     pub fn site_at(&mut self, pid: i32, address: u64) -> SiteId {
         let place = match self.live.get(&pid) {

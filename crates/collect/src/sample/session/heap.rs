@@ -376,13 +376,16 @@ impl Session {
         }
     }
 
-    /// Enters the block that an event tells of; a file that was mapped is none.
+    /// Enters the block that an event tells of; a file that was mapped is none, and ends those whose memory it takes.
     pub(super) fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<ObjectId> {
         let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
         else {
             return None;
         };
         if map.is_some_and(|(_, flags, _)| flags & ANONYMOUS == 0) {
+            // Blocks that were there have made room.
+            let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+            self.blocks_unmapped(note, time_ns, address..end);
             return None;
         }
         let bytes = notes.stack(stack);

@@ -274,7 +274,13 @@ impl Objects {
     /// A block lies elsewhere now, and is the object that it was.
     pub fn moved(&mut self, blocks: &mut Blocks, old: u64, new: Range<u64>, time_ns: u64) {
         // What is told late, as the mapping moves in which a block was that has been told to have ended, is of what was there before.
-        let Some(&block) = blocks.by_start.get(&old).filter(|block| block.born_ns <= time_ns) else { return };
+        let Some(&block) = blocks.by_start.get(&old).filter(|block| block.born_ns <= time_ns) else {
+            // A file, which is no block, takes the place of some all the same.
+            if old != new.start {
+                self.release_range(blocks, new, time_ns);
+            }
+            return;
+        };
         blocks.by_start.remove(&old);
         self.release_level(&mut blocks.within, old..block.end, time_ns);
         self.release_range(blocks, new.clone(), time_ns);

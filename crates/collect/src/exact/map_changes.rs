@@ -1,0 +1,74 @@
+//! What a process maps and unmaps, in order with all else that happens to its memory.
+//!
+//! A place in memory may be a file's now and another's a millisecond later. So a change is not taken in when the log is read, but among the events of
+//! pages and blocks; and as instructions are told by their addresses only, each change says how many sites had been given before it:
+//!
+//! ```text
+//!   sites    0 .. 41             42 .. 57                  58 ..
+//!            |    map a.so: 42   |      unmap a.so: 58     |     map b.so: 58
+//!            as before           in a.so, there            not there, then in b.so
+//! ```
+
+use super::drain::Process;
+use crate::sample::session::Session;
+use numalens_event::exact::log;
+use std::ops::Range;
+
+/// A change of a process's memory map.
+pub struct MapChange {
+    /// When, on the clock of the records.
+    pub time: u64,
+    /// Sites with lower numbers were given before.
+    pub sites: u32,
+    what: What,
+}
+
+enum What {
+    Mapped { range: Range<u64>, offset: u64, prot: u64, shared: bool, segment: u64, name: String },
+    Unmapped(Range<u64>),
+    Moved { from: u64, to: Range<u64> },
+}
+
+impl MapChange {
+    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else.
+    pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
+        match (what, words) {
+            (log::MAPPED, &[start, end, offset, prot, shared, sites, ..]) => {
+                let (shared, segment, name) = (shared & 1 != 0, shared & !1, text(6));
+                let what = What::Mapped { range: start..end, offset, prot, shared, segment, name };
+                Some(MapChange { time, sites: sites as u32, what })
+            }
+            (log::UNMAPPED, &[start, end, sites, ..]) => {
+                Some(MapChange { time, sites: sites as u32, what: What::Unmapped(start..end) })
+            }
+            (log::REMAPPED, &[from, start, end, sites, ..]) => {
+                Some(MapChange { time, sites: sites as u32, what: What::Moved { from, to: start..end } })
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes it in. Sites that were given before are known.
+    pub fn apply(&self, session: &mut Session, pid: i32) {
+        match &self.what {
+            What::Mapped { range, offset, prot, shared, segment, name } => {
+                session.range_mapped(pid, range.clone(), *offset, *prot, *shared, *segment, name);
+            }
+            What::Unmapped(range) => session.range_unmapped(pid, range.clone()),
+            What::Moved { from, to } => session.range_moved(pid, *from, to.clone()),
+        }
+    }
+}
+
+impl Process {
+    /// Whether a site of its own is told that has not been read yet.
+    pub(super) fn will_know(&self, site: u32) -> bool {
+        (self.inherited_sites..self.sites_given).contains(&site)
+    }
+
+    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next.
+    pub(super) fn sites_before(&self, next: Option<&MapChange>) -> u32 {
+        let next = next.or(self.map_changes.first());
+        next.map_or(self.sites_given, |change| change.sites.min(self.sites_given))
+    }
+}
