@@ -111,7 +111,8 @@ NUMALENS_INLINE void numalens_moved(void) { numalens_request_(NUMALENS_REQUEST_M
  * void numalens_alloc(const void *block, size_t bytes); a macro, so that the line is that of its use. */
 #define numalens_alloc(block, bytes) NUMALENS_TELL_(NUMALENS_REQUEST_ALLOC, block, bytes)
 
-/* It is given back. What the allocator itself gives back (free, munmap) ends the blocks in it. */
+/* It is given back, and with it what was carved out of it; of blocks within each other that begin here, the innermost. What the allocator itself gives back (free,
+ * munmap) ends the blocks in it. */
 NUMALENS_INLINE void numalens_free(const void *block) { numalens_tell_(NUMALENS_REQUEST_FREE, block, 0); }
 
 /* The name of a block that begins at `block`, of numalens_alloc or malloc. Blocks below 64 KiB share an object, and a name, with the others of their call stack. */

@@ -167,14 +167,16 @@ fn blocks_of_an_allocator_of_the_programs_own_are_objects() {
         ("grid", "the grid", mib, 3 * mib),
         ("halo", "", mib / 2, mib),
         ("later", "", mib, 4 * mib),
-        ("arena", "", 8 * mib, mib),
+        ("pool", "", 2 * mib, 3 * mib),
+        ("piece", "", mib, 2 * mib),
+        ("arena", "", 8 * mib, 2 * mib),
     ] {
         let row = rows.get(tag).unwrap_or_else(|| panic!("no object {tag}: {:?}", rows.keys()));
         assert_eq!(row["name"].as_str().unwrap_or_default(), name, "{tag}");
         assert_eq!((number(&row["size"]), number(&row["count"])), (size, 1), "{tag}");
         let known = (number(&row["reads"]), number(&row["writes"]));
-        if tag == "grid" {
-            // Whatever is where it was, once it has gone, might have been used as well.
+        if ["grid", "pool", "piece", "arena"].contains(&tag) {
+            // Whatever is where one was, once it has gone, might have been used as well.
             let [low, high] = interval(row);
             assert!(low <= writes as f64 && writes as f64 <= high, "{tag}: {low} to {high}, not {writes}");
         } else {

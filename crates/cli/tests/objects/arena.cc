@@ -23,6 +23,15 @@ int main() {
     numalens_free(grid);
     numalens_alloc(rest + MIB, MIB); // EXPECT later
     write_all(rest + MIB, MIB, 4);
+    // A pool that is carved out of it, and a piece of that; what is given back ends both.
+    char *pool = rest + 3 * MIB, *piece = pool + MIB / 2;
+    numalens_alloc(pool, 2 * MIB); // EXPECT pool
+    numalens_alloc(piece, MIB);    // EXPECT piece
+    write_all(pool, MIB / 2, 2);
+    write_all(piece, MIB, 2);
+    write_all(piece + MIB, MIB / 2, 4);
+    numalens_free(pool);
+    write_all(piece, MIB, 1);
     munmap(arena, 8 * MIB);
     return 0;
 }

@@ -99,9 +99,12 @@ impl Owner {
 #[derive(Clone, Default)]
 pub struct Blocks {
     by_start: Level,
-    /// Those that an allocator of the program's own has carved out of others, or of any memory.
-    within: Level,
+    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that were carved out of these, and so on.
+    told: Vec<Level>,
 }
+
+/// Blocks that were told of have so many around them at most: what lies deeper ends what it overlaps.
+const MOST_NESTED: usize = 7;
 
 /// Blocks that do not overlap, by where they begin.
 type Level = BTreeMap<u64, Block>;
@@ -127,9 +130,14 @@ fn owner_in(level: &Level, page: Page) -> Owner {
 }
 
 impl Blocks {
+    /// The innermost level first.
+    fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.told.iter().rev().chain([&self.by_start])
+    }
+
     /// The innermost block that holds `address`, with its start.
     pub fn find(&self, address: u64) -> Option<(u64, Block)> {
-        holder(&self.within, address).or_else(|| holder(&self.by_start, address))
+        self.levels().find_map(|level| holder(level, address))
     }
 
     /// The block that holds `address`, whatever was carved out of it, with its start.
@@ -139,12 +147,12 @@ impl Blocks {
 
     /// The innermost block that begins at `address`.
     pub fn at(&self, address: u64) -> Option<Block> {
-        self.within.get(&address).or_else(|| self.by_start.get(&address)).copied()
+        self.levels().find_map(|level| level.get(&address)).copied()
     }
 
-    /// The pages of the block that begins at `address`, and of the one around it that begins there too.
+    /// The pages of the block that begins at `address`, and of those around it that begin there too.
     pub fn pages_at(&self, address: u64) -> Option<Range<Page>> {
-        let ends = [&self.within, &self.by_start].into_iter().filter_map(|level| Some(level.get(&address)?.end));
+        let ends = self.levels().filter_map(|level| Some(level.get(&address)?.end));
         Some(Page::of(address)..Page::of(ends.max()?.saturating_add(4095)))
     }
 
@@ -152,7 +160,7 @@ impl Blocks {
     pub fn objects_on(&self, page: Page) -> Vec<ObjectId> {
         let range = page.address()..page.address() + 4096;
         let mut objects: Vec<ObjectId> = Vec::new();
-        for level in [&self.by_start, &self.within] {
+        for level in self.levels() {
             let before = holder(level, range.start).map(|(_, block)| block);
             objects.extend(
                 before.into_iter().chain(level.range(range.clone()).map(|(_, &block)| block)).map(|b| b.object),
@@ -165,10 +173,17 @@ impl Blocks {
 
     /// Whose the page is, as far as blocks tell.
     pub fn owner_of(&self, page: Page) -> Owner {
-        match owner_in(&self.within, page) {
-            Owner::Nobody => owner_in(&self.by_start, page),
-            owner => owner,
-        }
+        let known = self.levels().map(|level| owner_in(level, page)).find(|&owner| owner != Owner::Nobody);
+        known.unwrap_or(Owner::Nobody)
+    }
+
+    /// In which level of those that were told of a block belongs: behind all that have one around it.
+    fn depth_of(&self, range: &Range<u64>) -> usize {
+        let has_around = |level: &&Level| {
+            holder(level, range.start)
+                .is_some_and(|(start, block)| block.end >= range.end && (start, block.end) != (range.start, range.end))
+        };
+        self.told.iter().take(MOST_NESTED).take_while(has_around).count()
     }
 }
 
@@ -214,7 +229,8 @@ impl Objects {
     /// Registers a heap block.
     pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
         let range = new.address..new.address.saturating_add(new.size.max(1));
-        self.release_level(&mut blocks.within, range.clone(), new.time_ns);
+        let depth = if new.within { blocks.depth_of(&range) } else { 0 };
+        self.release_told(blocks, depth, range.clone(), new.time_ns);
         if !new.within {
             self.release_level(&mut blocks.by_start, range, new.time_ns);
         }
@@ -241,7 +257,10 @@ impl Objects {
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
         let end = new.address.saturating_add(new.size.max(1));
-        let level = if new.within { &mut blocks.within } else { &mut blocks.by_start };
+        if new.within && blocks.told.len() == depth {
+            blocks.told.push(Level::new());
+        }
+        let level = if new.within { &mut blocks.told[depth] } else { &mut blocks.by_start };
         level.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages, born_ns: new.time_ns });
         id
     }
@@ -254,13 +273,23 @@ impl Objects {
     /// A block was freed, and with it what was carved out of it; returns its object and size.
     pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
         let end = blocks.by_start.get(&address)?.end;
-        self.release_level(&mut blocks.within, address..end, time_ns);
+        self.release_told(blocks, 0, address..end, time_ns);
         self.release_in(&mut blocks.by_start, address, time_ns)
     }
 
-    /// A block was given back to the program's own allocator.
+    /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that begins there.
     pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
-        self.release_in(&mut blocks.within, address, time_ns);
+        let Some(depth) = blocks.told.iter().rposition(|level| level.contains_key(&address)) else { return };
+        let released = self.release_in(&mut blocks.told[depth], address, time_ns);
+        let bytes = released.map_or(0, |(_, bytes)| bytes);
+        self.release_told(blocks, depth + 1, address..address + bytes, time_ns);
+    }
+
+    /// Blocks that programs told of, of a level and those behind it, are gone.
+    fn release_told(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
+        for level in blocks.told.iter_mut().skip(depth) {
+            self.release_level(level, range.clone(), time_ns);
+        }
     }
 
     fn release_in(&mut self, level: &mut Level, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
@@ -282,7 +311,7 @@ impl Objects {
             return;
         };
         blocks.by_start.remove(&old);
-        self.release_level(&mut blocks.within, old..block.end, time_ns);
+        self.release_told(blocks, 0, old..block.end, time_ns);
         self.release_range(blocks, new.clone(), time_ns);
         let row = &mut self.rows[block.object.0 as usize];
         if block.own {
@@ -337,7 +366,7 @@ impl Objects {
 
     /// Memory is somebody else's: the blocks in it are gone.
     pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
-        self.release_level(&mut blocks.within, range.clone(), time_ns);
+        self.release_told(blocks, 0, range.clone(), time_ns);
         self.release_level(&mut blocks.by_start, range, time_ns);
     }
 
@@ -351,8 +380,8 @@ impl Objects {
 
     /// A process has ended or become another program: what its blocks were is over.
     pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
-        let levels = [&mut blocks.by_start, &mut blocks.within].map(std::mem::take);
-        for (_, block) in levels.into_iter().flatten() {
+        let Blocks { by_start, told } = std::mem::take(blocks);
+        for (_, block) in told.into_iter().chain([by_start]).flatten() {
             if block.own {
                 self.rows[block.object.0 as usize].death_ns = Some(time_ns);
             }
