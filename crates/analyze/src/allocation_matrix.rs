@@ -10,12 +10,13 @@ use crate::margins::Margins;
 use crate::metrics;
 use crate::report::{Report, Shape};
 use crate::study::Study;
-use numalens_profile::ids::{Bin, ProcessId};
+use numalens_profile::ids::{Bin, Page, ProcessId};
 use numalens_profile::tables::{Allocation, PlacedPages};
 use numalens_profile::words::Call;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Where bytes lie; none: untouched.
 type Homes = BTreeMap<Option<NodeId>, u64>;
@@ -25,19 +26,18 @@ pub fn run(study: &Study) -> Vec<Report> {
     if let Some(margins) = &study.sites.margins {
         return imported(study, margins);
     }
-    let mut runs: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+    let mut rows: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
     for row in &study.pages {
-        runs.entry(row.process).or_default().push(row);
+        rows.entry(row.process).or_default().push(row);
     }
-    let longest: FxHashMap<ProcessId, u64> =
-        runs.iter().map(|(process, rows)| (*process, rows.iter().map(|row| row.count).max().unwrap_or(0))).collect();
-    runs.values_mut().for_each(|rows| rows.sort_by_key(|row| row.page));
+    let placements: FxHashMap<ProcessId, Placements<'_>> =
+        rows.into_iter().map(|(process, rows)| (process, Placements::new(rows))).collect();
+    let none = Placements::default();
     let mut bytes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     let mut calls: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     for allocation in study.allocations.iter().filter(|a| a.bytes > 0 && !matches!(a.call, Call::Free | Call::Munmap)) {
         let from = study.pinning.at(allocation.thread, allocation.time_ns);
-        let rows = runs.get(&allocation.process).map_or(&[][..], Vec::as_slice);
-        let homes = homes(study, allocation, rows, longest.get(&allocation.process).copied().unwrap_or(0));
+        let homes = homes(study, allocation, placements.get(&allocation.process).unwrap_or(&none));
         let scale = allocation.weight as f64 / allocation.bytes as f64;
         for (home, n) in &homes {
             *bytes.entry((from, *home)).or_default() += *n as f64 * scale;
@@ -85,34 +85,95 @@ fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
 
 const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";
 
-/// Where the bytes of an allocation came to lie. `rows` are the process' pages by address; no run is longer than `longest`.
-fn homes(study: &Study, allocation: &Allocation, rows: &[&PlacedPages], longest: u64) -> Homes {
+/// The rows of a process's pages, by where they begin, then by time. A place that is mapped and unmapped all the time has many rows for each of its pages, and as
+/// many allocations: of these rows no more are looked at than can have a part in an allocation.
+#[derive(Default)]
+struct Placements<'a> {
+    rows: Vec<Placed<'a>>,
+    /// For each page at which rows begin, the first one.
+    first: Vec<(Page, usize)>,
+    /// No row has more pages.
+    longest: u64,
+}
+
+struct Placed<'a> {
+    row: &'a PlacedPages,
+    /// When the last one of this page's has ended up to this one.
+    last_end: Bin,
+    /// The next one of this page's that has more pages.
+    next_longer: Option<usize>,
+}
+
+impl<'a> Placements<'a> {
+    fn new(mut rows: Vec<&'a PlacedPages>) -> Self {
+        rows.sort_by_key(|row| (row.page, row.bin_from));
+        let longest = rows.iter().map(|row| row.count).max().unwrap_or(0);
+        let (mut first, mut placed): (Vec<(Page, usize)>, Vec<Placed<'a>>) = (Vec::new(), Vec::new());
+        // Those of the page for which no longer one has been met, which are ever shorter.
+        let mut shorter: Vec<usize> = Vec::new();
+        for (at, row) in rows.into_iter().enumerate() {
+            let mut last_end = row.bin_to.unwrap_or(Bin(u32::MAX));
+            if first.last().is_none_or(|(page, _)| *page != row.page) {
+                first.push((row.page, at));
+                shorter.clear();
+            } else if let Some(before) = placed.last() {
+                last_end = last_end.max(before.last_end);
+            }
+            while let Some(before) = shorter.pop_if(|before| placed[*before].row.count < row.count) {
+                placed[before].next_longer = Some(at);
+            }
+            shorter.push(at);
+            placed.push(Placed { row, last_end, next_longer: None });
+        }
+        Placements { rows: placed, first, longest }
+    }
+
+    /// Gives, for each page at which rows begin that may reach into a range of pages, those that have not all ended before `born`.
+    fn pages(&self, range: Range<u64>, born: Bin) -> impl Iterator<Item = Range<usize>> + '_ {
+        let begin = self.first.partition_point(|(page, _)| page.0.saturating_add(self.longest) <= range.start);
+        let until = move |at: usize| self.first.get(at + 1).map_or(self.rows.len(), |(_, next)| *next);
+        let of_range = self.first[begin..].iter().enumerate().take_while(move |(_, (page, _))| page.0 < range.end);
+        of_range.map(move |(index, (_, first))| {
+            let end = until(begin + index);
+            let over = self.rows[*first..end].partition_point(|placed| placed.last_end < born);
+            first + over..end
+        })
+    }
+}
+
+/// Where the bytes of an allocation came to lie.
+fn homes(study: &Study, allocation: &Allocation, placements: &Placements<'_>) -> Homes {
     let (start, end) = (allocation.address, allocation.address.saturating_add(allocation.bytes));
     let bin_ns = study.about.meta.bin_ns.max(1);
     let bin_of = |time: u64| Bin(u32::try_from(time / bin_ns).unwrap_or(u32::MAX));
     let born = bin_of(allocation.time_ns);
     let died = allocation.object.and_then(|id| study.objects.get(&id)?.death_ns).map(bin_of);
     // The piece of a run that is in force during the object's life. Where runs follow each other the earliest wins.
-    let first = rows.partition_point(|row| row.page.0 + longest <= start >> 12);
-    let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = rows[first..]
-        .iter()
-        .take_while(|row| row.page.address() < end)
-        .filter(|row| {
+    let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = Vec::new();
+    for of_page in placements.pages(start >> 12..end.div_ceil(4096), born) {
+        let mut at = of_page.start;
+        while at < of_page.end {
+            let Placed { row, next_longer, .. } = &placements.rows[at];
+            if died.is_some_and(|died| row.bin_from > died) {
+                break;
+            }
             // What came and went within a bin has an empty range: then only the object says whose it was.
             let within = row.bin_from == born && row.bin_to == Some(born);
-            row.bin_to.is_none_or(|to| to > born) || within && row.object.is_some() && row.object == allocation.object
-        })
-        .filter(|row| died.is_none_or(|died| row.bin_from <= died))
-        .map(|row| {
-            (
-                row.page.address().max(start),
-                (row.page.address().saturating_add(row.count.saturating_mul(4096))).min(end),
-                row.bin_from,
-                row.home,
-            )
-        })
-        .filter(|(from, to, ..)| from < to)
-        .collect();
+            let is_its = within && row.object.is_some() && row.object == allocation.object;
+            if !is_its && row.bin_to.is_some_and(|to| to <= born) {
+                at += 1;
+                continue;
+            }
+            let behind = row.page.address().saturating_add(row.count.saturating_mul(4096));
+            let (from, to) = (row.page.address().max(start), behind.min(end));
+            if from < to {
+                pieces.push((from, to, row.bin_from, row.home));
+            }
+            // Later ones have no part in what this one has.
+            let Some(longer) = next_longer.filter(|_| behind < end) else { break };
+            at = longer;
+        }
+    }
     pieces.sort_by_key(|(from, _, bin, _)| (*bin, *from));
     let mut homes = Homes::new();
     let mut claimed: BTreeMap<u64, u64> = BTreeMap::new();
