@@ -52,6 +52,11 @@ impl File {
     /// Private memory, or a file of which only private copies are written.
     pub const NONE: File = File { key: 0, shift: 0, is_memory: false };
 
+    /// Whether it is shared memory or a file whose first page is at the page `at` of the address space.
+    pub fn begins_at(&self, at: u64) -> bool {
+        self.key != 0 && self.shift == at
+    }
+
     /// The page `first` of the file that `key` stands for is at the page `at` of the address space.
     pub fn new(key: u64, at: u64, first: u64) -> Self {
         File { key, shift: at.wrapping_sub(first), is_memory: false }

@@ -5,7 +5,7 @@ use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
 use crate::machine::told_policies;
-use crate::maps::{self, Backing, File, Huge, Mapping};
+use crate::maps::{self, Backing, File, Huge, Mapping, Maps};
 use crate::runtime::{Code, Runtime, runtime};
 use crate::shared::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
@@ -110,7 +110,12 @@ fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) ->
         raw::__NR_brk if arguments[0] == 0 || arguments[0] >= heap_end => None,
         raw::__NR_brk => Some((arguments[0]..heap_end.next_multiple_of(PAGE), true)),
         raw::__NR_move_pages | raw::__NR_migrate_pages => Some((0..sys::USER_END, false)),
-        raw::__NR_shmdt => code.world.maps.find(arguments[0]).map(|mapping| (mapping.start..mapping.end, true)),
+        raw::__NR_shmdt => {
+            let pieces = attached(&code.world.maps, arguments[0]);
+            Some((pieces.first()?.start..pieces.last()?.end, true))
+        }
+        // Where it comes to lie is known afterwards; what is there now goes with `SHM_REMAP` only.
+        raw::__NR_shmat => None,
         raw::__NR_madvise => {
             let gives_up = matches!(
                 arguments[2] as u32,
@@ -193,9 +198,11 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             if result != old.start {
                 runtime.shadow.clear(memory, new.clone());
                 runtime.shadow.moved(memory, old.start..old.start + kept, new.start);
-                gone(runtime, old.clone());
                 if fourth as u32 & raw::MREMAP_DONTUNMAP == 0 {
+                    gone(runtime, old.clone());
                     maps.remove(old);
+                } else {
+                    runtime.shadow.clear(memory, old);
                 }
             } else if new.end < old.end {
                 gone(runtime, new.end..old.end);
@@ -240,15 +247,18 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
         raw::__NR_shmat => {
             let text = maps::read();
             if let Some(line) = maps::parse(&text).find(|line| line.mapping.start == result) {
+                if third as u32 & SHM_REMAP != 0 {
+                    runtime.shadow.clear(memory, line.mapping.start..line.mapping.end);
+                }
                 told_policies::begin();
                 maps.insert(line.mapping);
                 log_mapping(memory, &line.mapping, line.offset, line.name);
             }
         }
         raw::__NR_shmdt => {
-            if let Some(mapping) = maps.find(arguments[0]).copied() {
-                gone(runtime, mapping.start..mapping.end);
-                maps.remove(mapping.start..mapping.end);
+            for piece in attached(maps, arguments[0]) {
+                gone(runtime, piece.clone());
+                maps.remove(piece);
             }
         }
         _ => {}
@@ -256,6 +266,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
 }
 
 const MADV_DONTNEED_LOCKED: u32 = 24;
+const SHM_REMAP: u32 = 0o40000;
 const MPOL_BIND: u64 = 2;
 /// The mode without its flags, of which relative nodes would have another meaning.
 const MPOL_MODE: u64 = !(1 << 15 | 1 << 13);
@@ -268,11 +279,22 @@ fn is_one_node(mask: u64) -> bool {
 }
 
 fn gone(runtime: &Runtime, range: Range<u64>) {
+    if range.is_empty() {
+        return;
+    }
     let memory = runtime.process();
     runtime.shadow.clear(memory, range.clone());
     // After the ends of its pages.
     let sites = u64::from(memory.header().sites.load(Acquire));
     memory.log(log::UNMAPPED, &[range.start, range.end, sites], &[]);
+}
+
+/// What is left of shared memory that was attached at an address: parts may have been given other rights, or been unmapped.
+fn attached(maps: &Maps, address: u64) -> Vec<Range<u64>> {
+    let from_there = |mapping: &&Mapping| mapping.start >= address && mapping.file.begins_at(address / PAGE);
+    let Some(first) = maps.iter().find(from_there) else { return Vec::new() };
+    let same = maps.iter().filter(from_there).filter(|mapping| mapping.file.key == first.file.key);
+    same.map(|mapping| mapping.start..mapping.end).collect()
 }
 
 /// What a descriptor shows when it is mapped at the page `at`, from its page `first` on.

@@ -27,6 +27,12 @@ fn what_is_accessed_is_what_was_there_then() {
         let counts = |row: &Value| (row["reads"].as_u64().unwrap(), row["writes"].as_u64().unwrap());
         assert_eq!(counts(&object("/one.dat")), (2 * ROUNDS * WORDS, 0), "{objects}");
         assert_eq!(counts(&object("/two.dat")), (ROUNDS * WORDS / 2, 0), "{objects}");
+        // Words of 4 bytes: eight pages, of which four and three are written again.
+        let words = |pages: u64| pages * 4096 / 4;
+        let blocks: Vec<(u64, u64)> = rows("objects").iter().filter(|row| row["kind"] == "heap").map(counts).collect();
+        assert!(blocks.contains(&(0, words(8 + 4 + 3))), "{objects}: {blocks:?}");
+        assert!(blocks.contains(&(0, words(8))), "{objects}: {blocks:?}");
+        assert_eq!(counts(&object("/SYSV00000000 (deleted)")), (0, words(8)), "{objects}");
         // Both libraries' code and variables lay at the same addresses: the lines of each are its own.
         for name in ["first", "second"] {
             let lines = rows("lines").into_iter().filter(|row| row["function"] == name);

@@ -13,6 +13,8 @@ use super::drain::Process;
 use crate::sample::session::Session;
 use numalens_event::exact::log;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A change of a process's memory map.
 pub struct MapChange {
@@ -32,20 +34,22 @@ enum What {
 impl MapChange {
     /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
-        match (what, words) {
-            (log::MAPPED, &[start, end, offset, prot, shared, sites, ..]) => {
+        let sites = *words.get(sites_at(what)?)? as u32;
+        let what = match (what, words) {
+            (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 let (shared, segment, name) = (shared & 1 != 0, shared & !1, text(6));
-                let what = What::Mapped { range: start..end, offset, prot, shared, segment, name };
-                Some(MapChange { time, sites: sites as u32, what })
+                What::Mapped { range: start..end, offset, prot, shared, segment, name }
             }
-            (log::UNMAPPED, &[start, end, sites, ..]) => {
-                Some(MapChange { time, sites: sites as u32, what: What::Unmapped(start..end) })
-            }
-            (log::REMAPPED, &[from, start, end, sites, ..]) => {
-                Some(MapChange { time, sites: sites as u32, what: What::Moved { from, to: start..end } })
-            }
-            _ => None,
-        }
+            (log::UNMAPPED, &[start, end, ..]) => What::Unmapped(start..end),
+            (log::REMAPPED, &[from, start, end, ..]) => What::Moved { from, to: start..end },
+            _ => return None,
+        };
+        Some(MapChange { time, sites, what })
+    }
+
+    /// How many sites had been given before the change that a record tells, if it tells one.
+    pub fn sites_in(what: u32, words: &[AtomicU64]) -> Option<u32> {
+        Some(words.get(sites_at(what)?)?.load(Relaxed) as u32)
     }
 
     /// Takes it in. Sites that were given before are known.
@@ -57,6 +61,16 @@ impl MapChange {
             What::Unmapped(range) => session.range_unmapped(pid, range.clone()),
             What::Moved { from, to } => session.range_moved(pid, *from, to.clone()),
         }
+    }
+}
+
+/// Which word of a record has the number of the next site.
+fn sites_at(what: u32) -> Option<usize> {
+    match what {
+        log::MAPPED => Some(5),
+        log::UNMAPPED => Some(2),
+        log::REMAPPED => Some(3),
+        _ => None,
     }
 }
 

@@ -30,10 +30,8 @@ pub(crate) fn open_mapped(pid: Option<i32>, start: u64, end: u64, path: &Path) -
     if let Some(pid) = pid {
         let proc_dir = PathBuf::from(format!("/proc/{pid}"));
         let mapped = proc_dir.join(format!("map_files/{start:x}-{end:x}"));
-        // Another file may lie there by now.
-        if std::fs::read_link(&mapped).is_ok_and(|target| is_named(&target, plain))
-            && let Some(file) = open_regular(&mapped)
-        {
+        // Another file may lie there by now: what was opened is asked, as the next look may find yet another.
+        if let Some(file) = open_regular(&mapped).filter(|file| is_named(file, plain)) {
             return Some(file);
         }
         let exe = proc_dir.join("exe");
@@ -58,7 +56,8 @@ pub(crate) fn open_mapped(pid: Option<i32>, start: u64, end: u64, path: &Path) -
 }
 
 /// Whether the kernel's name of a file is this one; it may have been deleted since.
-fn is_named(target: &Path, plain: &Path) -> bool {
+fn is_named(file: &File, plain: &Path) -> bool {
+    let Ok(target) = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())) else { return false };
     let target = target.as_os_str().as_bytes();
     target.strip_suffix(b" (deleted)").unwrap_or(target) == plain.as_os_str().as_bytes()
 }

@@ -24,6 +24,32 @@ impl Process {
     }
 }
 
+/// Whether a record of so many bytes can be what stands at a place of a log.
+fn is_record(at: usize, length: usize, bytes: usize) -> bool {
+    length >= size_of::<LogHeader>() && length.is_multiple_of(8) && at + length <= bytes
+}
+
+/// Sites that had been given before the first change of the memory map that the log tells from a place on: those behind it lie in another map than that which is
+/// known. `unknown`, where a record is still being written that may be such a change.
+fn sites_ahead(log: &Shared, mut at: usize, bytes: usize, unknown: u32) -> u32 {
+    while at + size_of::<LogHeader>() <= bytes {
+        let header = &log.words::<LogHeader>(at, 1)[0];
+        let (what, length) = (header.kind.load(Acquire), header.bytes.load(Relaxed) as usize);
+        if what == 0 {
+            return unknown;
+        }
+        if !is_record(at, length, log.len()) {
+            break;
+        }
+        let words = log.words::<AtomicU64>(at + size_of::<LogHeader>(), (length - size_of::<LogHeader>()) / 8);
+        if let Some(sites) = MapChange::sites_in(what, words) {
+            return sites;
+        }
+        at += length;
+    }
+    u32::MAX
+}
+
 impl Drain {
     /// Reads what is new in it.
     pub fn read_log(
@@ -38,13 +64,14 @@ impl Drain {
         if bytes <= process.log_read {
             return Ok(());
         }
+        let is_over = process.is_over;
         let log = file.extent(extent, exact::process::LOG, bytes as usize)?;
         while process.log_read + (size_of::<LogHeader>() as u64) <= bytes {
             let at = process.log_read as usize;
             let header = &log.words::<LogHeader>(at, 1)[0];
             let what = header.kind.load(Acquire);
             let (length, time) = (header.bytes.load(Relaxed) as usize, header.time_ns.load(Relaxed));
-            if what == 0 || time > until || length < size_of::<LogHeader>() || at + length > log.len() {
+            if what == 0 || time > until || !is_record(at, length, log.len()) {
                 break;
             }
             let payload = at + size_of::<LogHeader>();
@@ -68,6 +95,10 @@ impl Drain {
             self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
         }
+        let known = process.inherited_sites + process.sites.len() as u32;
+        let ahead =
+            sites_ahead(&log, process.log_read as usize, bytes as usize, if is_over { u32::MAX } else { known });
+        process.sites_given = process.sites_given.min(ahead);
         Ok(())
     }
 

@@ -164,9 +164,9 @@ impl Session {
                 self.blocks_unmapped(note, time_ns, *address..end);
                 Some(Change::Unmapped)
             }
-            What::Moved { old, new, new_size, .. } => {
+            What::Moved { old, old_size, new, new_size } => {
                 let (start, end) = (*new, new.saturating_add(*new_size));
-                self.objects.moved(&mut live.blocks, *old, start..end, time_ns);
+                self.objects.moved(&mut live.blocks, *old..old.saturating_add(*old_size), start..end, time_ns);
                 // What an allocator makes smaller or larger in its place may be a block that nobody tells of.
                 let has_stayed = old == new && live.blocks.outer(start.saturating_add(HEADER)).is_none();
                 has_stayed.then(|| Change::Released(Page::of(start)..Page::of(end.saturating_add(4095))))

@@ -382,11 +382,13 @@ impl Session {
         else {
             return None;
         };
-        if map.is_some_and(|(_, flags, _)| flags & ANONYMOUS == 0) {
-            // Blocks that were there have made room.
+        if let Some((_, flags, _)) = map {
+            // Blocks that were there have made room, as far as they were.
             let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
             self.blocks_unmapped(note, time_ns, address..end);
-            return None;
+            if flags & ANONYMOUS == 0 {
+                return None;
+            }
         }
         let bytes = notes.stack(stack);
         let live = self.live.get_mut(&note.pid)?;
@@ -504,9 +506,11 @@ impl Session {
             if new.end < old.end {
                 self.unmapped(note, time_ns, new.end, old.end - new.end);
             }
+            self.block_moved(pid, time_ns, &old, &new);
         } else {
             // What was mapped there made room.
             self.unmapped(note, time_ns, new.start, new.end - new.start);
+            self.block_moved(pid, time_ns, &old, &new);
             let pages = self.unmapped(note, time_ns, old.start, old.end - old.start);
             self.place_moved(pid, time_ns, &pages, old.start, &new);
         }
@@ -514,6 +518,12 @@ impl Session {
             (vma.start, vma.end) = (new.start, new.end);
             live.map(&mut self.images, vma);
             live.bindings.put(&bindings, &old, &new);
+        }
+    }
+
+    fn block_moved(&mut self, pid: i32, time_ns: u64, old: &Range<u64>, new: &Range<u64>) {
+        if let Some(live) = self.live.get_mut(&pid) {
+            self.objects.moved(&mut live.blocks, old.clone(), new.clone(), time_ns);
         }
     }
 

@@ -300,21 +300,27 @@ impl Objects {
         Some((block.object, block.end - address))
     }
 
-    /// A block lies elsewhere now, and is the object that it was.
-    pub fn moved(&mut self, blocks: &mut Blocks, old: u64, new: Range<u64>, time_ns: u64) {
+    /// A block, or some pages of it, lie elsewhere now, and are the object that they were. Of `old`, nothing: they are there as well.
+    pub fn moved(&mut self, blocks: &mut Blocks, old: Range<u64>, new: Range<u64>, time_ns: u64) {
         // What is told late, as the mapping moves in which a block was that has been told to have ended, is of what was there before.
-        let Some(&block) = blocks.by_start.get(&old).filter(|block| block.born_ns <= time_ns) else {
+        let there = holder(&blocks.by_start, old.start).filter(|(_, block)| block.born_ns <= time_ns);
+        let Some((start, block)) = there else {
             // A file, which is no block, takes the place of some all the same.
-            if old != new.start {
-                self.release_range(blocks, new, time_ns);
+            if old.start != new.start {
+                self.unmap(blocks, new, time_ns);
             }
             return;
         };
-        blocks.by_start.remove(&old);
-        self.release_told(blocks, 0, old..block.end, time_ns);
-        self.release_range(blocks, new.clone(), time_ns);
+        let pages_end = |address: u64| address.saturating_add(4095) & !4095;
+        let whole = start == old.start && pages_end(block.end) <= pages_end(old.end);
+        if !old.is_empty() {
+            let end = if whole { block.end } else { pages_end(old.end) };
+            self.unmap(blocks, old.start..end, time_ns);
+        }
+        self.unmap(blocks, new.clone(), time_ns);
         let row = &mut self.rows[block.object.0 as usize];
-        if block.own {
+        row.death_ns = None;
+        if block.own && whole {
             (row.base, row.size) = (new.start, row.size.max(new.end - new.start));
         }
         blocks.by_start.insert(new.start, Block { end: new.end, ..block });

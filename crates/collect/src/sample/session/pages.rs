@@ -252,6 +252,10 @@ impl PageMap {
     /// Forgets the pages in `first..end` and returns them as runs.
     pub fn forget(&mut self, first: Page, end: Page) -> Vec<Run> {
         let mut gone = Runs::default();
+        // What programs and their agents say may be anything.
+        if first >= end {
+            return gone.runs;
+        }
         let chunks: Vec<u64> =
             self.chunks.range(first.0 / CHUNK..=end.0.saturating_sub(1) / CHUNK).map(|(&number, _)| number).collect();
         for number in chunks {
@@ -371,6 +375,19 @@ mod tests {
         let runs = pages.runs();
         assert_eq!(runs.len(), 1);
         assert_eq!((runs[0].page, runs[0].count), (Page(500), 30));
+    }
+
+    #[test]
+    fn an_empty_range_has_nothing_to_forget() {
+        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
+        let one = touch(&mut touches, 1);
+        pages.place(Page(511), one, Some(0), false);
+        pages.place(Page(512), one, Some(0), false);
+        // At the bound of 2 MiB, and as no agent says it.
+        for (first, end) in [(512, 512), (0, 0), (4096, 512)] {
+            assert!(pages.forget(Page(first), Page(end)).is_empty(), "{first} to {end}");
+        }
+        assert_eq!(pages.runs()[0].count, 2);
     }
 
     #[test]
