@@ -32,7 +32,7 @@ enum What {
 }
 
 impl MapChange {
-    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else.
+    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else, or about no memory.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
         let sites = *words.get(sites_at(what)?)? as u32;
         let what = match (what, words) {
@@ -44,7 +44,8 @@ impl MapChange {
             (log::REMAPPED, &[from, start, end, ..]) => What::Moved { from, to: start..end },
             _ => return None,
         };
-        Some(MapChange { time, sites, what })
+        let (What::Mapped { range, .. } | What::Unmapped(range) | What::Moved { to: range, .. }) = &what;
+        (!range.is_empty()).then_some(MapChange { time, sites, what })
     }
 
     /// How many sites had been given before the change that a record tells, if it tells one.

@@ -64,7 +64,6 @@ impl Drain {
         if bytes <= process.log_read {
             return Ok(());
         }
-        let is_over = process.is_over;
         let log = file.extent(extent, exact::process::LOG, bytes as usize)?;
         while process.log_read + (size_of::<LogHeader>() as u64) <= bytes {
             let at = process.log_read as usize;
@@ -96,8 +95,9 @@ impl Drain {
             process.log_read += length as u64;
         }
         let known = process.inherited_sites + process.sites.len() as u32;
-        let ahead =
-            sites_ahead(&log, process.log_read as usize, bytes as usize, if is_over { u32::MAX } else { known });
+        // Whoever has ended completes nothing any more.
+        let unknown = if process.is_over { u32::MAX } else { known };
+        let ahead = sites_ahead(&log, process.log_read as usize, bytes as usize, unknown);
         process.sites_given = process.sites_given.min(ahead);
         Ok(())
     }
