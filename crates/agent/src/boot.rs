@@ -164,7 +164,6 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
 /// Tells the collector about a mapping.
 pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
     let shared = mapping.file.key & !1 | u64::from(mapping.shared);
-    let sites = u64::from(memory.header().sites.load(Acquire));
-    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, sites];
+    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, memory.next_site()];
     memory.log(log::MAPPED, &words, name);
 }

@@ -324,6 +324,11 @@ impl ProcessMemory {
         Some(at)
     }
 
+    /// The number of the next site, as records of the memory map tell it.
+    pub fn next_site(&self) -> u64 {
+        self.header().sites.load(Acquire).into()
+    }
+
     /// Notes why the agent gave up, for the collector to tell.
     pub fn fail(&self, text: &[u8]) {
         for (to, &byte) in self.header().failure.iter().zip(text) {

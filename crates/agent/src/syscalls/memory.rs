@@ -13,7 +13,7 @@ use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::log;
 
 /// Executes the call and follows what it did. Returns the kernel's word.
@@ -192,8 +192,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             let (old_start, kept) = (old.start, (old.end - old.start).min(new.end - new.start));
             let like = maps.find(old.start).copied();
             if like.is_some_and(|like| like.backing != Backing::Anonymous) {
-                let sites = u64::from(memory.header().sites.load(Acquire));
-                memory.log(log::REMAPPED, &[old.start, new.start, new.end, sites], &[]);
+                memory.log(log::REMAPPED, &[old.start, new.start, new.end, memory.next_site()], &[]);
             }
             if result != old.start {
                 runtime.shadow.clear(memory, new.clone());
@@ -285,8 +284,7 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     let memory = runtime.process();
     runtime.shadow.clear(memory, range.clone());
     // After the ends of its pages.
-    let sites = u64::from(memory.header().sites.load(Acquire));
-    memory.log(log::UNMAPPED, &[range.start, range.end, sites], &[]);
+    memory.log(log::UNMAPPED, &[range.start, range.end, memory.next_site()], &[]);
 }
 
 /// What is left of shared memory that was attached at an address: parts may have been given other rights, or been unmapped.

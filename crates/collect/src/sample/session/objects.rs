@@ -279,10 +279,10 @@ impl Objects {
 
     /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that begins there.
     pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
-        let Some(depth) = blocks.told.iter().rposition(|level| level.contains_key(&address)) else { return };
-        let released = self.release_in(&mut blocks.told[depth], address, time_ns);
-        let bytes = released.map_or(0, |(_, bytes)| bytes);
-        self.release_told(blocks, depth + 1, address..address + bytes, time_ns);
+        let innermost = |(depth, level): (usize, &Level)| Some((depth, level.get(&address)?.end));
+        let Some((depth, end)) = blocks.told.iter().enumerate().rev().find_map(innermost) else { return };
+        self.release_told(blocks, depth + 1, address..end, time_ns);
+        self.release_in(&mut blocks.told[depth], address, time_ns);
     }
 
     /// Blocks that programs told of, of a level and those behind it, are gone.
