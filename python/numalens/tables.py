@@ -45,10 +45,14 @@ class Files:
             unpacked = tempfile.mkdtemp(prefix="numalens-")
             weakref.finalize(self, shutil.rmtree, unpacked, ignore_errors=True)
             with zipfile.ZipFile(directory) as packed:
-                for name in packed.namelist():
-                    # Entries are plain names; whatever else is in there is not a profile's.
-                    if name.endswith(".parquet") and Path(name).name == name:
-                        packed.extract(name, unpacked)
+                for entry in packed.infolist():
+                    # Tables stand in one directory, as `numalens pack` writes them, or in none; whatever else is in there is not a
+                    # profile's. They are stored as they are, so that what is unpacked is no larger than what was received.
+                    folder, _, name = entry.filename.rpartition("/")
+                    plain = "/" not in folder and folder != ".." and name.endswith(".parquet") and "\\" not in name
+                    if plain and entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size:
+                        with packed.open(entry) as table, (Path(unpacked) / name).open("xb") as file:
+                            shutil.copyfileobj(table, file)
             directory = Path(unpacked)
         if not (directory / "meta.parquet").exists():
             raise ValueError(f"{path} is no profile: it has no meta.parquet")

@@ -73,6 +73,17 @@ class Tables(WithProfile):
                 archive.write(file, file.name)
         self.assertEqual(numalens.open(packed).matrix(), self.profile.matrix())
 
+    def test_what_pack_wrote_is_opened(self):
+        # `numalens pack` puts the tables into a directory of the archive.
+        packed = pathlib.Path(self.directory.name) / "app.zip"
+        with zipfile.ZipFile(packed, "w") as archive:
+            for file in self.path.iterdir():
+                archive.write(file, f"app.numalens/{file.name}")
+            archive.writestr("../evil.parquet", "outside")
+            archive.writestr("app.numalens/notes.txt", "no table")
+        self.assertEqual(numalens.open(packed).matrix(), self.profile.matrix())
+        self.assertEqual(numalens.open(packed).meta, self.profile.meta)
+
     def test_what_is_no_profile_is_refused(self):
         with self.assertRaisesRegex(numalens.ProfileError, "no profile"):
             numalens.open(self.directory.name)
