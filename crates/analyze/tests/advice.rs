@@ -24,6 +24,7 @@ fn machine() -> Machine {
         distances: (0..NODES).map(|to| if to == id { 10 } else { 20 }).collect(),
         tier: 0,
         huge_page_sizes: Vec::new(),
+        only_unusable_cpus: false,
         latency_ns: None,
         bandwidth: None,
     };

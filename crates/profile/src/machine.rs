@@ -16,6 +16,7 @@ impl MachineNode {
             distances: join(&node.distances),
             tier: node.tier,
             huge_pages: join(&node.huge_page_sizes),
+            only_unusable_cpus: Some(node.only_unusable_cpus),
             latency_ns: node.latency_ns,
             bandwidth: node.bandwidth,
         };
@@ -49,6 +50,7 @@ fn node(row: MachineNode) -> Result<Node, String> {
         distances: split(&row.distances).map_err(of_node)?,
         tier: row.tier,
         huge_page_sizes: split(&row.huge_pages).map_err(of_node)?,
+        only_unusable_cpus: row.only_unusable_cpus.unwrap_or(false),
         latency_ns: row.latency_ns,
         bandwidth: row.bandwidth,
     })

@@ -376,6 +376,9 @@ table! {
         tier: u32,
         /// Huge page sizes in bytes, `2097152 1073741824`.
         huge_pages: String,
+        /// It has CPUs, and none in `cpus`: they are offline, or not allowed where the machine was described. None in profiles of versions that
+        /// took such a node for a memory tier.
+        only_unusable_cpus: Option<bool>,
         latency_ns: Option<f64>,
         bandwidth: Option<f64>,
     }

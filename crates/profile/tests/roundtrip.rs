@@ -76,9 +76,10 @@ prop_compose! {
 prop_compose! {
     fn node()(
         node in any::<u16>(), cpus in ".*", memory_bytes in any::<u64>(), distances in ".*", tier in any::<u32>(), huge_pages in ".*",
+        only_unusable_cpus in any::<Option<bool>>(),
         latency_ns in some(-1e300..1e300f64), bandwidth in some(select(vec![0.0, -0.0, f64::MIN_POSITIVE, f64::INFINITY])),
     ) -> MachineNode {
-        MachineNode { node: NodeId(node), cpus, memory_bytes, distances, tier, huge_pages, latency_ns, bandwidth }
+        MachineNode { node: NodeId(node), cpus, memory_bytes, distances, tier, huge_pages, only_unusable_cpus, latency_ns, bandwidth }
     }
 }
 

@@ -4,7 +4,7 @@
 //! each node with CPUs is a package, each CPU a core of its own; caches are like those of the host's first CPU, those that the
 //! host shares among CPUs are shared by a node's. What has nothing to do with nodes and CPUs are links to the host's files.
 
-use crate::{CpuSet, Machine, Node};
+use crate::{CpuSet, Machine, Node, REMOTE_DISTANCE};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -206,23 +206,22 @@ impl Machine {
         let with_memory = |index: &usize| self.nodes[*index].memory_bytes > 0;
         let mut orders = Vec::with_capacity(self.nodes.len());
         for (from, node) in self.nodes.iter().enumerate() {
-            let distance = |to: usize| self.distance(node.id, self.nodes[to].id);
-            let mut left: Vec<usize> = (0..self.nodes.len()).filter(with_memory).collect();
-            let (mut order, mut before) = (Vec::with_capacity(left.len()), from);
-            while !left.is_empty() {
-                let price = |&to: &usize| match to == from {
-                    true => (0, 0),
-                    false => {
-                        let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
-                        (distance(to) + u32::from(to < from) + has_cpus, load[to])
-                    }
-                };
-                let Some(next) = left.iter().copied().min_by_key(price) else { break };
+            let distance = |to: usize| node.distances.get(to).copied().unwrap_or(REMOTE_DISTANCE);
+            let price = |&to: &usize| match to == from {
+                true => (0, 0),
+                false => {
+                    let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
+                    (distance(to) + u32::from(to < from) + has_cpus, load[to])
+                }
+            };
+            let mut order: Vec<usize> = (0..self.nodes.len()).filter(with_memory).collect();
+            // What a node has to bear changes when it is taken, and then it is in the list.
+            order.sort_by_key(price);
+            let mut before = from;
+            for &next in &order {
                 if distance(next) != distance(before) {
                     load[next] += 1;
                 }
-                left.retain(|&other| other != next);
-                order.push(next);
                 before = next;
             }
             orders.push(order);

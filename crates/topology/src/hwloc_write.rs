@@ -39,10 +39,12 @@ impl Machine {
             sets(&all, &every),
             id()
         );
-        for node in self.nodes.iter().filter(|node| node.cpus.is_empty()) {
+        // As hwloc leaves them: a node whose CPUs cannot be used stays in a package that has none.
+        let is_beside = |node: &&Node| node.cpus.is_empty() && !node.only_unusable_cpus;
+        for node in self.nodes.iter().filter(is_beside) {
             let _ = writeln!(out, "  {}", memory(node, &all, id()));
         }
-        for node in self.nodes_with_cpus() {
+        for node in self.nodes.iter().filter(|node| !is_beside(node)) {
             let (cpus, own) = (bitmap(&node.cpus), bitmap(&std::iter::once(u32::from(node.id.0)).collect()));
             let _ = writeln!(
                 out,
@@ -100,8 +102,14 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let host = Machine::preset("togian").unwrap();
         let path = scratch.path().join("machine.xml");
-        for spec in ["togian", "cxl2", "knl-snc4-flat", "1x1", "3x40"] {
-            let machine = Machine::parse(spec, &host).unwrap();
+        let mut machines: Vec<Machine> = ["togian", "cxl2", "knl-snc4-flat", "1x1", "3x40"]
+            .map(|spec| Machine::parse(spec, &host).unwrap())
+            .to_vec();
+        let mut offline = Machine::preset("cxl2").unwrap();
+        (offline.nodes[1].cpus, offline.nodes[1].only_unusable_cpus) = (CpuSet::new(), true);
+        machines.push(offline);
+        for machine in machines {
+            let spec = &machine.name;
             std::fs::write(&path, machine.to_hwloc()).unwrap();
             let read = Machine::parse(path.to_str().unwrap(), &host).unwrap();
             let stripped = |machine: &Machine| -> Vec<Node> {

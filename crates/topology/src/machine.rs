@@ -14,6 +14,9 @@ pub struct Node {
     pub id: NodeId,
     /// The online CPUs of the node. Empty for memory-only nodes (HBM, CXL, PMEM).
     pub cpus: CpuSet,
+    /// Whether the node has CPUs of which none is in `cpus`: all are offline, or not allowed where the machine was described. Its memory
+    /// is that of a node with CPUs, and no memory tier of its own.
+    pub only_unusable_cpus: bool,
     /// Memory in bytes; 0 for nodes without memory.
     pub memory_bytes: u64,
     /// SLIT distances to the nodes, in the order of [`Machine::nodes`]. 10 is the distance to itself.
@@ -37,6 +40,13 @@ pub struct Machine {
     pub is_virtual: bool,
     /// The online nodes in ascending order of id. Ids may have holes.
     pub nodes: Vec<Node>,
+}
+
+impl Node {
+    /// Whether it has memory and no CPUs, not even such as cannot be used.
+    pub fn is_memory_only(&self) -> bool {
+        self.cpus.is_empty() && !self.only_unusable_cpus && self.memory_bytes > 0
+    }
 }
 
 impl Machine {
@@ -86,9 +96,9 @@ impl Machine {
         self.node(node).is_some_and(|node| !node.cpus.is_empty())
     }
 
-    /// Whether the machine has that node and the node has memory and no CPUs: HBM, CXL, PMEM.
+    /// Whether the machine has that node and the node has memory and no CPUs: HBM, CXL, PMEM. A node whose CPUs cannot be used is none.
     pub fn is_memory_only(&self, node: NodeId) -> bool {
-        self.node(node).is_some_and(|node| node.cpus.is_empty() && node.memory_bytes > 0)
+        self.node(node).is_some_and(Node::is_memory_only)
     }
 
     /// The node that a thread allowed on these CPUs is pinned to. Offline CPUs in the set do not count, as the thread
@@ -175,6 +185,7 @@ mod tests {
             distances: distances.to_vec(),
             tier: 0,
             huge_page_sizes: Vec::new(),
+            only_unusable_cpus: false,
             latency_ns: None,
             bandwidth: None,
         }

@@ -127,6 +127,7 @@ impl Preset {
                 distances: distances.to_vec(),
                 tier,
                 huge_page_sizes: HUGE_PAGE_SIZES.to_vec(),
+                only_unusable_cpus: false,
                 latency_ns: None,
                 bandwidth: None,
             })

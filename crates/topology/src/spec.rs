@@ -105,6 +105,7 @@ fn from_shares(name: String, shares: &[usize], host: &Machine) -> Machine {
             distances: distances(index, shares.len()),
             tier: 0,
             huge_page_sizes: huge_page_sizes.cloned().unwrap_or_default(),
+            only_unusable_cpus: false,
             latency_ns: None,
             bandwidth: None,
         }
@@ -129,6 +130,7 @@ mod tests {
             distances: vec![10],
             tier: 0,
             huge_page_sizes: vec![2 << 20],
+            only_unusable_cpus: false,
             latency_ns: None,
             bandwidth: None,
         };

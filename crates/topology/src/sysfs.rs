@@ -3,7 +3,8 @@
 //! What the kernel promises, and what this reader makes of it:
 //! - `sys/devices/system/node/online` lists the nodes; ids may have holes. Without that folder the kernel knows no NUMA, and
 //!   the machine is one node with all online CPUs and all memory.
-//! - `nodeN/cpulist` lists the node's CPUs; those that `cpu/online` does not list are left out. Memory-only nodes have none.
+//! - `nodeN/cpulist` lists the node's CPUs; those that `cpu/online` does not list are left out (containers may show fewer). CPUs that are
+//!   offline are not in the list, but stay as links `nodeN/cpuM`: a memory-only node has neither.
 //! - `nodeN/distance` has one number per *online* node, in order. Older kernels and some containers lack the file.
 //! - `memory_tiering/memory_tierT/nodelist` groups nodes with memory; T grows with the abstract distance, so order is rank.
 //!   Kernels before 6.1 lack it: then nodes without CPUs are one tier slower than those with.
@@ -52,9 +53,11 @@ fn read_nodes(root: &Path, folder: &Path, ids: &CpuSet, online: Option<&CpuSet>)
         let node = folder.join(format!("node{id}"));
         let cpus = required(&node.join("cpulist"), CpuSet::parse)?;
         let listed = optional(&node.join("distance"), |text| numbers(text, count))?;
+        let usable = online.map_or_else(|| cpus.clone(), |online| cpus.intersection(online));
         nodes.push(Node {
             id: NodeId(id as u16),
-            cpus: online.map_or_else(|| cpus.clone(), |online| cpus.intersection(online)),
+            only_unusable_cpus: usable.is_empty() && (!cpus.is_empty() || has_cpu_links(&node)?),
+            cpus: usable,
             memory_bytes: required(&node.join("meminfo"), mem_total)?,
             distances: listed.unwrap_or_else(|| distances(index, count)),
             tier: 0,
@@ -77,6 +80,7 @@ fn without_numa(root: &Path, online_cpus: Option<CpuSet>) -> Result<Node, Topolo
     Ok(Node {
         id: NodeId(0),
         cpus,
+        only_unusable_cpus: false,
         memory_bytes: required(&root.join("proc/meminfo"), mem_total)?,
         distances: distances(0, 1),
         tier: 0,
@@ -86,8 +90,14 @@ fn without_numa(root: &Path, online_cpus: Option<CpuSet>) -> Result<Node, Topolo
     })
 }
 
+/// Whether a node's folder has links to CPUs: they are its own, online or not.
+fn has_cpu_links(node: &Path) -> Result<bool, TopologyError> {
+    let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok());
+    Ok(entries(node)?.iter().any(|(name, _)| is_cpu(name)))
+}
+
 /// Ranks the tiers that have nodes, fastest 0. A node in no tier (without memory, or a kernel without tiers) is of tier 0 when
-/// it has CPUs, else one slower than the slowest node with CPUs.
+/// it has CPUs, usable or not, else one slower than the slowest node with CPUs.
 fn set_tiers(folder: &Path, nodes: &mut [Node]) -> Result<(), TopologyError> {
     let mut tiers: Vec<(u64, CpuSet)> = Vec::new();
     for (name, path) in entries(folder)? {
@@ -102,7 +112,7 @@ fn set_tiers(folder: &Path, nodes: &mut [Node]) -> Result<(), TopologyError> {
     let with_cpus = nodes.iter().zip(&ranks).filter(|(node, _)| !node.cpus.is_empty());
     let slowest_with_cpus = with_cpus.filter_map(|(_, &rank)| rank).max().unwrap_or(0);
     for (node, rank) in nodes.iter_mut().zip(ranks) {
-        let unranked = if node.cpus.is_empty() { slowest_with_cpus + 1 } else { 0 };
+        let unranked = if node.cpus.is_empty() && !node.only_unusable_cpus { slowest_with_cpus + 1 } else { 0 };
         node.tier = rank.unwrap_or(unranked);
     }
     Ok(())

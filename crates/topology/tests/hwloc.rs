@@ -119,12 +119,8 @@ fn says_what_is_wrong_with_a_file() {
     let page = "21 10 24 14 24 10 ";
     let cpuset = r#""NUMANode" os_index="0" cpuset="0x0000000f""#;
     for (from, to, expected) in [
-        (
-            "<topology version=\"2.0\">",
-            "<topology>",
-            "a file of hwloc 1; write it again with `lstopo machine.xml` of hwloc 2",
-        ),
-        ("<topology version=\"2.0\">", "<topology version=\"3.0\">", "a file of hwloc 3.0"),
+        ("<topology version=\"2.0\">", "<topology>", "a file of hwloc 1; `lstopo -i FILE machine.xml` of hwloc 2"),
+        ("<topology version=\"2.0\">", "<topology version=\"4.0\">", "lstopo --export-xml-flags v2 machine.xml"),
         ("topology", "typology", "its root is <typology>"),
         ("</topology>", "", "not XML"),
         ("\"NUMANode\" os", "\"Node\" os", "0 NUMA nodes"),
@@ -147,7 +143,125 @@ fn says_what_is_wrong_with_a_file() {
     let words = ",".repeat(1 << 20);
     let long = format!(r#""NUMANode" os_index="0" cpuset="0x1{words}""#);
     let error = changed("cxl.xml", &[(cpuset, &long)]).unwrap_err().to_string();
-    assert!(error.contains("CPUs past 65535") && error.len() < 400, "{error}");
+    assert!(error.contains("numbers past 65535") && error.len() < 400, "{error}");
+}
+
+/// A file of hwloc with these objects inside of the machine and these elements behind it.
+fn file_of(version: &str, machine: &str, objects: &str, behind: &str) -> Result<Machine, TopologyError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.xml");
+    let text = format!(
+        "<topology version=\"{version}\"><object type=\"Machine\" os_index=\"0\" {machine}>{objects}</object>{behind}</topology>"
+    );
+    std::fs::write(&path, text).unwrap();
+    parse(&path)
+}
+
+/// A package with one node of 1 GiB and the CPUs of a hexadecimal digit, which could be used or not.
+fn package(number: u32, usable: u32, complete: u32) -> String {
+    let sets = format!(r#"cpuset="{usable:#x}" complete_cpuset="{complete:#x}" complete_nodeset="{:#x}""#, 1 << number);
+    let cpu = |cpu: u32| {
+        let bit = 1u32 << cpu;
+        format!(r#"<object type="PU" os_index="{cpu}" cpuset="{bit:#x}" complete_nodeset="{:#x}"/>"#, 1 << number)
+    };
+    let cpus: String = (0..32).filter(|bit| usable >> bit & 1 != 0).map(cpu).collect();
+    format!(
+        r#"<object type="Package" {sets}><object type="NUMANode" os_index="{number}" gp_index="{}" {sets} local_memory="1073741824"/>{cpus}</object>"#,
+        number + 10
+    )
+}
+
+/// Each node's number, CPUs, tier, and whether it is memory without CPUs.
+fn kinds(machine: &Machine) -> Vec<String> {
+    let kind = |node: &numalens_topology::Node| {
+        let what = match (node.is_memory_only(), node.only_unusable_cpus) {
+            (true, _) => " tier",
+            (false, true) => " unusable",
+            (false, false) => "",
+        };
+        format!("{}: [{}] t{}{what}", node.id, node.cpus, node.tier)
+    };
+    machine.nodes.iter().map(kind).collect()
+}
+
+/// A job may use the first two of four nodes' CPUs, and all memory. The others are no memory tiers: accesses there are remote.
+#[test]
+fn nodes_without_allowed_cpus_are_no_tiers() {
+    let objects =
+        [(0, 3, 3), (1, 4, 12), (2, 0, 0x30), (3, 0, 0xc0)].map(|(node, usable, all)| package(node, usable, all));
+    let m = file_of("2.0", r#"cpuset="0x7" complete_cpuset="0xff""#, &objects.concat(), "").unwrap();
+    assert_eq!(kinds(&m), ["0: [0-1] t0", "1: [2] t0", "2: [] t0 unusable", "3: [] t0 unusable"]);
+    assert_eq!(m.locality(Some(NodeId(0)), Some(NodeId(3)), true), numalens_topology::Locality::Remote);
+}
+
+/// `lstopo --restrict` forgets which CPUs it took.
+#[test]
+fn nor_are_those_that_were_restricted_away() {
+    let objects = [package(0, 3, 3), package(1, 0, 0)].concat();
+    let m = file_of("2.0", r#"cpuset="0x3" complete_cpuset="0x3""#, &objects, "").unwrap();
+    assert_eq!(kinds(&m), ["0: [0-1] t0", "1: [] t0 unusable"]);
+}
+
+/// The kernel lists no offline CPU under its node: those of the machine that are of no node are of the node that has none.
+#[test]
+fn nor_are_those_whose_cpus_are_offline() {
+    let bare = r#"<object type="NUMANode" os_index="1" cpuset="0x0" complete_cpuset="0x0" local_memory="1073741824"/>"#;
+    let kinds_of = |complete: &str, bare: &str| {
+        let machine = format!(r#"cpuset="0x3" complete_cpuset="{complete}""#);
+        kinds(&file_of("2.0", &machine, &(package(0, 3, 3) + bare), "").unwrap()).remove(1)
+    };
+    assert_eq!(kinds_of("0xf", bare), "1: [] t0 unusable");
+    assert_eq!(kinds_of("0x3", bare), "1: [] t1 tier", "all CPUs are other nodes'");
+    let special = bare.replace("os_index", r#"subtype="CXL-DRAM" os_index"#);
+    assert_eq!(kinds_of("0xf", &special), "1: [] t1 tier", "said to be special memory");
+}
+
+/// The memory of node 1 was not allowed, its CPUs were.
+#[test]
+fn cpus_stay_when_their_node_was_not_allowed() {
+    let gone = package(1, 0xc, 0xc);
+    let from = gone.find("<object type=\"NUMANode\"").unwrap();
+    let to = from + gone[from..].find("/>").unwrap() + 2;
+    let objects = package(0, 3, 3) + &gone[..from] + &gone[to..] + &package(2, 0x30, 0x30);
+    let distances = r#"<distances2 type="NUMANode" nbobjs="2" kind="5" name="NUMALatency" indexing="os"><indexes>0 2 </indexes><u64values>10 28 28 10 </u64values></distances2>"#;
+    let m = file_of("2.0", r#"cpuset="0x3f" complete_cpuset="0x3f""#, &objects, distances).unwrap();
+    assert_eq!(kinds(&m), ["0: [0-1] t0", "1: [2-3] t0", "2: [4-5] t0"]);
+    assert_eq!((m.nodes[1].memory_bytes, m.nodes[1].distances.as_slice()), (0, [28, 10, 28].as_slice()));
+    assert_eq!((m.distance(NodeId(0), NodeId(2)), m.distance(NodeId(2), NodeId(1))), (28, 28));
+    let whole = r#"cpuset="0xff" complete_cpuset="0xff""#;
+    let error = file_of("2.0", whole, &objects, distances).unwrap_err();
+    assert!(error.to_string().contains("CPUs 6-7 are of no NUMA node"), "{error}");
+    // Where there is one node, it is theirs.
+    assert_eq!(kinds(&file_of("2.0", whole, &package(0, 3, 3), "").unwrap()), ["0: [0-7] t0"]);
+}
+
+#[test]
+fn numbers_of_nodes_have_holes_and_are_any() {
+    let node = |number: u32, cpus: u32, memory: &str| {
+        format!(r#"<object type="NUMANode" os_index="{number}" cpuset="{cpus:#x}" {memory}/>"#)
+    };
+    let memory = r#"local_memory="1073741824""#;
+    let objects = node(0, 1, memory) + &node(8, 2, "") + &node(252, 4, memory) + &node(1023, 8, memory);
+    let m = file_of("2.0", r#"cpuset="0xf" complete_cpuset="0xf""#, &objects, "").unwrap();
+    assert_eq!(kinds(&m), ["0: [0] t0", "8: [1] t0", "252: [2] t0", "1023: [3] t0"]);
+    assert_eq!(m.nodes[1].memory_bytes, 0);
+    let error = file_of("2.0", r#"cpuset="0x2""#, &node(8, 2, ""), "").unwrap_err().to_string();
+    assert!(error.contains("no node has memory") && error.contains("local_memory=\"BYTES\""), "{error}");
+}
+
+/// hwloc 3: page sizes and tiers stand behind the machine, memory in a cache of its own.
+#[test]
+fn files_of_hwloc_3_are_read() {
+    let memory = |number: u32, subtype: &str| {
+        format!(
+            r#"<object type="NUMANode" subtype="{subtype}" os_index="{number}" cpuset="0xf" complete_cpuset="0xf" local_memory="1073741824"/>"#
+        )
+    };
+    let cached = format!(r#"<object type="MemCache" cpuset="0xf">{}</object>"#, memory(0, "DRAM"));
+    let behind = r#"<memtier kinds="1" nodeset="0x2"/><memtier kinds="2" nodeset="0x1"/><info name="PageSizes" value="4096,2097152,1073741824"/>"#;
+    let m = file_of("3.0", r#"cpuset="0xf" complete_cpuset="0xf""#, &(cached + &memory(1, "HBM")), behind).unwrap();
+    assert_eq!(kinds(&m), ["0: [0-3] t1", "1: [] t0 tier"]);
+    assert_eq!(m.nodes[1].huge_page_sizes, [2 << 20, 1 << 30]);
 }
 
 /// Entities that expand to entities: refused, quickly.

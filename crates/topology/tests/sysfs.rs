@@ -114,6 +114,26 @@ fn offline_cpus_do_not_count() {
     assert_eq!(m.node_of_cpu(3), None);
 }
 
+/// A node all of whose CPUs are offline, or hidden by a container, is no memory tier.
+#[test]
+fn a_node_without_usable_cpus_is_no_tier() {
+    let offline = || {
+        two_nodes()
+            .with("sys/devices/system/cpu/online", "0-3\n")
+            .with(&format!("{NODE}/node1/cpulist"), "\n")
+            .with(&format!("{NODE}/node1/cpu4/online"), "0\n")
+    };
+    let hidden = two_nodes().with("sys/devices/system/cpu/online", "0-3\n").machine();
+    for m in [offline().machine(), hidden] {
+        assert!(m.nodes[1].cpus.is_empty() && m.nodes[1].only_unusable_cpus && !m.is_memory_only(NodeId(1)));
+        assert_eq!(tiers(&m), [0, 0]);
+    }
+    // Beside it is real memory without CPUs.
+    let m = offline().node(1, "", 2048, "21 10").without(&format!("{NODE}/node1/cpu4/online"));
+    fs::remove_dir(m.0.path().join(format!("{NODE}/node1/cpu4"))).unwrap();
+    assert!(m.machine().is_memory_only(NodeId(1)));
+}
+
 #[test]
 fn offline_nodes_are_not_there() {
     let m =

@@ -181,6 +181,7 @@ fn node_json(node: &Node) -> Value {
     json!({
         "node": node.id.0,
         "cpus": node.cpus.to_string(),
+        "only_unusable_cpus": node.only_unusable_cpus,
         "memory_bytes": node.memory_bytes,
         "distances": node.distances,
         "tier": node.tier,
@@ -216,7 +217,11 @@ fn node_cells(node: &Node) -> Vec<String> {
     let huge: Vec<String> = node.huge_page_sizes.iter().map(|&size| bytes(size)).collect();
     vec![
         node.id.to_string(),
-        if node.cpus.is_empty() { "none".to_owned() } else { node.cpus.to_string() },
+        match (node.cpus.is_empty(), node.only_unusable_cpus) {
+            (true, true) => "none usable".to_owned(),
+            (true, false) => "none".to_owned(),
+            (false, _) => node.cpus.to_string(),
+        },
         node.cpus.len().to_string(),
         if node.memory_bytes == 0 { "none".to_owned() } else { bytes(node.memory_bytes) },
         node.tier.to_string(),
@@ -327,7 +332,7 @@ buffers of 64 MiB on each node
         assert_eq!(json["virtual"], true);
         assert_eq!(
             json["nodes"][2],
-            json!({ "node": 2, "cpus": "", "memory_bytes": 137_438_953_472u64, "distances": [14, 24, 10], "tier": 1,
+            json!({ "node": 2, "cpus": "", "only_unusable_cpus": false, "memory_bytes": 137_438_953_472u64, "distances": [14, 24, 10], "tier": 1,
                     "huge_page_sizes": [2_097_152, 1_073_741_824], "latency_ns": null, "bandwidth_bytes_per_s": null })
         );
     }

@@ -88,6 +88,7 @@ fn own(document: &Document) -> Result<Machine, String> {
             distances: nodes.iter().map(|(id, _)| *id).enumerate().map(rank).collect(),
             tier: if node.is_mcdram || !nodes.iter().any(|(_, node)| node.is_mcdram) { 0 } else { 1 },
             huge_page_sizes: Vec::new(),
+            only_unusable_cpus: false,
             latency_ns: None,
             bandwidth: None,
         });

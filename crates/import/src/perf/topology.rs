@@ -27,6 +27,7 @@ pub fn machine(recording: &Recording, options: &Options) -> Result<Machine, Stri
         distances: distances(*id),
         tier: 0,
         huge_page_sizes: Vec::new(),
+        only_unusable_cpus: false,
         latency_ns: None,
         bandwidth: None,
     };

@@ -92,6 +92,7 @@ pub fn machine() -> Machine {
             distances: distances.to_vec(),
             tier: u32::from(index == 3),
             huge_page_sizes: vec![2 << 20],
+            only_unusable_cpus: false,
             latency_ns: (index != 1).then_some(80.5),
             bandwidth: None,
         }
