@@ -233,6 +233,20 @@ impl Arenas {
         self.list.iter().any(|arena| arena.range.contains(&address))
     }
 
+    /// Where they are.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<'_> {
+        self.list.iter().map(|arena| arena.range.clone())
+    }
+
+    /// Gives all of them back: nobody executes or names anything there, and all translations were forgotten.
+    pub fn give_up(&mut self) {
+        for arena in self.list.drain(..) {
+            sys::unmap(arena.range.start, arena.range.end - arena.range.start);
+        }
+        (self.full, self.closed, self.look) = (0, 0, false);
+        self.epoch.0 += 1;
+    }
+
     /// The epoch: who goes on now goes to nothing that was closed in it or before.
     pub fn epoch(&self) -> Epoch {
         self.epoch

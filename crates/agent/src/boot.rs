@@ -10,6 +10,7 @@ use crate::runtime::{self, Code, Runtime, install};
 use crate::shared::{self, ProcessMemory, Session};
 use crate::signals::Actions;
 use crate::static_program::StaticProgram;
+use crate::static_program::executable::{self, Mapped};
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
 use crate::{entry, placement, rank, say};
@@ -22,7 +23,8 @@ use numalens_translator::{Cache, Shadow as ShadowPlace};
 /// The exit status of a program that the agent could not begin to observe.
 pub const FAILED: i32 = 125;
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
-/// displacement, and heaps of programs at fixed addresses have the room below.
+/// displacement, and heaps of programs at fixed addresses have the room below. It moves where the program wants the
+/// place ([`crate::give_way`]).
 const SHADOW_AT: u64 = 0x7fff_f000;
 
 /// What the injector put into the registers.
@@ -79,7 +81,9 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     if maps.iter().next().is_none() {
         return Err(("/proc/self/maps cannot be read", none));
     }
-    let (place, shadow) = map_shadow().map_err(because("there is no address space for the table of pages"))?;
+    let program = Mapped::program();
+    let is_low = !program.as_ref().is_some_and(|file| executable::lays_out_memory(file.bytes()));
+    let (place, shadow) = map_shadow(is_low).map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
     let misses = [entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64];
     let pattern = shared::table_pattern(&session, process, misses).map_err(because("its tables cannot be written"))?;
@@ -92,7 +96,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     if is_virtual && vdso != 0 {
         world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
     }
-    let static_program = StaticProgram::find(start);
+    let static_program = program.and_then(|file| StaticProgram::find(start, &file));
     world.watched.extend(static_program.iter().filter_map(|it| it.allocator.as_ref()).flat_map(Allocator::entries));
     let code = Code::new(Cache::new(config), world);
     // SAFETY: the caller's promise: once, with one thread.
@@ -130,9 +134,10 @@ pub fn prepare(area: Area) {
     }
 }
 
-/// Readable only: what is not writable is charged to nobody's limit. [`Shadow`] opens what it writes.
-fn map_shadow() -> Result<(ShadowPlace, u64), Errno> {
-    if let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, raw::PROT_READ) {
+/// Readable only: what is not writable is charged to nobody's limit. [`Shadow`] opens what it writes. `is_low`: where
+/// translated code reaches it.
+fn map_shadow(is_low: bool) -> Result<(ShadowPlace, u64), Errno> {
+    if is_low && let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, raw::PROT_READ) {
         return Ok((ShadowPlace::At(at as u32), at));
     }
     sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromArea, at))

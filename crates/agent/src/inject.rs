@@ -304,8 +304,9 @@ impl Tracee {
     }
 }
 
-/// Where the agent would like to be: away from everything that programs use, and, to the predictor of jumps, from the translations ([`crate::arenas`]).
-const IMAGE_HINT: u64 = 0x10f0_00f0_0000;
+/// Where the agent would like to be: below its other memory ([`crate::sys`]), and, to the predictor of jumps, away from
+/// the translations ([`crate::arenas`]).
+const IMAGE_HINT: u64 = 0x7e8f_00f0_0000;
 
 /// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes `0f 05` do: they are executed as such.
 pub fn find_syscall(vdso: &[u8]) -> Option<u64> {

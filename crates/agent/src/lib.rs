@@ -15,6 +15,7 @@
 //! | [`sys`] | the agent's own system calls |
 //! | [`lines`] | who accessed each cache line last |
 //! | [`arenas`], [`reclaim`] | the memory of translations, and when it can be used again |
+//! | [`give_way`] | what of the agent's memory moves where the program wants the place |
 //! | [`blocks`], [`words`] | what was counted where a block begins or ends belongs to whom had the memory until then |
 //! | [`cache`] | a private cache for each thread |
 //! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
@@ -32,6 +33,7 @@ pub mod boot;
 pub mod cache;
 pub mod code;
 pub mod entry;
+pub mod give_way;
 pub mod heap;
 pub mod inject;
 pub mod interposer;

@@ -24,6 +24,7 @@ mod fetched;
 mod home;
 mod inherit;
 mod leaders;
+mod place;
 mod reconcile;
 mod rehome;
 mod stack;
@@ -92,7 +93,8 @@ mod open {
 
 /// The shadow table.
 pub struct Shadow {
-    base: u64,
+    /// Changes in [`Shadow::move_away`] only.
+    base: AtomicU64,
     /// One bit for each piece of [`PIECE`] bytes that can be written.
     writable: [AtomicU64; (SHADOW_BYTES / PIECE / 64) as usize],
     /// Chunks that hold entries: so that unmapping a vast range does not look at all of it.
@@ -127,21 +129,16 @@ impl Shadow {
     /// The table at `base`.
     pub const fn new(base: u64) -> Self {
         Shadow {
-            base,
+            base: AtomicU64::new(base),
             writable: [const { AtomicU64::new(0) }; (SHADOW_BYTES / PIECE / 64) as usize],
             used: Lock::new(HashMap::with_hasher(FxBuildHasher)),
         }
     }
 
-    /// Where the table is.
-    pub fn base(&self) -> u64 {
-        self.base
-    }
-
     fn word(&self, page: u64) -> &AtomicU64 {
         debug_assert!(page < END);
         // SAFETY: within the table, which is never unmapped; 8 bytes, aligned.
-        unsafe { &*((self.base + page * 8) as *const AtomicU64) }
+        unsafe { &*((self.base() + page * 8) as *const AtomicU64) }
     }
 
     fn load(&self, page: u64) -> PageEntry {
@@ -158,18 +155,23 @@ impl Shadow {
 
     /// Sets the entry of a page; with the table locked.
     fn store(&self, page: u64, entry: PageEntry) {
+        self.open(page);
+        self.word(page).store(runtime().config.word_of(entry), Release);
+    }
+
+    /// Lets the entry of a page be written.
+    fn open(&self, page: u64) {
         let piece = page * 8 / PIECE;
         let (word, bit) = (&self.writable[(piece / 64) as usize], 1 << (piece % 64));
         if word.load(Relaxed) & bit == 0 {
             let protection = raw::PROT_READ | raw::PROT_WRITE;
             // SAFETY: a piece of our own table.
-            let opened = unsafe { call!(__NR_mprotect, self.base + piece * PIECE, PIECE, protection) };
+            let opened = unsafe { call!(__NR_mprotect, self.base() + piece * PIECE, PIECE, protection) };
             if let Err(error) = opened {
                 give_up(format_args!("there is no memory for the table of pages ({error:?})"));
             }
             word.fetch_or(bit, Relaxed);
         }
-        self.word(page).store(runtime().config.word_of(entry), Release);
     }
 
     /// Nobody else may change the table until [`Shadow::release`]: around a fork.

@@ -1,4 +1,5 @@
-//! What the preloaded library does for programs that load it, and the agent for those that load nothing: static ones.
+//! What the preloaded library does for programs that load it, and the agent for those that do not load it: static ones,
+//! and sanitizers.
 
 pub mod environment;
 pub mod executable;
@@ -18,8 +19,12 @@ pub struct StaticProgram {
 
 impl StaticProgram {
     /// The program that is about to begin, if it is one, and if it was started with the preloaded library's variables.
-    pub fn find(start: &Start) -> Option<Self> {
-        let file = Mapped::program()?;
+    /// One with the runtime of a sanitizer counts as such: that wants to be loaded before all other libraries, and has
+    /// its own allocator. Its heap is one object.
+    pub fn find(start: &Start, file: &Mapped) -> Option<Self> {
+        if executable::has_sanitizer(file.bytes()) {
+            return Some(StaticProgram { environment: Environment::take(start.stack)?, allocator: None });
+        }
         if !executable::is_static(file.bytes()) {
             return None;
         }

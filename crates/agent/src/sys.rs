@@ -4,6 +4,7 @@
 //! executed in the code cache, after [`crate::syscalls`] has looked at them.
 
 use core::arch::{asm, global_asm};
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub use linux_raw_sys::general as raw;
 use numalens_event::exact::SessionHeader;
@@ -97,40 +98,111 @@ pub const FUTEX_WAKE: u32 = 1;
 /// The end of a program's address space.
 pub const USER_END: u64 = 1 << 47;
 
-/// Where memory of the agent's is to go: away from everything that programs use, and nothing twice. Where a hint is taken,
-/// the kernel would choose the 2 GB around the libraries, which are for code.
-static NEXT_HINT: AtomicU64 = AtomicU64::new(FIRST_HINT);
-const FIRST_HINT: u64 = 0x1100_0000_0000;
+/// Where memory of the agent's goes, one piece behind the other and nothing twice. First comes a range that is below
+/// where the kernel begins to put mappings, however it shuffles them, and above where programs that lay out memory
+/// themselves (sanitizers, emulators) put theirs: who must expect what the kernel puts there expects anything there.
+/// When that is full, a range follows that hardly any program uses.
+const WINDOWS: [Range<u64>; 2] = [0x7e90_0000_0000..0x7ef0_0000_0000, 0x1100_0000_0000..0x5000_0000_0000];
+/// Bytes between two pieces, at least: none is taken for a part of another one.
+const APART: u64 = 2 << 20;
+/// So many bytes of the first range, and then of the second one, over and over, are given.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether memory at an address is the agent's, as far as the kernel has taken its hints.
+fn bytes_of(window: &Range<u64>) -> u64 {
+    window.end - window.start
+}
+
+/// The ranges in which the agent's memory lies, as far as they were given: all of it but the image, code, and the table
+/// of pages.
+pub fn own_windows() -> [Range<u64>; 2] {
+    let mut given = GIVEN.load(Ordering::Relaxed);
+    WINDOWS.map(|window| {
+        let of_this = given.min(bytes_of(&window));
+        given -= of_this;
+        window.start..window.start + of_this
+    })
+}
+
+/// Whether memory at an address is the agent's, if it is not the program's.
 pub fn is_own(address: u64) -> bool {
-    (FIRST_HINT..NEXT_HINT.load(Ordering::Relaxed)).contains(&address)
+    own_windows().iter().any(|window| window.contains(&address))
 }
 
-fn hint(bytes: u64) -> u64 {
-    const APART: u64 = 2 << 20;
-    NEXT_HINT.fetch_add(bytes.next_multiple_of(APART) + APART, Ordering::Relaxed)
+/// Where in the ranges a piece of so many bytes goes at the earliest when so many are given, and how many are given
+/// then.
+fn place_of(given: u64, bytes: u64) -> (u64, u64) {
+    let needed = bytes.next_multiple_of(APART) + APART;
+    let (first, second) = (bytes_of(&WINDOWS[0]), bytes_of(&WINDOWS[1]));
+    if given + needed <= first {
+        return (WINDOWS[0].start + given, given + needed);
+    }
+    let mut behind = given.max(first) - first;
+    if behind % second + needed > second {
+        behind = behind.next_multiple_of(second);
+    }
+    (WINDOWS[1].start + behind % second, first + behind + needed)
 }
 
-/// Reserves or allocates memory without a file, far away from the program's.
-pub fn map_private(bytes: u64, protection: u32) -> Result<u64, Errno> {
-    let hint = hint(bytes);
-    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
-    // SAFETY: without MAP_FIXED nothing that exists is touched.
-    unsafe { call!(__NR_mmap, hint, bytes, protection, flags, u64::MAX, 0) }
+/// Room for so many bytes.
+fn next_place(bytes: u64) -> u64 {
+    let mut at = 0;
+    let take = |given| {
+        let (place, then) = place_of(given, bytes);
+        at = place;
+        Some(then)
+    };
+    let _ = GIVEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+    at
 }
 
-/// The same at `address` and nowhere else, if nothing is there yet.
-pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, Errno> {
-    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE | raw::MAP_FIXED_NOREPLACE;
+/// Maps so many bytes where nothing is, with `flags` and a file as `mmap` has them.
+fn map_apart(bytes: u64, protection: u32, flags: u32, descriptor: u64, offset: u64) -> Result<u64, Errno> {
+    const PATIENCE: u32 = 64;
+    let mut skipped = APART;
+    let mut tried = 0;
+    loop {
+        match map_where_free(next_place(bytes), bytes, protection, flags, descriptor, offset) {
+            // The program is there, with something that may be vast.
+            Err(Errno(error)) if error == linux_raw_sys::errno::EEXIST as i32 && tried < PATIENCE => {
+                tried += 1;
+                skipped = (skipped * 2).min(1 << 40);
+                next_place(skipped);
+            }
+            mapped => return mapped,
+        }
+    }
+}
+
+/// Maps at `address` and nowhere else; `EEXIST`: something is there.
+fn map_where_free(
+    address: u64,
+    bytes: u64,
+    protection: u32,
+    flags: u32,
+    descriptor: u64,
+    offset: u64,
+) -> Result<u64, Errno> {
+    let flags = flags | raw::MAP_FIXED_NOREPLACE;
     // SAFETY: MAP_FIXED_NOREPLACE leaves what exists alone.
-    let got = unsafe { call!(__NR_mmap, address, bytes, protection, flags, u64::MAX, 0) }?;
+    let got = unsafe { call!(__NR_mmap, address, bytes, protection, flags, descriptor, offset) }?;
     if got == address {
         return Ok(got);
     }
     // A kernel older than 4.17 takes the address for a hint.
     unmap(got, bytes);
     Err(Errno(linux_raw_sys::errno::EEXIST as i32))
+}
+
+/// Reserves or allocates memory without a file, far away from the program's.
+pub fn map_private(bytes: u64, protection: u32) -> Result<u64, Errno> {
+    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
+    map_apart(bytes, protection, flags, u64::MAX, 0)
+}
+
+/// The same at `address` and nowhere else, if nothing is there yet.
+pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, Errno> {
+    let flags = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
+    map_where_free(address, bytes, protection, flags, u64::MAX, 0)
 }
 
 /// Has the kernel provide the pages of memory of the agent's that is about to be filled, all at once: that takes a fraction of the time that a
@@ -172,16 +244,13 @@ pub fn close(file: i32) {
 
 /// Maps a file, to be read, far away from the program's memory.
 pub fn map_file(bytes: u64, descriptor: i32) -> Result<u64, Errno> {
-    // SAFETY: without MAP_FIXED nothing that exists is touched.
-    unsafe { call!(__NR_mmap, hint(bytes), bytes, raw::PROT_READ, raw::MAP_PRIVATE, descriptor, 0) }
+    map_apart(bytes, raw::PROT_READ, raw::MAP_PRIVATE, descriptor as u64, 0)
 }
 
 /// Maps a piece of a file, shared, far away from the program's memory.
 pub fn map_shared(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
-    let flags = raw::MAP_SHARED | raw::MAP_NORESERVE;
     let protection = raw::PROT_READ | raw::PROT_WRITE;
-    // SAFETY: without MAP_FIXED nothing that exists is touched.
-    unsafe { call!(__NR_mmap, hint(bytes), bytes, protection, flags, descriptor, offset) }
+    map_apart(bytes, protection, raw::MAP_SHARED | raw::MAP_NORESERVE, descriptor as u64, offset)
 }
 
 /// The same at `address`, in place of whatever is there.
@@ -195,8 +264,19 @@ pub unsafe fn map_shared_over(address: u64, bytes: u64, descriptor: i32, offset:
     unsafe { call!(__NR_mmap, address, bytes, protection, flags, descriptor, offset) }
 }
 
-/// Gives memory of the agent back.
+/// Gives memory of the agent back, all of a piece.
 pub fn unmap(address: u64, bytes: u64) {
+    let given = GIVEN.load(Ordering::Relaxed);
+    let needed = bytes.next_multiple_of(APART) + APART;
+    // What is given back at once, as most is that is mapped to write something down, takes no room.
+    if let Some(before) = given.checked_sub(needed).filter(|&before| place_of(before, bytes) == (address, given)) {
+        // SAFETY: as below.
+        let gone = unsafe { call!(__NR_munmap, address, bytes) };
+        if gone.is_ok() {
+            let _ = GIVEN.compare_exchange(given, before, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        return;
+    }
     // SAFETY: only ever called with mappings that the agent made and no longer uses.
     let _ = unsafe { call!(__NR_munmap, address, bytes) };
 }
@@ -403,7 +483,18 @@ mod tests {
     #[test]
     fn our_memory_is_told_from_the_programs() {
         let ours = map_private(PAGE, raw::PROT_READ).unwrap();
-        assert!(is_own(ours) && !is_own(&raw const ours as u64) && !is_own(FIRST_HINT - 1));
+        assert!(is_own(ours) && !is_own(&raw const ours as u64) && !is_own(WINDOWS[0].start - 1));
         unmap(ours, PAGE);
+    }
+
+    #[test]
+    fn what_the_program_has_in_the_way_is_stepped_over() {
+        let first = map_private(PAGE, raw::PROT_READ).unwrap();
+        let (theirs, piece) = (first + (1 << 30), 64 << 20);
+        map_private_at(theirs, piece, raw::PROT_READ).unwrap();
+        for _ in 0..40 {
+            let ours = map_private(piece, raw::PROT_READ).unwrap();
+            assert!(is_own(ours) && (ours + piece <= theirs || theirs + piece <= ours), "{ours:#x}");
+        }
     }
 }

@@ -10,6 +10,8 @@ mod endless;
 mod huge;
 #[path = "exact/laps.rs"]
 mod laps;
+#[path = "exact/layout.rs"]
+mod layout;
 #[path = "exact/lines.rs"]
 mod lines;
 #[path = "exact/moving.rs"]

@@ -13,7 +13,7 @@
 //! How long to wait in between only the owner knows, who sees the threads come by.
 
 use crate::cache::{Cache, PAGE};
-use crate::{BlockId, Env};
+use crate::{BlockId, Env, Shadow};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::Range;
@@ -72,6 +72,15 @@ impl Cache {
             self.hot.remove(start);
             self.forget(id);
         }
+    }
+
+    /// Forgets every translation, which no thread is inside of, or comes back to. From now on the table of pages is
+    /// where `shadow` says. The tables of the threads are to be emptied before anybody goes on.
+    pub fn start_anew(&mut self, env: &mut impl Env, shadow: Shadow) {
+        self.close(env, 0..u64::MAX);
+        self.evict(0..u64::MAX);
+        self.returns.clear();
+        self.config.shadow = shadow;
     }
 
     fn forget(&mut self, id: BlockId) {

@@ -34,6 +34,8 @@ use numalens_event::exact::{self, end, log};
 const STARTING: i32 = 0;
 const READY: i32 = 1;
 const HELPER_STACK: u64 = 16 * PAGE;
+/// How long the collector may write to the table of pages before an exec does not wait for it any more.
+const PATIENCE_NS: u64 = 1_000_000_000;
 /// Naps after which a helper looks whether the thread is still there that started it.
 const LOOK_AFTER: u32 = 64;
 
@@ -195,9 +197,21 @@ pub fn execute(
     own_thread.end_ns.store(now, Release);
     // What is executed inherits the mask.
     signals::block_held(thread, true);
+    let table = runtime.shadow.base();
+    if !thread.borrows {
+        // The collector knows this process by its id, which the program that follows will have.
+        let since = sys::now_ns();
+        memory.header().withdraw_shadow(|| {
+            sys::nap();
+            sys::now_ns().saturating_sub(since) < PATIENCE_NS
+        });
+    }
     // SAFETY: the program's own call; it returns only when it failed.
     let result = unsafe { sys::for_program(number, arguments) };
     signals::block_held(thread, false);
+    if !thread.borrows {
+        memory.header().shadow.store(table, Release);
+    }
     own_thread.end_ns.store(0, Release);
     own_thread.end.store(end::NONE, Relaxed);
     if !thread.borrows {

@@ -1,5 +1,6 @@
 //! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with them.
 
+use super::own_memory::{self, Judgement};
 use super::{EINVAL, limits};
 use crate::boot::log_mapping;
 use crate::call;
@@ -20,6 +21,27 @@ use numalens_event::exact::log;
 pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
     let runtime = runtime();
     let mut code = runtime.code.lock();
+    match own_memory::judge(&mut code, thread, number, &arguments) {
+        Judgement::Pass => execute_one(thread, &mut code, number, arguments),
+        Judgement::Refuse(error) => error,
+        Judgement::Pieces(pieces, done) => {
+            let rest = arguments;
+            for piece in pieces {
+                let mut arguments = rest;
+                (arguments[0], arguments[1]) = (piece.start, piece.end - piece.start);
+                let result = execute_one(thread, &mut code, number, arguments);
+                // A hole in it says no more than the one that stays.
+                if sys::check(result).is_err() && result != ENOMEM {
+                    return result;
+                }
+            }
+            done
+        }
+    }
+}
+
+fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6]) -> u64 {
+    let runtime = runtime();
     let [address, bytes, ..] = arguments;
     let range = address..address.saturating_add(bytes).next_multiple_of(PAGE).max(address);
     // What is about to go or change must not be entered any more: before the call, for code that goes.
@@ -33,7 +55,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
         code.unseal(&range);
     }
     if replaces {
-        drop_code(&mut code, range.clone());
+        drop_code(code, range.clone());
     }
     let more = match number {
         raw::__NR_mmap if !replaces => bytes,
@@ -50,7 +72,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
     }
     // What goes or moves is asked for while it is there.
     let (memory, maps) = (runtime.process(), &code.world.maps);
-    match affected(&code, number, arguments, range.clone()) {
+    match affected(code, number, arguments, range.clone()) {
         Some((goes, true)) => runtime.shadow.reconcile(memory, thread, maps, goes),
         Some((stays, false)) => runtime.shadow.decide(memory, stays),
         None => {}
@@ -61,7 +83,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
     // SAFETY: the program's own call with the program's own arguments.
     let result = unsafe { sys::for_program(number, arguments) };
     if sys::check(result).is_ok() {
-        follow(runtime, &mut code, number, arguments, range, result);
+        follow(runtime, code, number, arguments, range, result);
         told_policies::tell(runtime, &code.world.maps);
         code.world.forget_pages();
     }

@@ -7,6 +7,7 @@ mod descriptors;
 mod exec;
 mod limits;
 mod memory;
+pub mod own_memory;
 pub mod seccomp;
 pub mod tasks;
 
@@ -120,6 +121,11 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         raw::__NR_rt_sigpending => Verdict::Done(signals::pending(thread, a, b)),
         raw::__NR_sigaltstack => Verdict::Done(signals::alternate_stack(thread, a, b)),
         raw::__NR_rt_sigreturn => signals::sigreturn(thread),
+        raw::__NR_mlock | raw::__NR_mlock2 | raw::__NR_munlock | raw::__NR_remap_file_pages | own_memory::MSEAL
+            if own_memory::names_own(a, b) =>
+        {
+            Verdict::Done(own_memory::refused("mlock", a, b))
+        }
         raw::__NR_mlockall | raw::__NR_munlockall => Verdict::Done(memory::lock_all(runtime(), number, a)),
         raw::__NR_mmap
         | raw::__NR_munmap

@@ -15,6 +15,14 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, end, kind};
 use numalens_translator::area as fixed;
 
+/// Threads that may be in translated code, and processes that borrow the memory.
+static LIVE: AtomicU32 = AtomicU32::new(1);
+
+/// How many threads, and processes that borrow the memory, there are at most.
+pub fn live() -> u32 {
+    LIVE.load(Relaxed)
+}
+
 /// The program's clone, fork or vfork; arguments as clone has them.
 pub fn clone(thread: &mut Thread, ip: u64, next: u64, arguments: [u64; 6]) -> Verdict {
     let flags = arguments[0] as u32;
@@ -67,6 +75,7 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     area.set(own::NEXT, next);
     runtime.session.entry(extent).stack.store(area.register(4), Relaxed);
     let mask = signals::block_all();
+    LIVE.fetch_add(1, Relaxed);
     child.first_mask = mask;
     let child = &raw mut *child;
     // SAFETY: the child goes to its own area at once; the parent goes on here. All signals are blocked in both.
@@ -76,12 +85,14 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        LIVE.fetch_sub(1, Relaxed);
         area.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || flags as u32 & raw::CLONE_VFORK == 0) {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);
     } else if flags as u32 & raw::CLONE_VFORK != 0 && !is_thread {
         // It has its own memory by now, or is gone.
+        LIVE.fetch_sub(1, Relaxed);
         runtime.threads.lock().retain(|(_, other)| *other != area);
         runtime.retired.lock().push((result as u32, area));
     }
@@ -221,6 +232,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     runtime.shadow.inherit(&memory, shared);
     told_policies::tell_again(runtime);
     // The parent's other threads do not exist here.
+    LIVE.store(1, Relaxed);
     exec::forget();
     runtime.retired.lock().clear();
     *runtime.threads.lock() = alloc::vec![(thread.tid, thread.area)];
@@ -245,6 +257,7 @@ pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
     runtime().threads.lock().retain(|(_, area)| *area != thread.area);
     if !thread.borrows {
         runtime().retired.lock().push((thread.tid, thread.area));
+        LIVE.fetch_sub(1, Relaxed);
     }
     sys::exit(status as i32)
 }

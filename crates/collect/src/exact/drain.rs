@@ -76,6 +76,8 @@ pub struct Drain {
     forked: Vec<begins::Forked>,
     /// Programs that were found unobserved.
     unobserved: Vec<String>,
+    /// Calls of programs that were refused, as memory of the agent's is there.
+    refused: Vec<String>,
     /// What agents found worth a note.
     notes: Vec<String>,
     /// What the preloaded library tells, unless that could not be set up.

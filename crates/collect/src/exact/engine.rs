@@ -383,6 +383,9 @@ impl Recorder {
         for what in &self.meta.unobserved {
             progress(Progress::Limited(&format!("not observed: {what}")));
         }
+        for what in self.drain.refused() {
+            progress(Progress::Limited(&format!("refused, as memory of numalens is there: {what}")));
+        }
         self.meta.notes.extend(self.drain.failures());
         let left = self.session.live_pids().len();
         if left > 0 {

@@ -464,18 +464,17 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
 /// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table. Whatever the agent
 /// does at the same moment, an entry without a class is one that it looks at.
 pub fn doubt(process: &Process, pages: &[Page]) {
-    let table = process.header.words::<ProcessHeader>(0, 1)[0].shadow.load(Relaxed);
-    if table == 0 {
-        return;
-    }
     const CLASS: usize = 4;
     const AT_ONCE: usize = 1024;
     let nothing = [0u8; CLASS * AT_ONCE];
+    let header = &process.header.words::<ProcessHeader>(0, 1)[0];
     for pages in pages.chunks(AT_ONCE) {
-        let from = [std::io::IoSlice::new(&nothing[..CLASS * pages.len()])];
-        let word = |page: &Page| nix::sys::uio::RemoteIoVec { base: (table + page.0 * 8) as usize, len: CLASS };
-        let to: Vec<_> = pages.iter().map(word).collect();
-        // A process that is gone has no table.
-        let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &to);
+        header.with_shadow(|table| {
+            let from = [std::io::IoSlice::new(&nothing[..CLASS * pages.len()])];
+            let word = |page: &Page| nix::sys::uio::RemoteIoVec { base: (table + page.0 * 8) as usize, len: CLASS };
+            let to: Vec<_> = pages.iter().map(word).collect();
+            // A process that is gone has no table.
+            let _ = nix::sys::uio::process_vm_writev(nix::unistd::Pid::from_raw(process.pid), &from, &to);
+        });
     }
 }

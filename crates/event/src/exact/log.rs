@@ -31,6 +31,8 @@ pub const MARK: u32 = 10;
 pub const SHARE: u32 = 12;
 /// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin anew then ([`super::touch::ANEW`]).
 pub const ANEW: u32 = 13;
+/// A call of the program's that was refused, as it would have taken memory of the agent's: pid; what it was.
+pub const REFUSED: u32 = 14;
 /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
 pub const LEFT_OUT: u32 = 11;
 

@@ -2,7 +2,7 @@
 
 use super::line::{LINES_OF_PAGE, LastAccess, MOST_LINE_PAGES};
 use super::placement::MOST_CLASSES;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The log.
@@ -54,8 +54,11 @@ pub struct ProcessHeader {
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
     /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting
-    /// that to 0 makes the agent ask for the page's home again.
+    /// that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`] only: it may move,
+    /// and go. 0: there is none.
     pub shadow: AtomicU64,
+    /// Not 0: the collector writes to it.
+    pub shadow_in_use: AtomicU32,
     /// What each class means, from 1: see [`super::class_word`]; 0 while it is not in use.
     pub classes: [AtomicU32; MOST_CLASSES],
     /// The program's limit of address space (soft, hard), in bytes, as it set it or inherited it.
@@ -74,6 +77,29 @@ pub struct ProcessHeader {
 pub const WARMED: usize = 1024;
 
 impl ProcessHeader {
+    /// Calls `write` with the place of the table of pages, which stays there meanwhile; `None`: there is no table. For
+    /// the collector.
+    pub fn with_shadow<T>(&self, write: impl FnOnce(u64) -> T) -> Option<T> {
+        self.shadow_in_use.store(1, SeqCst);
+        let table = self.shadow.load(SeqCst);
+        let written = (table != 0).then(|| write(table));
+        self.shadow_in_use.store(0, SeqCst);
+        written
+    }
+
+    /// Takes the table away from the collector, and calls `wait` as long as that writes to it and `wait` returns
+    /// `true`. Whether nobody writes there any more. For the agent, before the memory there becomes the program's, or
+    /// another program's.
+    pub fn withdraw_shadow(&self, mut wait: impl FnMut() -> bool) -> bool {
+        self.shadow.store(0, SeqCst);
+        while self.shadow_in_use.load(SeqCst) != 0 {
+            if !wait() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Names a site that has counted much. For one caller at a time.
     pub fn warm(&self, site: u32) {
         let number = self.warmed.load(Relaxed);

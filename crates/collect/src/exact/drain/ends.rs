@@ -3,6 +3,9 @@
 use super::*;
 use numalens_profile::LINES_LEFT_OUT;
 
+/// What was refused a program that wanted the place of the agent's memory for its own.
+const REFUSED: &str = "calls that were refused, as memory of numalens is there";
+
 /// How often all that was told is read in the end before something of it is given up: a second in all.
 const LAST_PATIENCE: u32 = 80;
 
@@ -169,11 +172,19 @@ impl Drain {
         if unsaid > 0 {
             meta.losses.insert("bytes of events that processes had no room to tell".to_owned(), unsaid);
         }
+        if !self.refused.is_empty() {
+            meta.losses.insert(REFUSED.to_owned(), self.refused.len() as u64);
+        }
         let known = self.unobserved.len() as u64;
         let all = u64::from(file.header().unobserved.load(Relaxed));
         if all > known {
             meta.unobserved.push(format!("{} programs that the agent could not be put into", all - known));
         }
+    }
+
+    /// Calls of programs that were refused, as memory of the agent's is there: each with its process.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
     }
 
     /// What the agents found worth a note, and what they said when they gave up.

@@ -133,6 +133,7 @@ impl Drain {
                 let space = if command.is_empty() { "" } else { " " };
                 self.unobserved.push(format!("process {pid}{space}{command}: {}", text(1)));
             }
+            (log::REFUSED, &[pid, ..]) => self.refused.push(format!("process {pid}: {}", text(1))),
             _ => {}
         }
     }

@@ -1,0 +1,65 @@
+//! What of the agent's can move makes way where the program wants to map something: the table of pages, and code.
+//!
+//! Translated code has the place of the table in it ([`numalens_translator::Shadow::At`]), as that costs an instruction
+//! less for each access that is looked up. So the table begins where a displacement of 32 bits reaches it, below 2 GiB,
+//! and that is where programs that lay out memory themselves want theirs (shadow memory of sanitizers, heaps of
+//! emulators at fixed addresses). Then the table goes to where the agent's other memory is, all code is given up, and
+//! what is translated from then on loads the table's place:
+//!
+//! ```text
+//!   mmap(0x4040000000, MAP_FIXED)   the collector is told that there is no table, and waited for if it writes there
+//!                                   the entries are copied, the old table is unmapped
+//!                                   all translations and arenas are given up
+//!                                   the program's call is made
+//! ```
+//! A thread that is inside of translated code would go on with the old place. So this is done while there is one
+//! thread, the one that makes the call; with several, the call is refused ([`crate::syscalls`]). Programs that are
+//! known to want the place have the table elsewhere from the beginning
+//! ([`crate::static_program::executable::lays_out_memory`]).
+
+use crate::entry;
+use crate::runtime::{Code, runtime};
+use crate::sys;
+use crate::syscalls::{own_memory, tasks};
+use crate::thread::Thread;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Release;
+use numalens_translator::{Shadow, area as fixed};
+
+/// How long the collector may write to the table before the call is refused.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+impl Code {
+    /// Makes way in a range. Whether nothing of the agent's is there any more.
+    pub fn give_way(&mut self, thread: &Thread, range: &Range<u64>) -> bool {
+        let runtime = runtime();
+        if tasks::live() > 1 || own_memory::is_taken_for_good(self, range) {
+            return false;
+        }
+        let table = runtime.shadow.range();
+        let moves = table.start < range.end && range.start < table.end;
+        if moves && !self.move_table(thread) {
+            return false;
+        }
+        let shadow = if moves { Shadow::FromArea } else { self.cache.config().shadow };
+        let Code { cache, world, .. } = self;
+        cache.start_anew(world, shadow);
+        thread.area.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
+        world.arenas.give_up();
+        !own_memory::is_taken(self, range)
+    }
+
+    fn move_table(&mut self, thread: &Thread) -> bool {
+        let runtime = runtime();
+        let header = runtime.process().header();
+        let since = sys::now_ns();
+        let patient = || {
+            sys::nap();
+            sys::now_ns().saturating_sub(since) < PATIENCE_NS
+        };
+        let moved = header.withdraw_shadow(patient) && runtime.shadow.move_away();
+        header.shadow.store(runtime.shadow.base(), Release);
+        thread.area.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
+        moved
+    }
+}
