@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  GS - ...        tallies; counters of updates: shared memory as well
-//!     + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on
-//!     + 4 KiB      lookup table of indirect branches, copy-on-write from the session's pattern
-//!     + ~2 MiB     the agent's stack in this thread, a gap below it
-//!     + ~2.5 MiB   the signal stack, a gap below it
-//!     + 3 MiB      where stays have begun
-//!     + 3.5 MiB    what is left of the addresses in the table of returns
-//!     + 4 MiB      table of returns, copy-on-write as well
+//!     + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on}
+//!     + 4 KiB      lookup table of indirect branches                                          }
+//!     + ~2 MiB     the agent's stack in this thread, a gap below it                           } copy-on-write from
+//!     + ~2.5 MiB   the signal stack, a gap below it                                           } the session's pattern
+//!     + 3 MiB      where stays have begun                                                     }
+//!     + 3.5 MiB    what is left of the addresses in the table of returns                      }
+//!     + 4 MiB      table of returns                                                           }
 //!     + 5 MiB      site counters       }
 //!     + ...        stays               } shared memory:
 //!     + ...        passes              } the thread's extent in the session file
@@ -17,6 +17,8 @@
 //!     + ...        cache misses        }  (where there is a cache)
 //!     + ...        words               }  (where every access is attributed to an object)
 //! ```
+//! Three mappings, as the kernel lets a process have some 65,000 in all, and programs have thousands of threads: so the
+//! file has its parts in this order, and nothing is protected in between.
 
 use crate::call;
 use crate::shared::Session;
@@ -63,21 +65,23 @@ pub const SIGNAL_STACK: u64 = 0x26_0000;
 pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
 /// Where the bytes are that tell which stays have ever begun.
 pub const TOUCHED: u64 = 0x30_0000;
+const _: () = assert!(BELOW + SITES == exact::thread::SITES - exact::thread::TALLIES);
 const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
 /// Where the table of return addresses is.
-const RETURNS: u64 = fixed::RETURNS as u64;
-const RETURNS_BYTES: u64 = 8 << fixed::RETURNS_BITS;
+pub const RETURNS: u64 = fixed::RETURNS as u64;
+/// Bytes of it.
+pub const RETURNS_BYTES: u64 = 8 << fixed::RETURNS_BITS;
 /// And what is left of these addresses.
 const RETURN_TAGS: u64 = fixed::RETURN_TAGS as u64;
 const RETURN_TAGS_BYTES: u64 = 4 << fixed::RETURNS_BITS;
 const _: () = assert!(TOUCHED + TOUCHED_BYTES <= RETURN_TAGS && RETURN_TAGS + RETURN_TAGS_BYTES <= RETURNS);
-/// Bytes of the pattern of an empty table, which repeats: less to write at the start, but each piece is a mapping of every thread.
-pub const PATTERN_BYTES: u64 = 512 << 10;
-const _: () = assert!(LOOKUP_BYTES.is_multiple_of(PATTERN_BYTES) && RETURNS_BYTES.is_multiple_of(PATTERN_BYTES));
 /// Where the site counters are.
 pub const SITES: u64 = RETURNS + RETURNS_BYTES;
 
-const _: () = assert!(SITES == exact::thread::SITES_FROM_GS);
+const _: () = assert!(SITES == exact::thread::SITES_FROM_GS && PAGES == SITES + PAGES_BEHIND_SITES);
+const PAGES_BEHIND_SITES: u64 = exact::thread::PAGES - exact::thread::SITES;
+/// Bytes of the counters that every thread has, from the site counters on.
+const COUNTERS_BYTES: u64 = PAGES_BEHIND_SITES + exact::thread::PAGES_BYTES;
 /// Where the page counters are, whatever the layout.
 pub const PAGES: u64 = exact::thread::PAGES_FROM_GS;
 
@@ -114,7 +118,7 @@ pub struct Layout {
     pub classes_log2: u8,
     /// Most sites.
     pub sites: u32,
-    /// Where the patterns of empty tables stand in the session file: of lookups, behind it of returns.
+    /// Where stands in the session file what areas begin with, up to [`SITES`].
     pub pattern: u64,
     /// Cache lines are counted.
     pub lines: bool,
@@ -138,26 +142,14 @@ impl Layout {
         }
     }
 
-    fn site_bytes(&self) -> u64 {
-        (u64::from(self.sites) * 8) << self.classes_log2
-    }
-
     /// Where the stays are.
     pub fn stays(&self) -> u64 {
-        SITES + self.site_bytes()
-    }
-
-    fn stay_bytes(&self) -> u64 {
-        u64::from(self.sites) * size_of::<StayRecord>() as u64
+        SITES + exact::thread::SITES_BYTES
     }
 
     /// Where the counters of passes are.
     pub fn passes(&self) -> u64 {
-        self.stays() + self.stay_bytes()
-    }
-
-    fn passes_bytes(&self) -> u64 {
-        u64::from(self.sites) * 8
+        self.stays() + exact::thread::STAYS_BYTES
     }
 
     /// Where the counts of cache lines are.
@@ -223,30 +215,8 @@ impl Area {
     pub fn fill(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
         let readable = raw::PROT_READ | raw::PROT_WRITE;
         let fresh = raw::MAP_PRIVATE | raw::MAP_FIXED | raw::MAP_NORESERVE;
-        let parts = [
-            (0, PAGE),
-            (STACK, STACK_BYTES),
-            (SIGNAL_STACK, SIGNAL_STACK_BYTES),
-            (TOUCHED, TOUCHED_BYTES),
-            (RETURN_TAGS, RETURN_TAGS_BYTES),
-        ];
-        for (offset, bytes) in parts {
-            // SAFETY: within our own reservation; its thread does not run (yet, or any more).
-            unsafe {
-                call!(__NR_mmap, self.0 + offset, bytes, readable, fresh | raw::MAP_ANONYMOUS, u64::MAX, 0)?;
-            }
-        }
-        // SAFETY: as above.
-        unsafe {
-            let tables =
-                [(LOOKUP, LOOKUP_BYTES, layout.pattern), (RETURNS, RETURNS_BYTES, layout.pattern + PATTERN_BYTES)];
-            for (at, bytes, pattern) in tables {
-                for piece in (0..bytes).step_by(PATTERN_BYTES as usize) {
-                    let at = self.0 + at + piece;
-                    call!(__NR_mmap, at, PATTERN_BYTES, readable, fresh, session.descriptor, pattern)?;
-                }
-            }
-        }
+        // SAFETY: within our own reservation; its thread does not run (yet, or any more).
+        unsafe { call!(__NR_mmap, self.0, SITES, readable, fresh, session.descriptor, layout.pattern)? };
         self.map_counters(layout, session, thread)?;
         self.set(fixed::SELF, self.0);
         self.set(fixed::DISPATCH, crate::entry::dispatch as *const () as u64);
@@ -264,20 +234,12 @@ impl Area {
     /// # Errors
     /// The kernel's.
     pub fn map_counters(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
+        let below = thread.offset() + exact::thread::TALLIES;
         let sites = thread.offset() + exact::thread::SITES;
-        let pages = thread.offset() + exact::thread::PAGES;
-        let updates = thread.offset() + exact::thread::UPDATES;
-        let tallies = thread.offset() + exact::thread::TALLIES;
-        let stays = thread.offset() + exact::thread::STAYS;
-        let passes = thread.offset() + exact::thread::PASSES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
         unsafe {
-            sys::map_shared_over(self.0 + SITES, layout.site_bytes(), session.descriptor, sites)?;
-            sys::map_shared_over(self.0 + layout.stays(), layout.stay_bytes(), session.descriptor, stays)?;
-            sys::map_shared_over(self.0 + layout.passes(), layout.passes_bytes(), session.descriptor, passes)?;
-            sys::map_shared_over(self.0 + PAGES, exact::thread::PAGES_BYTES, session.descriptor, pages)?;
-            sys::map_shared_over(self.0 - UPDATES_BYTES, UPDATES_BYTES, session.descriptor, updates)?;
-            sys::map_shared_over(self.0 - BELOW, TALLIES_BYTES, session.descriptor, tallies)?;
+            sys::map_shared_over(self.0 - BELOW, BELOW, session.descriptor, below)?;
+            sys::map_shared_over(self.0 + SITES, COUNTERS_BYTES, session.descriptor, sites)?;
             if layout.lines {
                 // Side by side in the file as well.
                 let bytes = exact::thread::LINES_BYTES + exact::thread::COMMUNICATION_BYTES;

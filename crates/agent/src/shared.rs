@@ -1,6 +1,6 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
-use crate::area::PATTERN_BYTES;
+use crate::area::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use crate::sys::{self, Errno, raw};
 use core::ffi::CStr;
 use core::mem::size_of;
@@ -337,8 +337,8 @@ impl ProcessMemory {
     }
 }
 
-/// Where the patterns of empty tables stand in the session file: for each of `misses` [`PATTERN_BYTES`] of this pointer, one after the other. All
-/// programs share one, as long as their agents lie at the same address.
+/// Where stands in the session file what areas begin with: tables in which each entry is one of `misses` (of lookups,
+/// of returns), and zeros. All programs share it, as long as their agents lie at the same address.
 ///
 /// # Errors
 /// The kernel's.
@@ -351,15 +351,11 @@ pub fn table_pattern(session: &Session, process: Extent, misses: [u64; 2]) -> Re
     }
     let first = shared.compare_exchange(0, BEING_WRITTEN, AcqRel, Acquire).is_ok();
     let offset = if first { exact::PATTERN_OFFSET } else { process.offset() + exact::process::LOOKUP };
-    let bytes = PATTERN_BYTES * misses.len() as u64;
-    let at = sys::map_shared(bytes, session.descriptor, offset)?;
-    sys::populate(at, bytes);
-    // SAFETY: a mapping of our own, filled and given back.
-    unsafe {
-        let patterns = core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize);
-        for (pattern, miss) in patterns.chunks_exact_mut((PATTERN_BYTES / 8) as usize).zip(misses) {
-            pattern.fill(miss);
-        }
+    for ((place, bytes), miss) in [(LOOKUP, LOOKUP_BYTES), (RETURNS, RETURNS_BYTES)].into_iter().zip(misses) {
+        let at = sys::map_shared(bytes, session.descriptor, offset + place)?;
+        sys::populate(at, bytes);
+        // SAFETY: a mapping of our own, filled and given back.
+        unsafe { core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize) }.fill(miss);
         sys::unmap(at, bytes);
     }
     if first {

@@ -1,4 +1,4 @@
-//! Where the agent's memory is: out of the program's way, or refused as something that stands there.
+//! Where the agent's memory is: out of the program's way, or refused as something that stands there, and few mappings.
 
 use super::{numalens, program};
 use numalens_profile::Profile;
@@ -55,6 +55,20 @@ fn what_cannot_move_is_refused_and_told() {
         assert!(recorded.status.success() && said.contains("refused, as memory of numalens is there"), "{said}");
         assert!(losses(&profile) >= 2, "{how}");
     }
+}
+
+#[test]
+fn a_thread_takes_few_mappings() {
+    const THREADS: u64 = 300;
+    let directory = tempfile::tempdir().unwrap();
+    let alive = program(directory.path(), "alive.c", &["-O1", "-pthread"]);
+    let alive = alive.to_str().unwrap();
+    let lines = |output: Output| -> u64 { String::from_utf8(output.stdout).unwrap().trim().parse().unwrap() };
+    let native = |threads: &str| lines(Command::new(alive).arg(threads).output().unwrap());
+    let recorded = |threads: &str| lines(record(&directory.path().join("p"), &[alive, threads]));
+    let threads = THREADS.to_string();
+    let own = recorded(&threads) - recorded("0") - (native(&threads) - native("0"));
+    assert!(own <= 4 * THREADS, "{own} mappings of {THREADS} threads");
 }
 
 #[test]

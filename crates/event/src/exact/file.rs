@@ -14,7 +14,8 @@ pub const PLACEMENT_OFFSET: u64 = 1 << 14;
 pub const IMAGE_OFFSET: u64 = 1 << 20;
 /// Most bytes of the image.
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
-/// Where the pattern of an empty lookup table stands: see [`super::SessionHeader::pattern`].
+/// Where stands what threads begin with in their own memory ([`super::thread::SITES_FROM_GS`] bytes), which they map
+/// copy-on-write: see [`super::SessionHeader::pattern`].
 pub const PATTERN_OFFSET: u64 = 1 << 29;
 /// Where pages stand that processes have in common, the agents', and behind them a [`Commons`].
 pub const COMMON_OFFSET: u64 = 1 << 32;

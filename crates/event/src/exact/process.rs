@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 pub const LOG: u64 = 1 << 20;
 /// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`] counts it.
 pub const LOG_BYTES: u64 = 1 << 30;
-/// What an empty lookup table looks like; threads map it copy-on-write.
+/// What threads begin with in their own memory, as at [`super::PATTERN_OFFSET`].
 pub const LOOKUP: u64 = 1 << 36;
 /// Policies of its mappings, on a virtual machine: the agents' ([`TOLD_POLICIES`] of 56 bytes, and 24 bytes).
 pub const POLICIES: u64 = (1 << 36) + (1 << 35);

@@ -55,7 +55,8 @@ pub struct SessionHeader {
     pub debug: AtomicU32,
     /// Bytes of translated code that a process keeps before it gives up the oldest.
     pub most_code: AtomicU64,
-    /// The pointer that the pattern of an empty lookup table consists of; 0: nobody has written it yet, 1: somebody is about to. A
+    /// The pointer that the pattern of an empty lookup table, in that of a thread's own memory, consists of; 0: nobody
+    /// has written it yet, 1: somebody is about to. A
     /// process whose agent lies elsewhere than the first one's has a pattern of its own ([`super::process::LOOKUP`]).
     pub pattern: AtomicU64,
     /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit into

@@ -13,32 +13,12 @@ use core::sync::atomic::AtomicU64;
 pub const PLACE: u64 = 1 << 38;
 /// The one that another thread wants for it, on a virtual machine.
 pub const WANTED: u64 = PLACE + (1 << 16);
-/// Site counters: see [`super::site_and_class`].
-pub const SITES: u64 = 0;
-/// Bytes reserved for them.
-pub const SITES_BYTES: u64 = 1 << 32;
-/// Page counters.
-pub const PAGES: u64 = SITES + SITES_BYTES;
-/// Bytes reserved for them.
-pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
-/// Where site counters are in the thread's own memory, from the address in GS on.
-pub const SITES_FROM_GS: u64 = 0x48_0000;
-/// And page counters: behind whatever may stand between them there.
-pub const PAGES_FROM_GS: u64 = SITES_FROM_GS + MOST_SITE_COUNTERS * 8 + STAYS_BYTES + PASSES_BYTES;
-/// Reads and writes of pages, one of each: 64 bits a page.
-pub const UPDATES: u64 = PASSES + PASSES_BYTES;
-/// Bytes reserved for them.
-pub const UPDATES_BYTES: u64 = MOST_PAGES as u64 * 8;
-/// Stays.
-pub const STAYS: u64 = 1 << 33;
-/// Bytes reserved for them.
-pub const STAYS_BYTES: u64 = MOST_SITES as u64 * size_of::<StayRecord>() as u64;
-/// Counters of passes, 64 bits each.
-pub const PASSES: u64 = STAYS + STAYS_BYTES;
-/// Bytes reserved for them.
-pub const PASSES_BYTES: u64 = MOST_SITES as u64 * 8;
+// What follows stands in the file as it does in the thread's own memory, from the lowest on, so that few mappings are
+// enough there: the kernel lets a process have some 65,000. `SITES - SITES_FROM_GS` is where GS points; from there up
+// to `SITES` the thread has memory of its own.
+
 /// Tallies: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64 bits each.
-pub const TALLIES: u64 = 1 << 34;
+pub const TALLIES: u64 = 0;
 /// Where the counters are.
 pub const TALLY_COUNTERS: u64 = TALLIES + MOST_TALLIES as u64 * size_of::<TallyHeader>() as u64;
 /// Bytes of those of a tally.
@@ -49,6 +29,32 @@ pub const TALLY_WORDS: u64 = TALLY_COUNTERS + MOST_TALLIES as u64 * TALLY_COUNTE
 pub const TALLY_WORDS_BYTES: u64 = TALLY_PAGES as u64 * 8;
 /// Bytes reserved for all.
 pub const TALLIES_BYTES: u64 = TALLY_WORDS + MOST_TALLIES as u64 * TALLY_WORDS_BYTES - TALLIES;
+/// Reads and writes of pages, one of each: 64 bits a page.
+pub const UPDATES: u64 = TALLIES + TALLIES_BYTES;
+/// Bytes reserved for them.
+pub const UPDATES_BYTES: u64 = MOST_PAGES as u64 * 8;
+/// Where site counters are in the thread's own memory, from the address in GS on.
+pub const SITES_FROM_GS: u64 = 0x48_0000;
+/// Site counters: see [`super::site_and_class`].
+pub const SITES: u64 = UPDATES + UPDATES_BYTES + SITES_FROM_GS;
+/// Bytes reserved for them.
+pub const SITES_BYTES: u64 = MOST_SITE_COUNTERS * 8;
+/// Stays.
+pub const STAYS: u64 = SITES + SITES_BYTES;
+/// Bytes reserved for them.
+pub const STAYS_BYTES: u64 = MOST_SITES as u64 * size_of::<StayRecord>() as u64;
+/// Counters of passes, 64 bits each.
+pub const PASSES: u64 = STAYS + STAYS_BYTES;
+/// Bytes reserved for them.
+pub const PASSES_BYTES: u64 = MOST_SITES as u64 * 8;
+/// Page counters.
+pub const PAGES: u64 = PASSES + PASSES_BYTES;
+/// Bytes reserved for them.
+pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
+/// Where they are in the thread's own memory, from the address in GS on.
+pub const PAGES_FROM_GS: u64 = PAGES - (SITES - SITES_FROM_GS);
+const _: () = assert!(PAGES + PAGES_BYTES <= PLACE && SITES.is_multiple_of(4096) && PAGES.is_multiple_of(4096));
+
 /// Counts of cache lines: [`super::LINES_OF_PAGE`] records for each page.
 pub const LINES: u64 = 1 << 39;
 /// Bytes reserved for them.
