@@ -27,7 +27,7 @@ use numalens_translator::count::Run;
 const WORD_BITS: u64 = 2;
 /// Bits of a thread's number in [`LastAccess::who`].
 const THREAD_BITS: u32 = 32;
-const NODE_BITS: u32 = 8;
+const NODE_BITS: u32 = 16;
 
 /// Whether a turn concerns the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ struct Last {
     /// Its place in the order of creation, plus 1; 0: nobody.
     thread: u32,
     /// The index of its node, plus 1; 0: unpinned.
-    node: u8,
+    node: u16,
     sharing: Sharing,
     now: Words,
     before: Words,
@@ -96,7 +96,7 @@ struct Last {
 
 impl Last {
     /// After one more access.
-    fn then(self, thread: u32, node: u8, words: Words) -> Self {
+    fn then(self, thread: u32, node: u16, words: Words) -> Self {
         if self.thread != thread {
             let sharing = if self.thread == 0 { Sharing::First } else { words.after(self.now) };
             return Last { thread, node, sharing, now: words, before: self.now };
@@ -119,7 +119,7 @@ impl Last {
             2 => Sharing::False,
             _ => Sharing::True,
         };
-        let node = (who >> THREAD_BITS) as u8;
+        let node = (who >> THREAD_BITS) as u16;
         Last { thread: who as u32, node, sharing, now: Words::unpack(words), before: Words::unpack(words >> 32) }
     }
 }
@@ -187,7 +187,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         counts.words.store(known | words.pack(), Relaxed);
     }
     let index = runtime.session.entry(thread.extent).index.load(Relaxed);
-    let node = u8::try_from(thread.node + 1).unwrap_or(0);
+    let node = u16::try_from(thread.node + 1).unwrap_or(0);
     loop {
         let stands = [record.who.load(Relaxed), record.words.load(Relaxed)];
         let was = Last::unpack(stands);
@@ -283,7 +283,7 @@ mod tests {
     fn packing_loses_nothing() {
         for sharing in [Sharing::First, Sharing::Reads, Sharing::False, Sharing::True] {
             let (now, before) = (Words { accessed: 0x8421, written: 0x8001 }, Words { accessed: u16::MAX, written: 7 });
-            let last = Last { thread: exact::MOST_EXTENTS, node: 64, sharing, now, before };
+            let last = Last { thread: exact::MOST_EXTENTS, node: 1024, sharing, now, before };
             assert_eq!(Last::unpack(last.pack()), last);
         }
         assert_eq!(Last::unpack([0; 2]).sharing, Sharing::First);

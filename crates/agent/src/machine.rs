@@ -46,8 +46,10 @@ use crate::syscalls::Verdict;
 use crate::thread::Thread;
 pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
+use cpus::NodeSet;
 use numalens_event::exact::{self, Placement};
 use numalens_translator::Question;
+pub(crate) use policies::read_nodes;
 pub use policies::wanted_home;
 pub use shared_policies::in_force;
 
@@ -87,32 +89,33 @@ fn placement() -> &'static Placement {
 }
 
 /// The index of the node that the kernel of that machine numbers so.
-pub(crate) fn index_of(placement: &Placement, number: u32) -> Option<u8> {
-    let word = number.checked_add(1)?;
-    let index = placement.kernel_nodes.iter().position(|known| known.load(Relaxed) == word)?;
-    u8::try_from(index).ok()
+pub(crate) fn index_of(placement: &Placement, number: u32) -> Option<u16> {
+    numbers(placement).position(|known| known == number).map(|index| index as u16)
+}
+
+/// The numbers of the machine's nodes, in its order.
+fn numbers(placement: &Placement) -> impl Iterator<Item = u32> {
+    placement.kernel_nodes.iter().map_while(|known| known.load(Relaxed).checked_sub(1))
 }
 
 /// The number of the node of this index.
-fn number_of(placement: &Placement, index: u8) -> Option<u32> {
+fn number_of(placement: &Placement, index: u16) -> Option<u32> {
     placement.kernel_nodes.get(usize::from(index))?.load(Relaxed).checked_sub(1)
 }
 
-/// The nodes of the machine that have memory, by their numbers, a bit each.
-fn memory_nodes(placement: &Placement) -> u64 {
+/// The nodes of the machine that have memory, by their numbers.
+fn memory_nodes(placement: &Placement) -> NodeSet {
     let used = placement.memory_nodes_used.load(Relaxed) as usize;
-    let nodes = placement.memory_nodes.iter().take(used).filter_map(|node| number_of(placement, node.load(Relaxed)));
-    nodes.filter(|&number| number < 64).fold(0, |all, number| all | 1 << number)
+    placement.memory_nodes.iter().take(used).filter_map(|node| number_of(placement, node.load(Relaxed))).collect()
 }
 
-/// The nodes of the machine, by their numbers, a bit each.
-fn all_nodes(placement: &Placement) -> u64 {
-    let numbers = placement.kernel_nodes.iter().filter_map(|known| known.load(Relaxed).checked_sub(1));
-    numbers.filter(|&number| number < 64).fold(0, |all, number| all | 1 << number)
+/// The nodes of the machine, by their numbers.
+fn all_nodes(placement: &Placement) -> NodeSet {
+    numbers(placement).collect()
 }
 
 /// The index of a CPU's node.
-fn node_of_cpu(placement: &Placement, cpu: u32) -> Option<u8> {
+fn node_of_cpu(placement: &Placement, cpu: u32) -> Option<u16> {
     let node = placement.node_of_cpu.get(cpu as usize)?.load(Relaxed);
     (node != exact::NO_NODE).then_some(node)
 }

@@ -5,7 +5,7 @@
 //! binds notices when it next leaves the code cache.
 
 use crate::call;
-use crate::machine::cpus::{CpuSet, bits};
+use crate::machine::cpus::{CpuSet, NodeSet, bits};
 use crate::machine::place::{Place, all_cpus};
 use crate::machine::policy::{Policy, mode};
 use crate::machine::{self, index_of};
@@ -22,7 +22,9 @@ const CPU_WORDS: usize = exact::MOST_CPUS / 64;
 /// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
 const WORDS: usize = CPUS + CPU_WORDS;
 /// Where the CPUs begin.
-const CPUS: usize = 4;
+const CPUS: usize = NODES + 2 * exact::NODE_WORDS;
+/// Where the nodes begin.
+const NODES: usize = 2;
 const _: () = assert!(WORDS * 8 == size_of::<exact::ThreadPlace>());
 /// The mode without its flags.
 const MODE: u64 = 0xff;
@@ -31,18 +33,17 @@ const MODE: u64 = 0xff;
 fn ask(session: &Session) -> ([u64; WORDS], i32) {
     let mut place = [0u64; WORDS];
     place[0] = 1;
-    let mut nodes = [0u64; 16];
+    let mut nodes = NodeSet::EMPTY;
     // SAFETY: memory of our own, of the sizes given.
     unsafe {
         let _ = call!(__NR_sched_getaffinity, 0, CPU_WORDS * 8, place[CPUS..].as_mut_ptr());
-        let _ = call!(__NR_get_mempolicy, place[1..].as_mut_ptr(), nodes.as_mut_ptr(), 64 * nodes.len(), 0, 0);
+        let _ = call!(__NR_get_mempolicy, place[1..].as_mut_ptr(), nodes.0.as_mut_ptr(), exact::MOST_NODES, 0, 0);
     }
     place[1] &= MODE;
-    place[2] = nodes[0];
+    place[NODES..NODES + exact::NODE_WORDS].copy_from_slice(&nodes.0);
     let placement = session.placement();
     if place[1] == mode::BIND.into()
-        && nodes[0].is_power_of_two()
-        && let Some(index) = index_of(placement, nodes[0].trailing_zeros())
+        && let Some(index) = nodes.only().and_then(|node| index_of(placement, node))
     {
         return (place, index.into());
     }
@@ -83,10 +84,10 @@ pub fn begin(session: &Session, thread: &mut Thread) {
 /// The index of the node that a place binds a thread to: by its CPUs, else by its memory policy; negative: none.
 fn node_of(session: &Session, place: &Place) -> i32 {
     let policy = place.policy;
-    if place.node >= 0 || !policy.binds_to_one() {
+    if place.node >= 0 {
         return place.node;
     }
-    index_of(session.placement(), policy.nodes.trailing_zeros()).map_or(-1, i32::from)
+    policy.bound_to().and_then(|node| index_of(session.placement(), node)).map_or(-1, i32::from)
 }
 
 /// A place on a virtual machine in words; none for that of a thread of which nobody has said anything.
@@ -95,7 +96,9 @@ fn to_words(session: &Session, cpus: &CpuSet, policy: &Policy) -> Option<[u64; W
         return None;
     }
     let mut words = [0u64; WORDS];
-    words[..CPUS].copy_from_slice(&[1, policy.word().into(), policy.nodes, policy.named]);
+    words[..NODES].copy_from_slice(&[1, policy.word().into()]);
+    words[NODES..NODES + exact::NODE_WORDS].copy_from_slice(&policy.nodes.0);
+    words[NODES + exact::NODE_WORDS..CPUS].copy_from_slice(&policy.named.0);
     words[CPUS..].copy_from_slice(&cpus.0);
     Some(words)
 }
@@ -110,7 +113,10 @@ fn read(session: &Session, offset: u64) -> (CpuSet, Policy) {
     }
     let mut cpus = CpuSet::EMPTY;
     cpus.0.copy_from_slice(&words[CPUS..]);
-    (cpus, Policy::from_words(words[1], words[2], words[3]))
+    let (mut nodes, mut named) = (NodeSet::EMPTY, NodeSet::EMPTY);
+    nodes.0.copy_from_slice(&words[NODES..NODES + exact::NODE_WORDS]);
+    named.0.copy_from_slice(&words[NODES + exact::NODE_WORDS..CPUS]);
+    (cpus, Policy::from_words(words[1], nodes, named))
 }
 
 /// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent `caller`.

@@ -105,6 +105,69 @@ fn numactl_shows_the_machine() {
     }
 }
 
+/// A machine of hwloc with nodes of these numbers: two CPUs each, usable ones and others; 1 GiB, all as far from each other.
+fn machine_file(directory: &Path, nodes: &[(u32, &str, &str)]) -> String {
+    let mut text = String::from("<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\">");
+    for (number, usable, complete) in nodes {
+        let sets = format!("cpuset=\"{usable}\" complete_cpuset=\"{complete}\"");
+        text += &format!(
+            "<object type=\"Package\" {sets}><object type=\"NUMANode\" os_index=\"{number}\" {sets} local_memory=\"1073741824\"/></object>"
+        );
+    }
+    let path = directory.join("machine.xml");
+    std::fs::write(&path, text + "</object></topology>").unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// As on POWER, whose nodes of graphics memory begin at 252; the last is the highest that Linux can have.
+#[test]
+fn nodes_have_any_numbers() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "numbers.c", &["-O1", "-lnuma"]);
+    let nodes = [(0, "0x3", "0x3"), (8, "0xc", "0xc"), (252, "0x30", "0x30"), (1023, "0xc0", "0xc0")];
+    let machine = machine_file(directory.path(), &nodes);
+    let recorded = record(directory.path(), &["--machine", &machine], &[&program, "252", "1023"]);
+    let wanted = "bound: 252\nof memory: 1023\nhomes: 252 1023, a mask of one word: refused\nmoved: 1023\nallowed: 0 8 252 1023\n";
+    assert_eq!(recorded.said(), wanted);
+    let matrix = recorded.matrix();
+    assert!(matrix[0][3] >= 100_000, "the first thread is on node 0, its page on node 1023: {matrix:?}");
+    let text = "numactl --hardware; numactl -N 8 -m 252 numactl --show";
+    let said = record(directory.path(), &["--machine", &machine], &["/bin/sh", "-c", text]).said();
+    for line in ["available: 4 nodes (0,8,252,1023)", "node 252 cpus: 4 5", "nodebind: 8 ", "membind: 252 "] {
+        assert!(said.lines().any(|found| found == line), "`{line}` in {said}");
+    }
+}
+
+/// More nodes than bits of a word: each is told from all others, and each thread has its own.
+#[test]
+fn machines_have_many_nodes() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "numbers.c", &["-O1", "-lnuma"]);
+    let recorded = record(directory.path(), &["--machine", "300x1"], &[&program, "70", "299"]);
+    let said = recorded.said();
+    assert!(
+        said.starts_with("bound: 70\nof memory: 299\nhomes: 70 299, a mask of one word: refused\nmoved: 299\n"),
+        "{said}"
+    );
+    let matrix = recorded.matrix();
+    assert!(matrix.len() >= 300 && matrix[0][299] >= 100_000, "{} rows: {:?}", matrix.len(), matrix[0]);
+}
+
+/// What a job may not use is no memory tier: the accesses of its threads to that node's memory are remote.
+#[test]
+fn a_node_that_a_job_has_no_cpus_of_is_remote() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "numbers.c", &["-O1", "-lnuma"]);
+    for complete in ["0xc", "0x0"] {
+        let machine = machine_file(directory.path(), &[(0, "0x3", "0x3"), (1, "0x0", complete)]);
+        let recorded = record(directory.path(), &["--machine", &machine], &[&program, "1", "1"]);
+        let classes = &recorded.report()["summary"]["classes"];
+        let count = |class: &str| classes[class].as_u64().unwrap_or(0);
+        assert!(count("remote") >= 100_000, "{classes}");
+        assert_eq!(count("memory_tier_local") + count("memory_tier_remote"), 0, "{classes}");
+    }
+}
+
 #[test]
 fn a_preset_is_seen_with_its_distances() {
     let said = script(&["--machine", "togian"], "numactl --hardware; nproc; taskset -cp $$; getconf _NPROCESSORS_ONLN");

@@ -56,7 +56,7 @@ pub mod tally;
 pub mod thread;
 
 pub use code::*;
-pub use commons::{Commons, PolicyWords};
+pub use commons::{Commons, POLICY_WORDS, PolicyWords};
 pub use directory::{DirectoryEntry, Extent, GONE_ON, end, kind};
 pub use file::*;
 pub use line::*;
@@ -76,6 +76,8 @@ mod tests {
     #[test]
     fn parts_do_not_overlap() {
         assert!(size_of::<SessionHeader>() as u64 <= PLACEMENT_OFFSET);
+        // A moved page's class stands in 16 bits of its record.
+        const { assert!(MOST_CLASSES < 1 << 16) };
         assert!(PLACEMENT_OFFSET + size_of::<Placement>() as u64 <= IMAGE_OFFSET);
         const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= PATTERN_OFFSET) };
         const { assert!(PATTERN_OFFSET < DIRECTORY_OFFSET) };
@@ -84,6 +86,8 @@ mod tests {
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
+        let policies = process::TOLD_POLICIES * (POLICY_WORDS + 4) * 8 + 24;
+        assert!(process::POLICIES + policies as u64 <= process::SITES);
         assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::STRETCHES);
         assert!(process::STRETCHES + u64::from(MOST_STRETCHES) * size_of::<StretchRecord>() as u64 <= process::PAGES);
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);

@@ -1,6 +1,6 @@
 //! Calls about the CPUs of threads.
 
-use super::cpus::{CpuSet, WORDS};
+use super::cpus::CpuSet;
 use super::place::{Place, all_cpus};
 use super::{number_of, placement};
 use crate::placement as places;
@@ -11,7 +11,7 @@ use crate::thread::Thread;
 use crate::user;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::{EFAULT, EINVAL};
-use numalens_event::exact::Placement;
+use numalens_event::exact::{MOST_CPUS, Placement};
 
 /// The CPU that a thread is on, and the number of its node.
 pub fn cpu_of(place: &Place, placement: &Placement) -> (u32, u32) {
@@ -55,8 +55,8 @@ pub fn get_affinity(thread: &Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u64 {
 /// sched_setaffinity.
 pub fn set_affinity(thread: &mut Thread, [tid, bytes, mask, ..]: [u64; 6]) -> u64 {
     let mut wanted = CpuSet::EMPTY;
-    let bytes = (bytes as u32 as usize).min(WORDS * 8);
-    let mut named = [0u8; WORDS * 8];
+    let bytes = (bytes as u32 as usize).min(MOST_CPUS / 8);
+    let mut named = [0u8; MOST_CPUS / 8];
     if user::read_bytes(mask, &mut named[..bytes]).is_err() {
         return errno(EFAULT);
     }
@@ -95,10 +95,13 @@ fn target(thread: &Thread, tid: u32) -> Target {
     if tid == 0 || tid == thread.tid {
         return Target::Itself;
     }
-    let mut mask = [0u64; WORDS];
+    let mut mask = [0u64; MOST_CPUS / 64];
     // SAFETY: asks for a mask of our own.
     let asked = unsafe {
-        sys::syscall(raw::__NR_sched_getaffinity, [u64::from(tid), WORDS as u64 * 8, mask.as_mut_ptr() as u64, 0, 0, 0])
+        sys::syscall(
+            raw::__NR_sched_getaffinity,
+            [u64::from(tid), MOST_CPUS as u64 / 8, mask.as_mut_ptr() as u64, 0, 0, 0],
+        )
     };
     if sys::check(asked).is_err() {
         return Target::Nobody(asked);

@@ -1,28 +1,32 @@
-//! Sets of CPUs, as the kernel's masks have them.
+//! Sets of CPUs and of nodes, as the kernel's masks have them.
 
 use core::fmt;
-use numalens_event::exact::MOST_CPUS;
+use numalens_event::exact::{MOST_CPUS, NODE_WORDS};
 
-/// Words of a set.
-pub const WORDS: usize = MOST_CPUS / 64;
+/// Numbers, a bit each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Set<const WORDS: usize>(pub [u64; WORDS]);
 
 /// A set of CPUs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CpuSet(pub [u64; WORDS]);
+pub type CpuSet = Set<{ MOST_CPUS / 64 }>;
+/// A set of nodes.
+pub type NodeSet = Set<NODE_WORDS>;
 
-impl CpuSet {
-    /// No CPU.
-    pub const EMPTY: CpuSet = CpuSet([0; WORDS]);
+impl Copy for NodeSet {}
 
-    /// Whether a CPU is in it.
-    pub fn contains(&self, cpu: u32) -> bool {
-        self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 != 0)
+impl<const WORDS: usize> Set<WORDS> {
+    /// Nothing.
+    pub const EMPTY: Self = Set([0; WORDS]);
+
+    /// Whether a number is in it.
+    pub fn contains(&self, number: u32) -> bool {
+        self.0.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
     }
 
-    /// Puts a CPU in; those past the last that a set can hold are left out.
-    pub fn insert(&mut self, cpu: u32) {
-        if let Some(word) = self.0.get_mut(cpu as usize / 64) {
-            *word |= 1 << (cpu % 64);
+    /// Puts a number in; those past the last that a set can hold are left out.
+    pub fn insert(&mut self, number: u32) {
+        if let Some(word) = self.0.get_mut(number as usize / 64) {
+            *word |= 1 << (number % 64);
         }
     }
 
@@ -31,22 +35,53 @@ impl CpuSet {
         self.0.iter().all(|&word| word == 0)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
     /// Those that are in both.
-    pub fn intersection(mut self, other: &CpuSet) -> CpuSet {
+    pub fn intersection(mut self, other: &Self) -> Self {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
         self
     }
 
-    /// Its CPUs, ascending.
+    /// Whether all of them are in another one.
+    pub fn is_subset_of(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).all(|(word, other)| word & !other == 0)
+    }
+
+    /// Its numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.0).flat_map(move |(number, &word)| bits(word).map(move |bit| number * 64 + bit))
     }
+
+    /// The lowest.
+    pub fn first(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
+    /// The only one, if there is one only.
+    pub fn only(&self) -> Option<u32> {
+        self.first().filter(|_| self.len() == 1)
+    }
+
+    /// The highest.
+    pub fn last(&self) -> Option<u32> {
+        let (number, word) = (0..).zip(&self.0).filter(|&(_, &word)| word != 0).last()?;
+        Some(number * 64 + word.ilog2())
+    }
+
+    /// The one that comes after `number`, from the last to the first.
+    pub fn after(&self, number: u32) -> Option<u32> {
+        self.iter().find(|&other| other > number).or_else(|| self.first())
+    }
 }
 
-impl FromIterator<u32> for CpuSet {
-    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
-        let mut set = CpuSet::EMPTY;
-        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+impl<const WORDS: usize> FromIterator<u32> for Set<WORDS> {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut set = Self::EMPTY;
+        numbers.into_iter().for_each(|number| set.insert(number));
         set
     }
 }
@@ -120,6 +155,18 @@ mod tests {
     #[test]
     fn bits_are_counted_off() {
         assert!(bits(0).eq([]) && bits(1 << 63 | 5).eq([0, 2, 63]) && bits(u64::MAX).eq(0..64));
+    }
+
+    #[test]
+    fn nodes_go_round() {
+        let set: NodeSet = [1, 64, 252, 1023, 1024].into_iter().collect();
+        assert_eq!((set.first(), set.last(), set.len(), set.only()), (Some(1), Some(1023), 4, None));
+        assert_eq!([0, 1, 64, 255, 1023, u32::MAX].map(|number| set.after(number)), [1, 64, 252, 1023, 1, 1].map(Some));
+        assert_eq!(
+            (NodeSet::EMPTY.after(3), NodeSet::EMPTY.last(), NodeSet::from_iter([70]).only()),
+            (None, None, Some(70))
+        );
+        assert!(NodeSet::from_iter([252]).is_subset_of(&set) && !NodeSet::from_iter([2, 252]).is_subset_of(&set));
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Whose {
     }
 
     /// Moves that page to the node of this index.
-    fn move_page(&mut self, runtime: &Runtime, address: u64, node: u8) {
+    fn move_page(&mut self, runtime: &Runtime, address: u64, node: u16) {
         match self {
             Whose::Own => {
                 let file = runtime.code.lock().world.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
@@ -148,7 +148,7 @@ impl List<'_> {
         let mut node = [0u8; 4];
         fault(user::read_bytes(self.nodes.wrapping_add(place * 4), &mut node))?;
         let node = u32::from_le_bytes(node);
-        let is_there = node < 64 && memory_nodes(placement()) >> node & 1 != 0;
+        let is_there = memory_nodes(placement()).contains(node);
         let index = index_of(placement(), node).filter(|_| is_there).ok_or(ENODEV)?;
         if self.unsaid.is_some_and(|before| before != node) {
             return Err(EFAULT);
@@ -181,17 +181,17 @@ pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, .
         let (from, to) = (read_nodes(from, bits)?, read_nodes(to, bits)?);
         let mut whose = Whose::of(runtime, pid)?;
         let memory = memory_nodes(placement());
-        if to & !memory != 0 && !sys::is_root() {
+        if !to.is_subset_of(&memory) && !sys::is_root() {
             return Err(EPERM);
         }
-        let to = to & memory;
-        if to == 0 {
+        let to = to.intersection(&memory);
+        if to.is_empty() {
             return Err(EINVAL);
         }
         let mut exclusive = Exclusive::of(if pid as u32 == 0 { thread.tid } else { pid as u32 });
-        let place = |page, home: u8| {
+        let place = |page, home: u16| {
             let node = number_of(placement(), home)?;
-            let index = index_of(placement(), policy::migrates(node, from, to)?)?;
+            let index = index_of(placement(), policy::migrates(node, &from, &to)?)?;
             (sys::is_root() || exclusive.has(page)).then_some(index)
         };
         match &mut whose {

@@ -12,17 +12,18 @@ use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
 use crate::syscalls::tasks;
 use crate::thread::Thread;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{Extent, MOST_NODES};
+use numalens_event::exact::Extent;
 
 const PAGE_BITS: u32 = 12;
 
 /// Pages by the number of their node.
-type Counts = [u64; MOST_NODES];
+type Counts = BTreeMap<u32, u64>;
 
 /// A part of a mapping of the kernel's.
 struct Piece {
@@ -69,7 +70,7 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
                 Some(before) if before.range.end == part.start && before.policy == policy => {
                     before.range.end = part.end
                 }
-                _ => pieces.push(Piece { range: part, policy, counts: [0; MOST_NODES] }),
+                _ => pieces.push(Piece { range: part, policy, counts: Counts::new() }),
             }
         }
     }
@@ -78,9 +79,9 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
     pieces
 }
 
-fn count(counts: &mut Counts, home: u8) {
-    if let Some(count) = number_of(placement(), home).and_then(|number| counts.get_mut(number as usize)) {
-        *count += 1;
+fn count(counts: &mut Counts, home: u16) {
+    if let Some(number) = number_of(placement(), home) {
+        *counts.entry(number).or_default() += 1;
     }
 }
 
@@ -95,7 +96,7 @@ fn of_another(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Ra
             match pieces[first..].last_mut() {
                 _ if part.is_empty() => {}
                 Some(before) if before.policy == policy => before.range.end = part.end,
-                _ => pieces.push(Piece { range: part, policy, counts: [0; MOST_NODES] }),
+                _ => pieces.push(Piece { range: part, policy, counts: Counts::new() }),
             }
         };
         let mut at = range.start;
@@ -190,8 +191,8 @@ impl<'a> Facts<'a> {
         }
         // Of huge pages that a program asks for by name each is one.
         let unit = if self.is_huge { self.page_kib / 4 } else { 1 };
-        let counts = counts.map(|count| count.div_ceil(unit));
-        let pages: u64 = counts.iter().sum();
+        let counts = || counts.iter().map(|(node, count)| (node, count.div_ceil(unit)));
+        let pages: u64 = counts().map(|(_, count)| count).sum();
         if pages == 0 {
             return Ok(());
         }
@@ -209,7 +210,7 @@ impl<'a> Facts<'a> {
                 write!(to, " mapped={pages}")?;
             }
         }
-        for (node, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (node, count) in counts() {
             write!(to, " N{node}={count}")?;
         }
         write!(to, " kernelpagesize_kB={}", self.page_kib)
@@ -220,10 +221,8 @@ impl<'a> Facts<'a> {
 mod tests {
     use super::*;
 
-    fn piece(range: Range<u64>, policy: Policy, pages: &[(usize, u64)]) -> Piece {
-        let mut counts = [0; MOST_NODES];
-        pages.iter().for_each(|&(node, count)| counts[node] = count);
-        Piece { range, policy, counts }
+    fn piece(range: Range<u64>, policy: Policy, pages: &[(u32, u64)]) -> Piece {
+        Piece { range, policy, counts: pages.iter().copied().collect() }
     }
 
     #[test]
@@ -234,8 +233,10 @@ mod tests {
             00700000 default huge anon=2 dirty=2 N0=2 kernelpagesize_kB=2048\n\
             7fff0000 default stack anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n";
         let mappings = [0x40_1000..0x40_a000, 0x50_0000..0x50_8000, 0x60_0000..0x60_1000, 0x70_0000..0xb0_0000];
-        let bound = Policy::new(2, 0b110, 0xf).unwrap();
-        let round = Policy::new(3 | 1 << 15, 0b1011, 0xf).unwrap();
+        let nodes = |numbers: &[u32]| numbers.iter().copied().collect();
+        let all = nodes(&[0, 1, 2, 3]);
+        let bound = Policy::new(2, nodes(&[1, 2]), &all).unwrap();
+        let round = Policy::new(3 | 1 << 15, nodes(&[0, 1, 3]), &all).unwrap();
         let pieces = [
             piece(0x40_1000..0x40_a000, Policy::NONE, &[(0, 4), (3, 5)]),
             piece(0x50_0000..0x50_4000, Policy::NONE, &[(2, 2)]),

@@ -83,7 +83,7 @@ impl Other {
     }
 
     /// The index of the node that has a page (by the number of its address), if it has touched it and it has a home.
-    pub fn home(&mut self, page: u64) -> Option<u8> {
+    pub fn home(&mut self, page: u64) -> Option<u16> {
         self.find(page, |other, record| {
             let class = record.moved_to().unwrap_or_else(|| record.class.load(Relaxed));
             exact::class_meaning(other.header().classes.get(class as usize)?.load(Relaxed))?.0
@@ -91,7 +91,7 @@ impl Other {
     }
 
     /// Calls `found` for the pages that it has touched and that are there and have homes: with their numbers and the indices of their nodes.
-    pub fn each_home(&mut self, mut found: impl FnMut(u64, u8)) {
+    pub fn each_home(&mut self, mut found: impl FnMut(u64, u16)) {
         let pages: Vec<u64> = self.pages.keys().copied().collect();
         for page in pages {
             if let Some(home) = self.home(page) {
@@ -101,13 +101,13 @@ impl Other {
     }
 
     /// A page is on the node of this index from now on.
-    pub fn move_page(&mut self, page: u64, node: u8) {
+    pub fn move_page(&mut self, page: u64, node: u16) {
         // One that has gone on is not moved, and looked for again.
         self.find(page, |other, record| record.move_to(class_in(other.header(), exact::class_word(Some(node), true))));
     }
 
     /// Moves the pages that `to` names new nodes for (page, index of its node; index of the new one).
-    pub fn rehome(&mut self, mut to: impl FnMut(u64, u8) -> Option<u8>) {
+    pub fn rehome(&mut self, mut to: impl FnMut(u64, u16) -> Option<u16>) {
         let mut moves = Vec::new();
         self.each_home(|page, home| moves.extend(to(page, home).filter(|&new| new != home).map(|new| (page, new))));
         moves.into_iter().for_each(|(page, new)| self.move_page(page, new));

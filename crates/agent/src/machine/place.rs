@@ -10,7 +10,7 @@
 //! ```
 //! With the CPUs of the whole machine that is what `numalens_topology::ThreadPlacement` says.
 
-use super::cpus::{self, CpuSet};
+use super::cpus::{CpuSet, NodeSet};
 use super::node_of_cpu;
 use super::policy::{self, Policy};
 use core::cell::Cell;
@@ -28,8 +28,8 @@ pub struct Place {
     pub last: Cell<u32>,
     /// The index of the node that it is kept on; negative: none.
     pub node: i32,
-    /// The nodes of `cpus`, by index, a bit each.
-    nodes: u64,
+    /// The nodes of `cpus`, by index.
+    nodes: NodeSet,
     /// Which of its CPUs on a node it is on: modulo their number.
     turn: u32,
 }
@@ -42,23 +42,23 @@ impl Place {
 
     /// That of a thread which may run on `cpus`, before it is [`Place::seated`].
     pub fn among(cpus: CpuSet, policy: Policy) -> Place {
-        Place { cpus, policy, last: Cell::new(policy::NOBODY), node: -1, nodes: 0, turn: 0 }
+        Place { cpus, policy, last: Cell::new(policy::NOBODY), node: -1, nodes: NodeSet::EMPTY, turn: 0 }
     }
 
     /// The same for the `index`-th thread of a recording: on some of its CPUs, which are the machine's.
     pub fn seated(self, placement: &Placement, index: u32) -> Place {
         let cpus = &self.cpus;
         let mut counts = [0u32; MOST_NODES];
-        let mut nodes = 0u64;
+        let mut nodes = NodeSet::EMPTY;
         for node in cpus.iter().filter_map(|cpu| node_of_cpu(placement, cpu)) {
             if let Some(count) = counts.get_mut(usize::from(node)) {
                 *count += 1;
-                nodes |= 1 << node;
+                nodes.insert(node.into());
             }
         }
         let all: u32 = counts.iter().sum();
         let (node, turn) = match placement.threads.load(Relaxed) {
-            _ if nodes == 0 => (-1, 0),
+            _ if nodes.is_empty() => (-1, 0),
             threads::COMPACT => {
                 let mut left = index % all;
                 let found = counts.iter().position(|&count| {
@@ -68,33 +68,33 @@ impl Place {
                 });
                 (found.map_or(-1, |node| node as i32), left)
             }
-            threads::FREE if !nodes.is_power_of_two() => (-1, index / nodes.count_ones()),
-            _ => (nth(nodes, index % nodes.count_ones()), index / nodes.count_ones()),
+            threads::FREE if nodes.only().is_none() => (-1, index / nodes.len()),
+            _ => (nth(&nodes, index % nodes.len()), index / nodes.len()),
         };
         Place { node, nodes, turn, ..self }
     }
 
     /// The index of the node that the thread is on now, while the host has it on `host_cpu`; negative: it has no CPU.
     pub fn current_node(&self, host_cpu: impl FnOnce() -> u32) -> i32 {
-        match (self.node, self.nodes.count_ones()) {
+        match (self.node, self.nodes.len()) {
             (_, 0) => -1,
-            (-1, nodes) => nth(self.nodes, host_cpu() % nodes),
+            (-1, nodes) => nth(&self.nodes, host_cpu() % nodes),
             (node, _) => node,
         }
     }
 
     /// The CPU that the thread is on now, and the index of its node.
-    pub fn current(&self, placement: &Placement, host_cpu: impl FnOnce() -> u32) -> Option<(u32, u8)> {
-        let node = u8::try_from(self.current_node(host_cpu)).ok()?;
+    pub fn current(&self, placement: &Placement, host_cpu: impl FnOnce() -> u32) -> Option<(u32, u16)> {
+        let node = u16::try_from(self.current_node(host_cpu)).ok()?;
         let here = || self.cpus.iter().filter(|&cpu| node_of_cpu(placement, cpu) == Some(node));
         let count = (here().count() as u32).max(1);
         here().nth((self.turn % count) as usize).map(|cpu| (cpu, node))
     }
 }
 
-/// The `n`-th bit that is set.
-fn nth(bits: u64, n: u32) -> i32 {
-    cpus::bits(bits).nth(n as usize).map_or(-1, |bit| bit as i32)
+/// The `n`-th node of a set.
+fn nth(nodes: &NodeSet, n: u32) -> i32 {
+    nodes.iter().nth(n as usize).map_or(-1, |node| node as i32)
 }
 
 /// All CPUs of the machine.
@@ -116,13 +116,12 @@ pub mod tests {
         placement.threads.store(kind, Relaxed);
         placement.cpu_numbers.store(16, Relaxed);
         placement.node_of_cpu.iter().for_each(|node| node.store(exact::NO_NODE, Relaxed));
-        (0..16).for_each(|cpu| placement.node_of_cpu[cpu].store((cpu / 4) as u8, Relaxed));
+        (0..16).for_each(|cpu| placement.node_of_cpu[cpu].store((cpu / 4) as u16, Relaxed));
         (0..4).for_each(|node| placement.kernel_nodes[node].store(node as u32 + 1, Relaxed));
         placement.memory_nodes_used.store(3, Relaxed);
         [0, 2, 3].into_iter().enumerate().for_each(|(at, node)| placement.memory_nodes[at].store(node, Relaxed));
-        placement.fallback.iter().flatten().for_each(|node| node.store(exact::NO_NODE, Relaxed));
         for (node, row) in [[0, 2, 3], [2, 3, 0], [2, 3, 0], [3, 0, 2]].into_iter().enumerate() {
-            row.into_iter().enumerate().for_each(|(at, to)| placement.fallback[node][at].store(to, Relaxed));
+            row.into_iter().enumerate().for_each(|(at, to)| placement.fallback[node][at].store(to + 1, Relaxed));
         }
         placement
     }

@@ -1,5 +1,6 @@
 //! Calls about where pages go.
 
+use super::cpus::NodeSet;
 use super::policy::{self, Policy, mode};
 use super::{all_nodes, memory_nodes, number_of, placement, shared_policies, told_policies};
 use crate::pages::{Exclusive, expected};
@@ -22,7 +23,7 @@ pub(super) const MF_MOVE_ALL: u64 = 4;
 /// Nodes that the kernel is built for.
 pub(crate) const MOST_NUMBERS: u64 = 1024;
 
-pub(super) type Result<T> = core::result::Result<T, u32>;
+pub(crate) type Result<T> = core::result::Result<T, u32>;
 
 pub(super) fn word(result: Result<u64>) -> u64 {
     result.unwrap_or_else(errno)
@@ -32,11 +33,11 @@ pub(super) fn fault<T>(result: core::result::Result<T, Errno>) -> Result<T> {
     result.map_err(|Errno(error)| error as u32)
 }
 
-/// The nodes of a mask of the program's, of so many bits and one. What the machine cannot have is left out.
-pub(super) fn read_nodes(mask: u64, bits: u64) -> Result<u64> {
+/// The nodes of a mask of the program's, of so many bits and one. What no machine can have is refused.
+pub(crate) fn read_nodes(mask: u64, bits: u64) -> Result<NodeSet> {
     let bits = bits.wrapping_sub(1);
     if bits == 0 || mask == 0 {
-        return Ok(0);
+        return Ok(NodeSet::EMPTY);
     }
     if bits > PAGE * 8 {
         return Err(EINVAL);
@@ -47,20 +48,23 @@ pub(super) fn read_nodes(mask: u64, bits: u64) -> Result<u64> {
     if let (Some(last), 1..) = (words.last_mut(), bits % 64) {
         *last &= (1 << (bits % 64)) - 1;
     }
-    if words.iter().skip(MOST_NUMBERS as usize / 64).any(|&word| word != 0) {
+    let (nodes, beyond) = words.split_at(words.len().min(MOST_NUMBERS as usize / 64));
+    if beyond.iter().any(|&word| word != 0) {
         return Err(EINVAL);
     }
-    Ok(words[0])
+    let mut found = NodeSet::EMPTY;
+    found.0[..nodes.len()].copy_from_slice(nodes);
+    Ok(found)
 }
 
 /// Fills a mask of the program's, of so many bits and one.
-fn write_nodes(mask: u64, bits: u64, nodes: u64) -> Result<()> {
+fn write_nodes(mask: u64, bits: u64, nodes: &NodeSet) -> Result<()> {
     let bytes = bits.wrapping_sub(1).next_multiple_of(64) / 8;
     if bytes > PAGE {
         return Err(EINVAL);
     }
     let mut words = [0u64; (PAGE / 8) as usize];
-    words[0] = nodes;
+    words[..nodes.0.len()].copy_from_slice(&nodes.0);
     fault(user::write_words(mask, &words[..(bytes / 8) as usize]))
 }
 
@@ -70,8 +74,9 @@ pub fn get(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags, 
 }
 
 fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u64; 5]) -> Result<u64> {
-    let highest = 64 - u64::from(all_nodes(placement()).leading_zeros());
-    if flags & !(F_NODE | F_ADDR | F_MEMS_ALLOWED) != 0 || mask != 0 && bits < highest {
+    // As many numbers as the machine's kernel has.
+    let numbers = all_nodes(placement()).last().map_or(0, |last| u64::from(last) + 1);
+    if flags & !(F_NODE | F_ADDR | F_MEMS_ALLOWED) != 0 || mask != 0 && bits < numbers {
         return Err(EINVAL);
     }
     let (told, nodes) = if flags & F_MEMS_ALLOWED != 0 {
@@ -99,7 +104,7 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
         fault(user::write_bytes(to, &told.to_le_bytes()))?;
     }
     if mask != 0 {
-        write_nodes(mask, bits, nodes)?;
+        write_nodes(mask, bits, &nodes)?;
     }
     Ok(0)
 }
@@ -113,7 +118,7 @@ fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
     fault(sys::check(result))?;
     // The zero page of the kernel lies on the first node.
     let home = home_of(runtime, thread, address);
-    Ok(home.unwrap_or_else(|| all_nodes(placement()).trailing_zeros()))
+    Ok(home.or_else(|| all_nodes(placement()).first()).unwrap_or(0))
 }
 
 /// The number of the node that has the page at `address`, which is there.
@@ -124,7 +129,7 @@ pub(super) fn home_of(runtime: &Runtime, thread: &Thread, address: u64) -> Optio
 
 /// set_mempolicy.
 pub fn set(thread: &mut Thread, [kind, mask, bits, ..]: [u64; 6]) -> u64 {
-    let policy = read_nodes(mask, bits).and_then(|named| Policy::new(kind as u32, named, memory_nodes(placement())));
+    let policy = read_nodes(mask, bits).and_then(|named| Policy::new(kind as u32, named, &memory_nodes(placement())));
     word(policy.map(|policy| {
         places::settle(thread, thread.place.cpus.clone(), policy);
         thread.place.last.set(policy::NOBODY);
@@ -156,7 +161,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
         return Ok(0);
     }
     let named = read_nodes(mask, bits)?;
-    let policy = Policy::new(kind as u32, named, memory_nodes(placement()))?;
+    let policy = Policy::new(kind as u32, named, &memory_nodes(placement()))?;
     let moves = flags & (MF_MOVE | MF_MOVE_ALL) != 0;
     let memory = runtime.process();
     let mut code = runtime.code.lock();
@@ -172,7 +177,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     if is_all_hole || (has_hole || next < range.end) && policy.mode != mode::DEFAULT {
         return Err(EFAULT);
     }
-    let is_in_place = |home: u8| number_of(placement(), home).is_some_and(|node| named >> node & 1 != 0);
+    let is_in_place = |home: u16| number_of(placement(), home).is_some_and(|node| named.contains(node));
     if flags & MF_STRICT != 0 && !moves && policy.mode != mode::DEFAULT {
         let mut elsewhere = false;
         runtime.shadow.each_home(memory, range.clone(), |_, home| elsewhere |= !is_in_place(home));
@@ -214,7 +219,8 @@ pub fn set_home_node(runtime: &Runtime, [start, bytes, node, flags, ..]: [u64; 6
 }
 
 fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) -> Result<u64> {
-    if flags != 0 || node >= 64 || all_nodes(placement()) >> node & 1 == 0 {
+    let node = u32::try_from(node).map_err(|_| EINVAL)?;
+    if flags != 0 || !all_nodes(placement()).contains(node) {
         return Err(EINVAL);
     }
     let range = range(start, bytes)?;
@@ -233,7 +239,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     }
     maps.change(range.clone(), |mapping| {
         if mapping.policy != Policy::NONE {
-            mapping.policy.home = node as u32;
+            mapping.policy.home = node;
         }
     });
     for mapping in maps.overlapping(range.clone()).iter().filter(with) {
@@ -247,7 +253,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
 /// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said
 /// anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the address says whose turn it is, as in all memory of the process
 /// alone; in memory that processes share, it is the node's after the one that took the thread's last page.
-pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u8> {
+pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u16> {
     let own = &thread.place.policy;
     if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {
         return None;

@@ -4,7 +4,7 @@
 //! place. It does not change any more: who keeps it open and reads it again reads the same.
 
 use super::calls::cpu_of;
-use super::cpus::{CpuSet, bits, write_list, write_mask};
+use super::cpus::{CpuSet, NodeSet, write_list, write_mask};
 use super::place::{Place, all_cpus};
 use super::policies::MOST_NUMBERS;
 use super::{memory, memory_nodes, numa_maps, placement};
@@ -199,10 +199,10 @@ fn replace(descriptor: u64, text: &[u8]) {
 /// Writes a status with other CPUs and nodes.
 fn status(to: &mut String, text: &str, cpus: &CpuSet) -> fmt::Result {
     let bits = placement().cpu_numbers.load(Relaxed) as usize;
-    status_of(to, text, cpus, bits, memory_nodes(placement()))
+    status_of(to, text, cpus, bits, &memory_nodes(placement()))
 }
 
-fn status_of(to: &mut String, text: &str, cpus: &CpuSet, cpu_numbers: usize, nodes: u64) -> fmt::Result {
+fn status_of(to: &mut String, text: &str, cpus: &CpuSet, cpu_numbers: usize, nodes: &NodeSet) -> fmt::Result {
     for line in text.split_inclusive('\n') {
         let (name, _) = line.split_once('\t').unwrap_or((line, ""));
         match name {
@@ -215,8 +215,8 @@ fn status_of(to: &mut String, text: &str, cpus: &CpuSet, cpu_numbers: usize, nod
         match name {
             "Cpus_allowed:" => write_mask(to, &cpus.0, cpu_numbers)?,
             "Cpus_allowed_list:" => write_list(to, cpus.iter())?,
-            "Mems_allowed:" => write_mask(to, &[nodes], MOST_NUMBERS as usize)?,
-            _ => write_list(to, bits(nodes))?,
+            "Mems_allowed:" => write_mask(to, &nodes.0, MOST_NUMBERS as usize)?,
+            _ => write_list(to, nodes.iter())?,
         }
         to.push('\n');
     }
@@ -273,7 +273,7 @@ mod tests {
         let text =
             "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\nMems_allowed:\t1\nMems_allowed_list:\t0\nend:\t1\n";
         let mut to = String::new();
-        status_of(&mut to, text, &[4, 5, 9].into_iter().collect(), 16, 0b101).unwrap();
+        status_of(&mut to, text, &[4, 5, 9].into_iter().collect(), 16, &[0, 2].into_iter().collect()).unwrap();
         let zeros = "00000000,".repeat(31);
         let wanted = alloc::format!(
             "Name:\tx\nCpus_allowed:\t0230\nCpus_allowed_list:\t4-5,9\nMems_allowed:\t{zeros}00000005\nMems_allowed_list:\t0,2\nend:\t1\n"

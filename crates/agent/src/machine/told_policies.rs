@@ -14,11 +14,11 @@ use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use numalens_event::exact::{Extent, log, process};
+use numalens_event::exact::{Extent, POLICY_WORDS, PolicyWords, log, process};
 use rustc_hash::FxBuildHasher;
 
 /// Start, end, policy; the key of memory that has policies of its own, and its first page there.
-const WORDS: usize = 7;
+const WORDS: usize = 4 + POLICY_WORDS;
 const MOST: usize = process::TOLD_POLICIES;
 /// Times that a reader tries again while it is written.
 const PATIENCE: u32 = 100;
@@ -99,7 +99,9 @@ pub fn of(runtime: &Runtime, process: Extent) -> Vec<Mapping> {
 }
 
 fn mapping(words: &[u64]) -> Mapping {
-    let [start, end, kind, nodes, named, key, first] = *words else { return Mapping::anonymous(0, 0, 0) };
+    let parts = words.split_first_chunk().and_then(|(place, rest)| Some((place, rest.split_first_chunk()?)));
+    let Some((&[start, end], (policy, &[key, first]))) = parts else { return Mapping::anonymous(0, 0, 0) };
+    let policy: &PolicyWords = policy;
     let file = File::new(key, start / PAGE, first).memory(key != 0);
-    Mapping { policy: Policy::from_shared([kind, nodes, named]), file, ..Mapping::anonymous(start, end, 0) }
+    Mapping { policy: Policy::from_shared(*policy), file, ..Mapping::anonymous(start, end, 0) }
 }

@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether a page is there, and if so the index of its node; `Some(None)`: on a node that the machine in force does not have.
 /// The shared zero page is none. Where the kernel does not answer (a container may forbid the question), no home is known.
-pub fn presence(page: u64) -> Option<Option<u8>> {
+pub fn presence(page: u64) -> Option<Option<u16>> {
     let mut status = -1i32;
     if ask(&[page << PAGE_BITS], core::slice::from_mut(&mut status)) {
         node(status)
@@ -24,7 +24,7 @@ pub fn presence(page: u64) -> Option<Option<u8>> {
 }
 
 /// [`presence`] of many pages.
-pub fn presences(pages: &[u64]) -> Vec<Option<Option<u8>>> {
+pub fn presences(pages: &[u64]) -> Vec<Option<Option<u16>>> {
     const AT_ONCE: usize = 1024;
     let mut homes = Vec::with_capacity(pages.len());
     for some in pages.chunks(AT_ONCE) {
@@ -44,10 +44,10 @@ fn ask(addresses: &[u64], status: &mut [i32]) -> bool {
     unsafe { call!(__NR_move_pages, 0, addresses.len(), addresses.as_ptr(), 0, status.as_mut_ptr(), 0) }.is_ok()
 }
 
-fn node(status: i32) -> Option<Option<u8>> {
+fn node(status: i32) -> Option<Option<u16>> {
     let node = u32::try_from(status).ok()?;
     let nodes = &runtime().session.placement().kernel_nodes;
-    Some(nodes.iter().position(|known| known.load(Relaxed) == node + 1).and_then(|index| u8::try_from(index).ok()))
+    Some(nodes.iter().position(|known| known.load(Relaxed) == node + 1).and_then(|index| u16::try_from(index).ok()))
 }
 
 /// Whether a page of a shared mapping is there, in this process or in another one, or in the file's memory.

@@ -35,9 +35,9 @@ const GROUP: u64 = 512;
 const PROBES: u64 = 64;
 /// An entry, from below: the lowest bits of a class word; one that is always set; when it was made, in milliseconds, modulo 2^16; what tells a page
 /// from others.
-const CLASS: u64 = (1 << 9) - 1;
-const USED: u64 = 1 << 9;
-const TIME_SHIFT: u32 = 10;
+const CLASS: u64 = (1 << exact::CLASS_BITS) - 1;
+const USED: u64 = 1 << exact::CLASS_BITS;
+const TIME_SHIFT: u32 = exact::CLASS_BITS + 1;
 const BELOW_TAG: u64 = 1 << (TIME_SHIFT + u16::BITS);
 /// Milliseconds after which an access has been made that was about to be.
 const MADE: u16 = 100;
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn word(home: u8) -> u32 {
+    fn word(home: u16) -> u32 {
         exact::class_word(Some(home), true)
     }
 
@@ -178,12 +178,12 @@ mod tests {
         let table: Vec<AtomicU64> = (0..8 * GROUP).map(|_| AtomicU64::new(0)).collect();
         let file = File::new(99, 0, 0);
         let place =
-            |page: u64, home: u8| Common::new(&table, &file, page).expect("a page").place(word(home), 0, || true);
+            |page: u64, home: u16| Common::new(&table, &file, page).expect("a page").place(word(home), 0, || true);
         for page in 0..1 << 10 {
-            assert!(!place(page, page as u8 & 63).before, "{page}");
+            assert!(!place(page, page as u16 & 1023).before, "{page}");
         }
         for page in 0..1 << 10 {
-            assert_eq!(place(page, 64), Placed { class_word: word(page as u8 & 63), before: true });
+            assert_eq!(place(page, 1024), Placed { class_word: word(page as u16 & 1023), before: true });
         }
     }
 

@@ -30,7 +30,7 @@ pub fn is_open(memory: &ProcessMemory, record: &PageRecord) -> bool {
 }
 
 /// The page was placed at `home`.
-pub fn decide(memory: &ProcessMemory, record: &PageRecord, home: Option<u8>) {
+pub fn decide(memory: &ProcessMemory, record: &PageRecord, home: Option<u16>) {
     let word = memory.header().classes[record.class.load(Relaxed) as usize].load(Relaxed);
     let (expected, pinned) = exact::class_meaning(word).unwrap_or((None, false));
     let class = class_of(memory, home.or(expected), pinned);

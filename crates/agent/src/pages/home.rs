@@ -19,7 +19,7 @@ pub fn is_virtual() -> bool {
 }
 
 /// Where a page of memory mapped like `terrain` will land if the thread touches it first.
-pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
+pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u16> {
     // Huge pages in turn, not only those that begin with the first node's number.
     let placed = if may_be_huge(terrain, page) { page / CHUNK } else { page };
     if is_virtual() {
@@ -46,7 +46,7 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u8> {
 }
 
 /// The number of a class.
-pub fn class_of(memory: &ProcessMemory, home: Option<u8>, pinned: bool) -> u32 {
+pub fn class_of(memory: &ProcessMemory, home: Option<u16>, pinned: bool) -> u32 {
     class_with(memory, exact::class_word(home, pinned))
 }
 

@@ -23,14 +23,14 @@ use numalens_event::exact::{self, PageRecord, touch};
 use numalens_translator::PageEntry;
 
 /// The index of the node that a page's class names.
-fn home(memory: &ProcessMemory, record: &PageRecord, entry: PageEntry) -> Option<u8> {
+fn home(memory: &ProcessMemory, record: &PageRecord, entry: PageEntry) -> Option<u16> {
     let word = memory.header().classes.get(entry_class(record, entry) as usize)?.load(Relaxed);
     exact::class_meaning(word)?.0
 }
 
 impl Shadow {
     /// The index of the node that has a page, if it is known and has one.
-    pub fn home_of(&self, memory: &ProcessMemory, page: u64) -> Option<u8> {
+    pub fn home_of(&self, memory: &ProcessMemory, page: u64) -> Option<u16> {
         if page >= super::END {
             return None;
         }
@@ -39,7 +39,7 @@ impl Shadow {
     }
 
     /// Calls `found` for the pages of a range that are known and have homes: with their numbers and the indices of their nodes.
-    pub fn each_home(&self, memory: &ProcessMemory, range: Range<u64>, mut found: impl FnMut(u64, u8)) {
+    pub fn each_home(&self, memory: &ProcessMemory, range: Range<u64>, mut found: impl FnMut(u64, u16)) {
         self.each(range, |_, page, entry| {
             if let Some(home) = home(memory, memory.page(entry.slot / 2), entry) {
                 found(page, home);
@@ -49,7 +49,7 @@ impl Shadow {
     }
 
     /// Calls `found` for the pages of ranges that are there and have homes: with the number of the range and the index of the node.
-    pub fn each_there(&self, memory: &ProcessMemory, ranges: &[Range<u64>], mut found: impl FnMut(usize, u8)) {
+    pub fn each_there(&self, memory: &ProcessMemory, ranges: &[Range<u64>], mut found: impl FnMut(usize, u16)) {
         let used = self.used.lock();
         let Some(scan) = ask::Scan::open() else { return };
         for (number, range) in ranges.iter().enumerate() {
@@ -76,7 +76,7 @@ impl Shadow {
         memory: &ProcessMemory,
         file: impl Fn(u64) -> File,
         range: Range<u64>,
-        mut to: impl FnMut(u64, u8) -> Option<u8>,
+        mut to: impl FnMut(u64, u16) -> Option<u16>,
     ) {
         let (mut numbers, mut others) = (Vec::new(), false);
         self.each(range.clone(), |shadow, page, entry| {

@@ -258,7 +258,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             _ => {}
         },
         raw::__NR_mbind => {
-            let bound = third & MPOL_MODE == MPOL_BIND && is_one_node(fourth);
+            let bound = third & MPOL_MODE == MPOL_BIND && is_one_node(fourth, arguments[4]);
             maps.change(range.clone(), |mapping| mapping.bound = bound);
             if arguments[5] as u32 & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0 {
                 runtime.shadow.doubt(memory, range, true);
@@ -294,9 +294,9 @@ const MPOL_MODE: u64 = !(1 << 15 | 1 << 13);
 const MPOL_MF_MOVE: u32 = 1 << 1;
 const MPOL_MF_MOVE_ALL: u32 = 1 << 2;
 
-/// Whether a mask of the program's names one node (below 64, as all machines that we know).
-fn is_one_node(mask: u64) -> bool {
-    crate::user::read::<u64>(mask).is_ok_and(u64::is_power_of_two)
+/// Whether a mask of the program's, of so many bits and one, names one node.
+fn is_one_node(mask: u64, bits: u64) -> bool {
+    crate::machine::read_nodes(mask, bits).is_ok_and(|nodes| nodes.only().is_some())
 }
 
 fn gone(runtime: &Runtime, range: Range<u64>) {

@@ -174,7 +174,7 @@ pub(super) struct Thread {
     tid: i32,
     /// What the session knows that it is called since it went on in this extent.
     name: [u8; 16],
-    pub(super) node: Option<u8>,
+    pub(super) node: Option<u16>,
     sites: FxHashMap<u64, u64>,
     pages: FxHashMap<u64, [u64; 2]>,
     /// What missed its private cache.
@@ -208,7 +208,7 @@ pub(super) struct WaitingPage {
     pub extent: Extent,
     pub of: Extent,
     pub thread: ThreadId,
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     pub page: u32,
     pub counts: Waiting,
 }
@@ -564,7 +564,7 @@ impl Drain {
 
 impl Thread {
     /// Index of the node that it was bound to.
-    pub(super) fn node(&self) -> Option<u8> {
+    pub(super) fn node(&self) -> Option<u16> {
         self.node
     }
 }

@@ -118,7 +118,7 @@ pub struct ThreadPlace {
     /// The kernel's number of its memory policy.
     pub policy: u64,
     /// The nodes of that policy, a bit each.
-    pub nodes: u64,
+    pub nodes: [u64; exact::NODE_WORDS],
     /// Its CPUs, a bit each.
     pub cpus: Vec<u64>,
 }
@@ -136,7 +136,8 @@ impl ThreadPlace {
         /// Beside the mode stand flags.
         const MODE: u64 = 0xff;
         let word = WORDS.get((self.policy & MODE) as usize).copied().unwrap_or("unknown");
-        if self.nodes == 0 { word.to_owned() } else { format!("{word}:{}", set_of(&[self.nodes])) }
+        let nodes = set_of(&self.nodes);
+        if nodes.is_empty() { word.to_owned() } else { format!("{word}:{nodes}") }
     }
 }
 
@@ -195,7 +196,7 @@ impl SessionFile {
     fn write_placement(&self, orders: &Orders<'_>) {
         let Orders { machine, placement, policy, .. } = *orders;
         let to = &self.header.words::<Placement>(exact::PLACEMENT_OFFSET as usize, 1)[0];
-        let index = |node| machine.index_of(node).and_then(|index| u8::try_from(index).ok()).unwrap_or(exact::NO_NODE);
+        let index = |node| machine.index_of(node).and_then(|index| u16::try_from(index).ok()).unwrap_or(exact::NO_NODE);
         to.is_virtual.store(machine.is_virtual.into(), Relaxed);
         to.nodes.store(machine.nodes.len() as u32, Relaxed);
         let (code, seed) = match policy {
@@ -205,8 +206,8 @@ impl SessionFile {
         };
         to.policy.store(code, Relaxed);
         to.seed.store(seed, Relaxed);
-        let memory: Vec<u8> = machine.nodes_with_memory().map(|node| index(node.id)).collect();
-        let cpus: Vec<u8> = machine.nodes_with_cpus().map(|node| index(node.id)).collect();
+        let memory: Vec<u16> = machine.nodes_with_memory().map(|node| index(node.id)).collect();
+        let cpus: Vec<u16> = machine.nodes_with_cpus().map(|node| index(node.id)).collect();
         for (list, used, nodes) in
             [(&to.memory_nodes, &to.memory_nodes_used, &memory), (&to.cpu_nodes, &to.cpu_nodes_used, &cpus)]
         {
@@ -229,16 +230,18 @@ impl SessionFile {
             // Of several recordings on one machine, rank r's begins where the r-th thread of one would be.
             self.header().threads.store(crate::rank::own().unwrap_or(0), Relaxed);
         }
-        for (cpu, to) in to.node_of_cpu.iter().enumerate() {
-            to.store(machine.node_of_cpu(cpu as u32).map_or(exact::NO_NODE, index), Relaxed);
+        to.node_of_cpu.iter().for_each(|node| node.store(exact::NO_NODE, Relaxed));
+        for node in &machine.nodes {
+            for to in node.cpus.iter().filter_map(|cpu| to.node_of_cpu.get(cpu as usize)) {
+                to.store(index(node.id), Relaxed);
+            }
         }
         // As the files of the nodes have it, one by one.
         to.memory_kib.store(machine.nodes.iter().map(|node| node.memory_bytes / 1024).sum(), Relaxed);
         let last = machine.cpus().iter().last().unwrap_or(0);
         to.cpu_numbers.store((last + 1).min(exact::MOST_CPUS as u32), Relaxed);
-        to.fallback.iter().flatten().for_each(|to| to.store(exact::NO_NODE, Relaxed));
         for (order, row) in machine.fallback_orders().into_iter().zip(&to.fallback) {
-            order.into_iter().zip(row).for_each(|(node, to)| to.store(node as u8, Relaxed));
+            order.into_iter().zip(row).for_each(|(node, to)| to.store(node as u16 + 1, Relaxed));
         }
     }
 
@@ -316,7 +319,9 @@ impl SessionFile {
         let mut bytes = [0u8; size_of::<exact::ThreadPlace>()];
         self.file.read_exact_at(&mut bytes, extent.offset() + exact::thread::PLACE).ok()?;
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        let (known, policy, nodes, _named) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (known, policy) = (words.next()?, words.next()?);
+        let mut nodes = || std::array::from_fn(|_| words.next().unwrap_or(0));
+        let (nodes, _named): (_, [u64; exact::NODE_WORDS]) = (nodes(), nodes());
         (known == 1).then(|| ThreadPlace { policy, nodes, cpus: words.collect() })
     }
 

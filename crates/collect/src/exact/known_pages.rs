@@ -15,7 +15,7 @@ pub struct KnownPage {
     /// Who has had it.
     pub owner: Owner,
     /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
-    pub class: (Option<u8>, bool),
+    pub class: (Option<u16>, bool),
     /// When it began, since the start of the recording.
     pub begin_ns: u64,
     /// All of a huge page was placed with it.

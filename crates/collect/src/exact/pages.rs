@@ -258,7 +258,7 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
-fn ask(session: &Session, pid: i32, pages: Vec<Page>) -> FxHashMap<Page, u8> {
+fn ask(session: &Session, pid: i32, pages: Vec<Page>) -> FxHashMap<Page, u16> {
     let mut homes = Vec::new();
     if pages.is_empty() || query_homes(pid, &pages, &mut homes).is_err() {
         return FxHashMap::default();
@@ -271,7 +271,7 @@ fn ask(session: &Session, pid: i32, pages: Vec<Page>) -> FxHashMap<Page, u8> {
 }
 
 /// Home and whether a pinned thread placed it, of a class of a process.
-pub fn meaning(header: &ProcessHeader, class: u32) -> Option<(Option<u8>, bool)> {
+pub fn meaning(header: &ProcessHeader, class: u32) -> Option<(Option<u16>, bool)> {
     header.classes.get(class as usize).and_then(|class| exact::class_meaning(class.load(Relaxed)))
 }
 
@@ -284,7 +284,7 @@ fn take_in(
     process: &mut Process,
     number: u32,
     record: &PageRecord,
-    homes: &FxHashMap<Page, u8>,
+    homes: &FxHashMap<Page, u16>,
 ) {
     let page = Page(record.page.load(Relaxed));
     let how = record.how.load(Relaxed);

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placed {
     /// The index of its home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     /// By a pinned thread.
     pub pinned: bool,
 }
@@ -69,9 +69,9 @@ impl Undecided {
         &mut self,
         header: &ProcessHeader,
         record: impl Fn(u32) -> Option<&'a PageRecord>,
-        home: impl Fn(Page) -> Option<u8>,
+        home: impl Fn(Page) -> Option<u16>,
         last: bool,
-        mut found: impl FnMut(Page, u8),
+        mut found: impl FnMut(Page, u16),
     ) {
         let decided = &mut self.decided;
         self.waiting.retain_mut(|one| {

@@ -9,12 +9,15 @@
 //!   kinds   policies, each one once   <--  of each range
 //! ```
 
+use super::placement::NODE_WORDS;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Words of a policy, as the agent has them.
-pub type PolicyWords = [u64; 3];
+/// Words of a policy, as the agent has them: what it is, and two sets of nodes.
+pub type PolicyWords = [u64; POLICY_WORDS];
+/// How many.
+pub const POLICY_WORDS: usize = 1 + 2 * NODE_WORDS;
 
 /// Lists of ranges. A power of two.
 const HEADS: usize = 1 << 12;
@@ -43,7 +46,7 @@ pub struct Commons {
 #[repr(C)]
 #[derive(Debug)]
 struct Kind {
-    words: [AtomicU64; 3],
+    words: [AtomicU64; POLICY_WORDS],
     is_filled: AtomicU64,
 }
 
@@ -179,10 +182,14 @@ mod tests {
             kinds_used: word(),
             ranges_used: word(),
             heads: [const { word() }; HEADS],
-            kinds: [const { Kind { words: [const { long() }; 3], is_filled: long() } }; MOST_KINDS],
+            kinds: [const { Kind { words: [const { long() }; POLICY_WORDS], is_filled: long() } }; MOST_KINDS],
             ranges: [const { PolicyRange { key: long(), first: long(), end: long(), kind: word(), older: word() } };
                 MOST_RANGES],
         }
+    }
+
+    fn policy(words: [u64; 3]) -> PolicyWords {
+        core::array::from_fn(|at| words.get(at).copied().unwrap_or(0))
     }
 
     #[test]
@@ -203,12 +210,12 @@ mod tests {
         // Both in one list.
         let (one, other) = (3, 3 + 2 * HEADS as u64);
         assert_eq!(commons.policy(one, 0), None);
-        assert!(commons.set_policy(one, 0..100, [2, 1, 1]));
-        assert!(commons.set_policy(other, 0..10, [3, 7, 7]));
-        assert!(commons.set_policy(one, 10..20, [0, 0, 0]));
+        assert!(commons.set_policy(one, 0..100, policy([2, 1, 1])));
+        assert!(commons.set_policy(other, 0..10, policy([3, 7, 7])));
+        assert!(commons.set_policy(one, 10..20, policy([0, 0, 0])));
         let all = [0, 9, 10, 19, 20, 99].map(|page| commons.policy(one, page).map(|words| words[0]));
         assert_eq!(all, [Some(2), Some(2), Some(0), Some(0), Some(2), Some(2)]);
-        assert_eq!((commons.policy(one, 100), commons.policy(other, 9)), (None, Some([3, 7, 7])));
+        assert_eq!((commons.policy(one, 100), commons.policy(other, 9)), (None, Some(policy([3, 7, 7]))));
     }
 
     #[test]
@@ -216,8 +223,8 @@ mod tests {
         static EMPTY: Commons = empty();
         let commons = &EMPTY;
         for turn in 0..4 * MOST_RANGES as u64 {
-            assert!(commons.set_policy(1, 0..100, [turn % 3, 0, 0]));
-            assert!(commons.set_policy(1, 5..6, [turn % 3, 0, 0]));
+            assert!(commons.set_policy(1, 0..100, policy([turn % 3, 0, 0])));
+            assert!(commons.set_policy(1, 5..6, policy([turn % 3, 0, 0])));
         }
         assert!(commons.ranges_used.load(Relaxed) <= 2 && commons.kinds_used.load(Relaxed) == 3);
     }
@@ -226,11 +233,13 @@ mod tests {
     fn there_is_an_end_of_room() {
         static EMPTY: Commons = empty();
         let commons = &EMPTY;
-        let told =
-            (0..MOST_RANGES as u64 + 5).filter(|&page| commons.set_policy(page * 2 + 1, 0..1, [1, 1, 1])).count();
+        let told = (0..MOST_RANGES as u64 + 5)
+            .filter(|&page| commons.set_policy(page * 2 + 1, 0..1, policy([1, 1, 1])))
+            .count();
         assert_eq!(told, MOST_RANGES);
         assert_eq!(commons.policy(2 * MOST_RANGES as u64 + 1, 0), None);
-        let kinds = (0..MOST_KINDS as u64 + 5).filter(|&kind| commons.set_policy(1, 0..1, [1, 1, kind])).count();
+        let kinds =
+            (0..MOST_KINDS as u64 + 5).filter(|&kind| commons.set_policy(1, 0..1, policy([1, 1, kind]))).count();
         assert_eq!(kinds, MOST_KINDS);
     }
 }

@@ -11,7 +11,7 @@ pub const FILE_BYTES: u64 = 1 << 62;
 /// Where the [`super::Placement`] stands.
 pub const PLACEMENT_OFFSET: u64 = 1 << 14;
 /// Where the agent's image begins.
-pub const IMAGE_OFFSET: u64 = 1 << 20;
+pub const IMAGE_OFFSET: u64 = 4 << 20;
 /// Most bytes of the image.
 pub const MOST_IMAGE_BYTES: u64 = 64 << 20;
 /// Where stands what threads begin with in their own memory ([`super::thread::SITES_FROM_GS`] bytes), which they map

@@ -1,6 +1,6 @@
 //! Where pages and threads go, and the classes in which accesses to pages are counted for it.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Where pages and threads go on a virtual machine. Nodes are indices in the machine's list.
 #[repr(C)]
@@ -25,25 +25,28 @@ pub struct Placement {
     /// All memory of the machine in KiB; 0: not known.
     pub memory_kib: AtomicU64,
     /// The nodes with memory.
-    pub memory_nodes: [AtomicU8; MOST_NODES],
+    pub memory_nodes: [AtomicU16; MOST_NODES],
     /// The nodes with CPUs.
-    pub cpu_nodes: [AtomicU8; MOST_NODES],
+    pub cpu_nodes: [AtomicU16; MOST_NODES],
     /// For a toucher's node, the node that takes its page under first touch or `bind`.
-    pub home_of: [AtomicU8; MOST_NODES],
-    /// For each node, those with memory in the order in which the kernel falls back to them; [`NO_NODE`] past the last.
-    pub fallback: [[AtomicU8; MOST_NODES]; MOST_NODES],
+    pub home_of: [AtomicU16; MOST_NODES],
+    /// For each node, those with memory in the order in which the kernel falls back to them, each plus 1; 0 past the last. Of most machines
+    /// little of it is ever written, and the file has holes for the rest.
+    pub fallback: [[AtomicU16; MOST_NODES]; MOST_NODES],
     /// The kernel's number of each node, plus 1; 0 past the last.
     pub kernel_nodes: [AtomicU32; MOST_NODES],
     /// Node of each CPU of the machine in force.
-    pub node_of_cpu: [AtomicU8; MOST_CPUS],
+    pub node_of_cpu: [AtomicU16; MOST_CPUS],
 }
 
-/// Nodes at most.
-pub const MOST_NODES: usize = 64;
+/// Nodes at most, and one more than the highest number of a node: as many as Linux can be built for.
+pub const MOST_NODES: usize = 1024;
+/// Words of a set of nodes by their numbers, a bit each.
+pub const NODE_WORDS: usize = MOST_NODES / 64;
 /// CPUs at most.
 pub const MOST_CPUS: usize = 8192;
 /// No node: unpinned, or without a home.
-pub const NO_NODE: u8 = u8::MAX;
+pub const NO_NODE: u16 = u16::MAX;
 
 /// Where threads run on a virtual machine, among the CPUs that they may run on.
 pub mod threads {
@@ -86,18 +89,21 @@ fn mix(x: u64) -> u64 {
 pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 3;
 /// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.
 /// The page's record says where that was, once it is known.
-pub const UNDECIDED: u32 = 1 << 31 | 1 << 9;
+pub const UNDECIDED: u32 = 1 << 31 | 1 << 17;
 /// The word of the class of reads of the zero page, which is nowhere: the next write of such a page makes it another one. Always the first class.
-pub const READ_ONLY: u32 = 1 << 31 | 1 << 10 | NO_NODE as u32;
+pub const READ_ONLY: u32 = 1 << 31 | 1 << 18 | NO_NODE as u32;
+
+/// Bits of a home, and one for whether the thread was pinned.
+pub const CLASS_BITS: u32 = 17;
 
 /// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned
-/// thread or not.
-pub fn class_word(home: Option<u8>, pinned: bool) -> u32 {
-    1 << 31 | u32::from(pinned) << 8 | u32::from(home.unwrap_or(NO_NODE))
+/// thread or not. The lowest [`CLASS_BITS`] tell it from others that this makes.
+pub fn class_word(home: Option<u16>, pinned: bool) -> u32 {
+    1 << 31 | u32::from(pinned) << 16 | u32::from(home.unwrap_or(NO_NODE))
 }
 
 /// The meaning of a word made by [`class_word`], or of [`READ_ONLY`]; none for any other.
-pub fn class_meaning(word: u32) -> Option<(Option<u8>, bool)> {
-    let home = word as u8;
-    (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 8 & 1 != 0))
+pub fn class_meaning(word: u32) -> Option<(Option<u16>, bool)> {
+    let home = word as u16;
+    (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 16 & 1 != 0))
 }

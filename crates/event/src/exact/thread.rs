@@ -4,7 +4,7 @@ use super::code::{MOST_SITE_COUNTERS, MOST_SITES};
 use super::file::MOST_EXTENTS;
 use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
 use super::page::{MOST_PAGES, PageCounts};
-use super::placement::MOST_CPUS;
+use super::placement::{MOST_CPUS, NODE_WORDS};
 use super::stay::StayRecord;
 use super::tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 use core::sync::atomic::AtomicU64;
@@ -80,10 +80,10 @@ pub struct ThreadPlace {
     pub known: AtomicU64,
     /// The kernel's number of its memory policy (`MPOL_*`), on a virtual machine with its flags.
     pub policy: AtomicU64,
-    /// The nodes of that policy, by the kernel's numbers below 64.
-    pub policy_nodes: AtomicU64,
+    /// The nodes of that policy, by the kernel's numbers, a bit each.
+    pub policy_nodes: [AtomicU64; NODE_WORDS],
     /// On a virtual machine: the nodes that the program named for it, where flags let these be others.
-    pub named_nodes: AtomicU64,
+    pub named_nodes: [AtomicU64; NODE_WORDS],
     /// Its CPUs, a bit each.
     pub cpus: [AtomicU64; MOST_CPUS / 64],
 }

@@ -307,7 +307,7 @@ impl Drain {
             return;
         }
         let time_ns = session.advance(entry.start_ns.load(Relaxed));
-        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
+        let (node, index) = (u16::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
         let place = file.thread_place(extent).map(|place| (place.cpus(), place.policy()));
         let sp = entry.stack.load(Relaxed);
         let goes_on = self.threads.iter().any(|(_, thread)| thread.index == index);

@@ -20,7 +20,7 @@ pub(super) struct Counting<'a> {
     pub classes_log2: u32,
     pub extent: Extent,
     pub thread: ThreadId,
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     pub time_ns: u64,
     pub look: Look,
     /// Passes that a running thread may take back.

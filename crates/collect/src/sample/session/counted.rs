@@ -21,10 +21,10 @@ pub struct CountedSite {
     pub thread: ThreadId,
     pub time_ns: u64,
     /// Index of the node that the thread was bound to.
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     pub site: SiteId,
     /// Index of the pages' home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     /// The pages were placed by a pinned thread.
     pub pinned: bool,
     pub reads: u64,
@@ -38,9 +38,9 @@ pub struct UsedPage {
     pub thread: ThreadId,
     pub time_ns: u64,
     /// Index of the node that the thread was bound to.
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     /// Index of the page's home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     pub page: Page,
     pub reads: u64,
     pub writes: u64,
@@ -54,7 +54,7 @@ pub struct PlacedPage {
     /// How.
     pub by: PlacedBy,
     /// Index of its home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     /// The home is what the policy says: nobody could be asked any more.
     pub inferred: bool,
     /// It counts as placed by a pinned thread.
@@ -67,7 +67,14 @@ pub struct PlacedPage {
 #[derive(Clone, Copy, Debug)]
 pub enum PlacedBy {
     /// An access of a thread, bound to a node (index), from a call stack; it may have placed a whole huge page.
-    Access { thread: ThreadId, node: Option<u8>, site: SiteId, stack: Option<StackId>, fault: Fault, may_be_huge: bool },
+    Access {
+        thread: ThreadId,
+        node: Option<u16>,
+        site: SiteId,
+        stack: Option<StackId>,
+        fault: Fault,
+        may_be_huge: bool,
+    },
     /// Nobody was seen to.
     Unseen,
     /// Another access had placed it, of this process or another one: it is shared memory.
@@ -86,7 +93,7 @@ pub struct CodePlace {
     /// The file that it comes from.
     pub module: Option<ModuleId>,
     /// Index of its home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
 }
 
 /// A thread that has begun, or goes on in another place.
@@ -95,7 +102,7 @@ pub struct BegunThread {
     pub pid: i32,
     pub tid: i32,
     /// Index of the node that it is bound to.
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     /// Its CPUs, and its memory policy in the kernel's words; on a virtual machine if the program has said anything about them.
     pub place: Option<(CpuSet, String)>,
     /// It may be one that is known.
@@ -119,11 +126,11 @@ impl Session {
     }
 
     /// The index of a node of the machine.
-    pub fn node_index(&self, node: NodeId) -> Option<u8> {
-        self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok())
+    pub fn node_index(&self, node: NodeId) -> Option<u16> {
+        self.options.machine.index_of(node).and_then(|index| u16::try_from(index).ok())
     }
 
-    pub(super) fn node_id(&self, index: Option<u8>) -> Option<NodeId> {
+    pub(super) fn node_id(&self, index: Option<u16>) -> Option<NodeId> {
         index.and_then(|index| self.options.machine.nodes.get(usize::from(index))).map(|node| node.id)
     }
 
@@ -306,7 +313,7 @@ impl Session {
         process: ProcessId,
         thread: ThreadId,
         time_ns: u64,
-        node: Option<u8>,
+        node: Option<u16>,
         page: Page,
         place: CodePlace,
         instructions: u64,
@@ -372,7 +379,7 @@ impl Session {
     }
 
     /// A page lives elsewhere now: `home` is the index of its node. Returns the touch that it has from now on.
-    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u8, on_purpose: bool, time_ns: u64) -> Option<TouchId> {
+    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u16, on_purpose: bool, time_ns: u64) -> Option<TouchId> {
         let bin = self.bin(time_ns);
         let process = self.live.get_mut(&pid)?;
         let state = process.pages.get(page)?;
@@ -384,7 +391,7 @@ impl Session {
     }
 
     /// The kernel says where a page is whose home was inferred.
-    pub fn page_found(&mut self, pid: i32, page: Page, home: u8) {
+    pub fn page_found(&mut self, pid: i32, page: Page, home: u16) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         if process.pages.get(page).is_some_and(|state| state.inferred) {
             process.pages.set_home(page, Some(home), false);

@@ -57,14 +57,14 @@ pub enum Change {
 }
 
 /// What counts of a page tell of it: the index of its home, and whether it was placed by a pinned thread.
-pub type PageClass = (Option<u8>, bool);
+pub type PageClass = (Option<u16>, bool);
 
 /// Whose counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Who {
     pub thread: ThreadId,
     /// Index of the node that the thread was bound to.
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     /// Of the pages.
     pub class: PageClass,
 }
@@ -89,13 +89,13 @@ pub struct SeenAccess {
     pub time_ns: u64,
     pub thread: ThreadId,
     /// Index of the node that the thread was bound to.
-    pub node: Option<u8>,
+    pub node: Option<u16>,
     pub site: SiteId,
     pub address: u64,
     pub access: Access,
     pub object: ObjectId,
     /// Index of the page's home.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     /// The page was placed by a pinned thread.
     pub pinned: bool,
 }
@@ -104,7 +104,7 @@ impl Session {
     /// Adds an access to the samples. Its counts are in the facts already.
     pub fn access_seen(&mut self, seen: &SeenAccess) {
         let machine = &self.options.machine;
-        let id = |index: u8| machine.nodes.get(usize::from(index)).map(|node| node.id);
+        let id = |index: u16| machine.nodes.get(usize::from(index)).map(|node| node.id);
         let (node, home): (Option<NodeId>, Option<NodeId>) = (seen.node.and_then(id), seen.home.and_then(id));
         self.output.add_sample(tables::Sample {
             process: seen.process,

@@ -107,7 +107,7 @@ impl Session {
         pid: i32,
         page: Page,
         by: TouchId,
-        home: (Option<u8>, bool),
+        home: (Option<u16>, bool),
         found: Option<Bin>,
     ) -> TouchId {
         let first = Page(page.0 / CHUNK * CHUNK);

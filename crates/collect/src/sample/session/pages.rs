@@ -1,11 +1,11 @@
 //! Where every known page of a process lives, and who placed it.
 //!
-//! A 24 GB program has six million pages, so a page costs six bytes here: the index of its home node, a reference to the
+//! A 24 GB program has six million pages, so a page costs seven bytes here: the index of its home node, a reference to the
 //! interned description of its first touch, and its share of a bit map. Pages stand in chunks of 512 (2 MiB); chunks are
 //! shared between a process and its forked child until one of them changes, as the kernel does it with the pages.
 //!
 //! ```text
-//!   chunk number --> Chunk { home: [u8; 512], touch: [u32; 512], inferred: bits, size }
+//!   chunk number --> Chunk { home: [u16; 512], touch: [u32; 512], inferred: bits, size }
 //!                                                    '--> Touch { thread, site, stack, bin, placed, fault }
 //! ```
 
@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// Pages of a chunk.
 pub const CHUNK: u64 = 512;
-const NO_HOME: u8 = u8::MAX;
+const NO_HOME: u16 = u16::MAX;
 const NO_TOUCH: u32 = u32::MAX;
 
 /// How a page was placed.
@@ -146,7 +146,7 @@ impl Touches {
 
 #[derive(Clone)]
 struct Chunk {
-    home: [u8; CHUNK as usize],
+    home: [u16; CHUNK as usize],
     touch: [u32; CHUNK as usize],
     inferred: [u64; CHUNK as usize / 64],
     /// The kernel maps the chunk as one 2 MiB page.
@@ -161,7 +161,7 @@ struct Chunk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageState {
     /// Index of the home in the machine's nodes.
-    pub home: Option<u8>,
+    pub home: Option<u16>,
     pub touch: TouchId,
     pub inferred: bool,
     pub huge: bool,
@@ -195,7 +195,7 @@ impl PageMap {
     }
 
     /// Records that `page` was placed.
-    pub fn place(&mut self, page: Page, touch: TouchId, home: Option<u8>, inferred: bool) {
+    pub fn place(&mut self, page: Page, touch: TouchId, home: Option<u16>, inferred: bool) {
         let chunk = self.chunk(page);
         let at = (page.0 % CHUNK) as usize;
         chunk.touch[at] = touch.0;
@@ -204,7 +204,7 @@ impl PageMap {
     }
 
     /// Records that all of the 2 MiB around `page` was placed by one touch.
-    pub fn place_huge(&mut self, page: Page, touch: TouchId, home: Option<u8>, inferred: bool) {
+    pub fn place_huge(&mut self, page: Page, touch: TouchId, home: Option<u16>, inferred: bool) {
         let chunk = self.chunk(page);
         chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
         chunk.touch = [touch.0; CHUNK as usize];
@@ -213,7 +213,7 @@ impl PageMap {
     }
 
     /// Sets the home of a page that was placed before; of all its 2 MiB if they are one page.
-    pub fn set_home(&mut self, page: Page, home: Option<u8>, inferred: bool) {
+    pub fn set_home(&mut self, page: Page, home: Option<u16>, inferred: bool) {
         let chunk = self.chunk(page);
         let at = (page.0 % CHUNK) as usize;
         if chunk.huge {

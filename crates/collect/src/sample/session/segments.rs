@@ -29,7 +29,7 @@ impl Session {
     }
 
     /// A page was placed, which other processes may have mapped, too; `huge`: all around it.
-    pub(super) fn note_shared(&mut self, pid: i32, page: Page, touch: TouchId, home: Option<u8>, huge: bool) {
+    pub(super) fn note_shared(&mut self, pid: i32, page: Page, touch: TouchId, home: Option<u16>, huge: bool) {
         let Some(live) = self.live.get(&pid) else { return };
         let pages = match huge {
             true => page.0 / CHUNK * CHUNK..(page.0 / CHUNK + 1) * CHUNK,

@@ -120,7 +120,7 @@ impl Session {
             }
         };
         self.tally.inferred_homes += u64::from(inferred && home.is_some());
-        let home = home.and_then(|index| u8::try_from(index).ok());
+        let home = home.and_then(|index| u16::try_from(index).ok());
         let alive = answers.is_some() || self.options.machine.is_virtual;
         let before = self.placed_before(fault.pid, fault.page);
         let home = before.filter(|_| self.options.machine.is_virtual).map_or(home, |before| before.home);
@@ -253,7 +253,7 @@ impl Session {
             let pinned = self.touches.get(state.touch).pinned;
             let mut home = state.home;
             if let Some(PageHome::Node(found)) = answer.filter(|_| !self.options.machine.is_virtual)
-                && let Some(found) = self.options.machine.index_of(found).and_then(|index| u8::try_from(index).ok())
+                && let Some(found) = self.options.machine.index_of(found).and_then(|index| u16::try_from(index).ok())
             {
                 home = Some(found);
                 let bin = self.bin(time_ns);
@@ -291,7 +291,7 @@ impl Session {
         touch.object = self.block_or_variable_at(pid, page.address(), time_ns);
         let alone = touch;
         let touch = self.touches.intern(touch);
-        let home = home.and_then(|index| u8::try_from(index).ok());
+        let home = home.and_then(|index| u16::try_from(index).ok());
         for page in (page.0..page.0 + count).step_by(if huge { CHUNK as usize } else { 1 }).map(Page) {
             let (mut touch, mut home) = (touch, home);
             match self.placed_before(pid, page) {
@@ -428,7 +428,7 @@ impl Session {
         }
         for (&page, home) in pages.iter().zip(homes) {
             let PageHome::Node(node) = home else { continue };
-            let index = self.options.machine.index_of(node).and_then(|index| u8::try_from(index).ok());
+            let index = self.options.machine.index_of(node).and_then(|index| u16::try_from(index).ok());
             let state = self.live.get(&pid).and_then(|process| process.pages.get(page));
             if let (Some(index), Some(state)) = (index, state) {
                 if state.home != Some(index) {
@@ -445,7 +445,7 @@ impl Session {
 
     /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived elsewhere,
     /// that period ends and a new one begins with the same touch.
-    pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u8, bin: Bin) {
+    pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u16, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         match state.home {
             Some(known) if known == home => return self.found_before_told(pid, page, state),
