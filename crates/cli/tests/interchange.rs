@@ -1,5 +1,8 @@
 //! `import` and `export` as a user types them, with the programs that read the exports.
 
+#[path = "../../import/tests/common/mod.rs"]
+mod perf_data;
+
 use assert_cmd::Command;
 use numalens_profile::testing::Synthetic;
 use std::path::{Path, PathBuf};
@@ -92,6 +95,43 @@ fn the_firefox_profiler_gets_threads_in_time() {
         let length = thread["samples"]["length"].as_u64().unwrap();
         assert_eq!(thread["samples"]["stack"].as_array().unwrap().len() as u64, length);
     }
+}
+
+/// A recording of perf on its way: from standard input, by either of its names, whatever frame it has; and why not.
+#[test]
+fn perf_s_recordings_come_by_standard_input() {
+    use perf_data::perf;
+    let directory = tempfile::tempdir().unwrap();
+    let samples = perf::forty();
+    for (name, bytes) in
+        [("-", perf::pipe(&samples)), ("/dev/stdin", perf::pipe(&samples)), ("-", perf::file(&samples))]
+    {
+        let output = directory.path().join("a.numalens");
+        let mut import = numalens();
+        import.arg("import").arg(name).arg("-f").arg("-o").arg(&output).write_stdin(bytes).assert().success();
+        let report = numalens().arg("report").arg(&output).args(["--format", "json"]).assert().success();
+        let report: serde_json::Value = serde_json::from_slice(&report.get_output().stdout).unwrap();
+        assert_eq!(report["summary"]["accesses"], 40_000);
+    }
+    let refused = |of: &Path, stdin: &str| {
+        let mut import = numalens();
+        let output = directory.path().join("b.numalens");
+        text(
+            &import
+                .arg("import")
+                .arg(of)
+                .arg("-o")
+                .arg(output)
+                .write_stdin(stdin)
+                .assert()
+                .failure()
+                .code(1)
+                .get_output()
+                .stderr,
+        )
+    };
+    assert!(refused(Path::new("-"), "").contains("it was a pipe that has been read before"));
+    assert!(refused(directory.path(), "").contains("none of `perf record --threads`"));
 }
 
 #[test]

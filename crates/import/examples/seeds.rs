@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (tool, name, content) in [
         ("numaprof", "numaprof-app-1.json", common::numaprof().to_string().into_bytes()),
         ("perf", "perf.data", common::perf::file(&common::perf::forty())),
+        ("perf", "pipe.data", common::perf::pipe(&common::perf::forty())),
     ] {
         std::fs::create_dir_all(directory.join(tool))?;
         std::fs::write(directory.join(tool).join(name), content)?;

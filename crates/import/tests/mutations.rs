@@ -124,9 +124,10 @@ fn flipped_and_cut_bytes_are_taken_or_refused() {
 #[test]
 fn damaged_recordings_of_perf_are_taken_or_refused() {
     let scratch = tempfile::tempdir().unwrap();
-    let whole = common::perf::file(&common::perf::forty());
+    let (file, pipe) = (common::perf::file(&common::perf::forty()), common::perf::pipe(&common::perf::forty()));
     let mut taken = 0;
     for seed in 0..200 {
+        let whole = if seed % 2 == 0 { &file } else { &pipe };
         let (mut scatter, mut bytes) = (Scatter(seed), whole.clone());
         for _ in 0..1 + scatter.below(4) {
             let at = scatter.below(bytes.len());

@@ -108,11 +108,68 @@ fn instructions_and_callers_are_in_their_file() {
     assert!(sites.iter().all(|site| site.module.is_some()));
 }
 
+fn seen(profile: &Profile) -> Vec<(u64, Option<NodeId>, Option<NodeId>)> {
+    let rows: Vec<Sample> = profile.rows().unwrap();
+    rows.iter().map(|row| (row.address, row.node, row.home)).collect()
+}
+
+/// `perf record -o -`: events and sections are records.
+#[test]
+fn what_came_through_a_pipe_is_read_alike() {
+    let (_directory, of_file) = import(&perf::file(&samples())).unwrap();
+    let pipe = perf::pipe(&samples());
+    let (_directory, of_pipe) = import(&pipe).unwrap();
+    assert_eq!(seen(&of_pipe), seen(&of_file));
+    assert_eq!(of_pipe.meta.command, ["perf", "record"]);
+    let why = import(&pipe[..16]).err().expect("it is refused");
+    assert!(why.contains("came through a pipe") && why.contains("its beginning is missing"), "{why}");
+    let why = import(&pipe[..pipe.len() - 3]).err().expect("it is refused");
+    assert!(why.contains("does not end within the file"), "{why}");
+}
+
+/// `perf record --threads`: each of its threads has written a file of its own.
+#[test]
+fn the_files_of_a_folder_are_read_together() {
+    let (_directory, of_file) = import(&perf::file(&samples())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (samples(), samples());
+    std::fs::write(folder.path().join("data"), perf::file(&[])).unwrap();
+    // By number, and in order of time whatever the file.
+    std::fs::write(folder.path().join("data.10"), perf::records(&first[..3])).unwrap();
+    std::fs::write(folder.path().join("data.9"), perf::records(&second[3..])).unwrap();
+    std::fs::write(folder.path().join("data.old"), "no records").unwrap();
+    assert!(importer::is_folder(folder.path()));
+    let output = folder.path().join("a.numalens");
+    let made = importer::import(folder.path(), &Options::default(), &output, false).unwrap();
+    assert_eq!(seen(&Profile::open(&made).unwrap()), seen(&of_file));
+}
+
+/// The header is written last.
+#[test]
+fn a_file_whose_recorder_was_killed_has_its_records() {
+    let whole = perf::file(&samples());
+    let end = 104 + 152 + u64::from_le_bytes(whole[48..56].try_into().unwrap()) as usize;
+    let mut killed = whole[..end - 5].to_vec();
+    killed[48..56].fill(0);
+    killed[72..104].fill(0);
+    let why = import(&killed).err().expect("the machine is in a section");
+    assert!(why.contains("--machine"), "{why}");
+    let machine = numalens_topology::Machine::preset("togian");
+    let options = Options { machine, ..Options::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("a.numalens");
+    let made = importer::import_bytes(&killed, Path::new("perf.data"), &options, &output, false).unwrap();
+    // The last one, which is cut, was of the kernel's code.
+    assert_eq!(seen(&Profile::open(&made).unwrap()).len(), 6);
+}
+
 #[test]
 fn a_file_without_addresses_or_of_another_kind_is_refused() {
     let without: Vec<Sampled> = samples().into_iter().map(|sample| Sampled { address: 0, ..sample }).collect();
     let refused = import(&perf::file(&without)).err().expect("it is refused");
     assert!(refused.contains("`perf mem record` or `perf record -d`"), "{refused}");
     assert!(import(b"PERFILE2 and nothing more").err().is_some_and(|why| why.contains("is no perf.data file")));
+    let foreign = |magic: &[u8]| import(magic).err().unwrap_or_default();
+    assert!(foreign(b"2ELIFREP").contains("big-endian") && foreign(b"PERFFILE").contains("before Linux 3.6"));
     assert!(importer::looks_like(&perf::file(&[])) && !importer::looks_like(b"{\"infos\": 1}"));
 }

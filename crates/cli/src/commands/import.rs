@@ -13,10 +13,10 @@ use std::process::ExitCode;
 /// Make a profile from another tool's.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens import numaprof-app-1234.json --machine togian --run-time 13.91 -o app.numalens\n  perf mem record --phys-data -- ./app; numalens import perf.data -o app.numalens\n\nNUMAPROF's files have sums by thread, node and instruction, and no pages: sections that need more say so.\nperf knows neither where threads were bound nor where pages were: both follow from samples."
+    after_help = "Examples:\n  numalens import numaprof-app-1234.json --machine togian --run-time 13.91 -o app.numalens\n  perf mem record --phys-data -- ./app; numalens import perf.data -o app.numalens\n  perf record -d -e page-faults -c 1 -o - ./app | numalens import -o app.numalens -\n\nNUMAPROF's files have sums by thread, node and instruction, and no pages: sections that need more say so.\nperf knows neither where threads were bound nor where pages were: both follow from samples."
 )]
 pub struct Args {
-    /// The file
+    /// The file, or the folder that perf made; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -64,25 +64,52 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         None => None,
     };
     let options = Options { machine, run_time_ns: args.run_time };
-    let made = match args.from.map_or_else(|| tool(&args.file), Ok)? {
-        Tool::Numaprof => numaprof::import(&args.file, &options, &args.output, args.force),
-        Tool::Perf => perf::import(&args.file, &options, &args.output, args.force),
+    let (file, output, force) = (args.file.as_path(), args.output.as_path(), args.force);
+    let made = if file.is_dir() {
+        if !perf::is_folder(file) || args.from == Some(Tool::Numaprof) {
+            return Err(miette!(
+                "{} is a folder, and none of `perf record --threads`, which has a file `data`",
+                file.display()
+            ));
+        }
+        perf::import(file, &options, output, force)
+    } else {
+        // At once: a pipe can be read only once.
+        let bytes = contents(file).map_err(|error| miette!("cannot read {}: {error}", file.display()))?;
+        match args.from.map_or_else(|| tool(file, &bytes), Ok)? {
+            Tool::Numaprof => numaprof::import_bytes(&bytes, file, &options, output, force),
+            Tool::Perf => perf::import_bytes(&bytes, file, &options, output, force),
+        }
     };
     let made = made.into_diagnostic()?;
     tell!("numalens: {} imported; next: numalens report {}", args.file.display(), made.display());
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a file has, or standard input.
+fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new("-") {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The tool that a file's beginning speaks for.
-fn tool(path: &Path) -> Result<Tool, miette::Report> {
-    let mut beginning = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| miette!("cannot read {}: {error}", path.display()))?;
-    file.take(64).read_to_end(&mut beginning).map_err(|error| miette!("cannot read {}: {error}", path.display()))?;
-    if numaprof::looks_like(&beginning) {
+fn tool(path: &Path, bytes: &[u8]) -> Result<Tool, miette::Report> {
+    let beginning = &bytes[..bytes.len().min(64)];
+    if numaprof::looks_like(beginning) {
         return Ok(Tool::Numaprof);
     }
-    if perf::looks_like(&beginning) {
+    if perf::looks_like(beginning) {
         return Ok(Tool::Perf);
     }
-    Err(miette!("{} begins like no file that can be imported: say with --from whose it is", path.display()))
+    let path = path.display();
+    if bytes.is_empty() {
+        return Err(miette!(
+            "{path} is empty: nothing was written into it, or it was a pipe that has been read before"
+        ));
+    }
+    Err(miette!("{path} begins like no file that can be imported: say with --from whose it is"))
 }

@@ -9,6 +9,10 @@
 //! data:    records: type u32, misc u16, size u16, body
 //! behind:  {offset, size} of a section for each flag that is set, in the order of their numbers
 //! ```
+//! There are other frames:
+//! - In a pipe (`perf record -o -`) the header is `"PERFILE2" size`, and events and sections are records of perf's own.
+//! - A folder (`perf record --threads`, `--kcore`) has such a file, `data`, and further records in `data.0`, `data.1`, ...
+//! - A recorder that was killed leaves a header that knows of no records: they are all that follows, without sections.
 
 use std::ops::Range;
 
@@ -40,9 +44,16 @@ const IDENTIFIER: u64 = 1 << 16;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// `PERF_RECORD_SAMPLE`.
 pub const SAMPLE: u32 = 9;
-/// From here on records are perf's own, not the kernel's; this one holds others, compressed.
+/// From here on records are perf's own, not the kernel's: in a pipe an event, and a section; bytes that follow the record; others, compressed.
 const OWN: u32 = 64;
+const HEADER_ATTR: u32 = 64;
+const HEADER_FEATURE: u32 = 80;
+const TRACING_DATA: u32 = 66;
+const AUXTRACE: u32 = 71;
 const COMPRESSED: [u32; 2] = [81, 83];
+/// Bytes of a pipe's header, and the least of any other.
+const PIPE_HEADER: u64 = 16;
+const HEADER: u64 = 104;
 
 impl Attribute {
     /// Whether all records tell when they were made.
@@ -53,10 +64,12 @@ impl Attribute {
 
 /// A file, its frame understood.
 pub struct File<'a> {
-    bytes: &'a [u8],
     pub attributes: Vec<Attribute>,
-    data: Range<usize>,
-    sections: Vec<(usize, Range<usize>)>,
+    /// Records: of each part where they stand in it, and they.
+    data: Vec<(usize, &'a [u8])>,
+    sections: Vec<(usize, &'a [u8])>,
+    /// Records may end anywhere: nobody has finished the file.
+    is_unfinished: bool,
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u32> {
@@ -84,37 +97,81 @@ impl<'a> File<'a> {
         match bytes.get(..8) {
             Some(b"PERFILE2") => {}
             Some(b"2ELIFREP") => return Err("it comes from a big-endian machine".to_owned()),
+            Some(b"PERFFILE") => return Err("it has the format of perf before Linux 3.6: record anew".to_owned()),
             _ => return Err("it does not begin with PERFILE2".to_owned()),
+        }
+        if word(bytes, 8) == Some(PIPE_HEADER) {
+            return File::of_pipe(bytes);
         }
         let cut =
             |what: &str| format!("{what} lies outside of the file: it is damaged, or its recording was not finished");
+        if word(bytes, 8).is_none_or(|size| size < HEADER) {
+            return Err(cut("its header"));
+        }
         let size = word(bytes, 16).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
         let attrs = section(bytes, 24).ok_or_else(|| cut("the table of events"))?;
-        let data = section(bytes, 40).ok_or_else(|| cut("the table of records"))?;
+        let mut data = section(bytes, 40).ok_or_else(|| cut("the table of records"))?;
+        let is_unfinished = data.is_empty() && data.end < bytes.len();
+        if is_unfinished {
+            data.end = bytes.len();
+        }
         // The first version of the attribute has 64 bytes, and the place of its ids comes behind it.
         if size < 64 + 16 {
             return Err(format!("it states {size} bytes for the description of an event"));
         }
         let attributes: Option<Vec<Attribute>> =
-            bytes[attrs].chunks_exact(size).map(|chunk| attribute(bytes, chunk)).collect();
+            bytes[attrs].chunks_exact(size).map(|chunk| attribute_of_table(bytes, chunk)).collect();
         let attributes = attributes.filter(|attributes| !attributes.is_empty());
         let attributes = attributes.ok_or_else(|| cut("the description of an event"))?;
         let mut sections = Vec::new();
         let flags: Vec<u64> = (0..4).filter_map(|index| word(bytes, 72 + 8 * index)).collect();
         let set = (0..256).filter(|bit| flags.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1));
-        for (index, number) in set.enumerate() {
+        for (index, number) in set.enumerate().filter(|_| !is_unfinished) {
             // A damaged section is a missing one: none of them is needed to read samples.
             if let Some(place) = section(bytes, data.end.saturating_add(16 * index)) {
-                sections.push((number, place));
+                sections.push((number, &bytes[place]));
             }
         }
-        Ok(File { bytes, attributes, data, sections })
+        Ok(File { attributes, data: vec![(data.start, &bytes[data])], sections, is_unfinished })
+    }
+
+    /// Reads what came through a pipe.
+    fn of_pipe(bytes: &'a [u8]) -> Result<File<'a>, String> {
+        let start = PIPE_HEADER as usize;
+        let records = bytes.get(start..).unwrap_or_default();
+        let mut file =
+            File { attributes: Vec::new(), data: vec![(start, records)], sections: Vec::new(), is_unfinished: false };
+        let (mut attributes, mut sections) = (Vec::new(), Vec::new());
+        file.all_records(|kind, record| {
+            let body = record.get(8..).unwrap_or_default();
+            match kind {
+                HEADER_ATTR => {
+                    let size = half(body, 4).filter(|size| *size > 0).map_or(64, |size| size as usize);
+                    let parts = body.split_at_checked(size);
+                    attributes.extend(parts.and_then(|(attr, ids)| attribute(attr, ids)));
+                }
+                HEADER_FEATURE => {
+                    let number = word(body, 0).and_then(|number| usize::try_from(number).ok());
+                    sections.extend(number.zip(body.get(8..)));
+                }
+                _ => {}
+            }
+        })?;
+        if attributes.is_empty() {
+            return Err("it came through a pipe, and describes no event: its beginning is missing".to_owned());
+        }
+        (file.attributes, file.sections) = (attributes, sections);
+        Ok(file)
+    }
+
+    /// Adds the records of another file of the folder.
+    pub fn add(&mut self, records: &'a [u8]) {
+        self.data.push((0, records));
     }
 
     /// The bytes of a section.
     pub fn section(&self, number: usize) -> Option<&'a [u8]> {
-        let (_, place) = self.sections.iter().find(|(found, _)| *found == number)?;
-        self.bytes.get(place.clone())
+        self.sections.iter().find(|(found, _)| *found == number).map(|(_, section)| *section)
     }
 
     /// A section that is one text.
@@ -150,21 +207,39 @@ impl<'a> File<'a> {
     /// # Errors
     /// To the callback's account: a record that does not end in the file ends the reading.
     pub fn records(&self, mut each: impl FnMut(&'a [u8], &Attribute)) -> Result<(), String> {
-        let mut rest = &self.bytes[self.data.clone()];
-        while !rest.is_empty() {
-            let at = self.data.end - rest.len();
-            let size = rest.get(6..8).map_or(0, |size| usize::from(u16::from_le_bytes([size[0], size[1]])));
-            if size < 8 || size > rest.len() {
-                return Err(format!("the record at byte {at} does not end within the file"));
-            }
-            let (record, behind) = rest.split_at(size);
-            rest = behind;
-            let kind = half(record, 0).unwrap_or(0);
-            if COMPRESSED.contains(&kind) {
-                return Err("its records are compressed: record without -z".to_owned());
-            }
+        self.all_records(|kind, record| {
             if kind < OWN {
                 each(record, self.event_of(record, kind));
+            }
+        })
+    }
+
+    /// Every record, with its kind.
+    fn all_records(&self, mut each: impl FnMut(u32, &'a [u8])) -> Result<(), String> {
+        for (start, records) in &self.data {
+            let mut rest = *records;
+            while !rest.is_empty() {
+                let at = start + records.len() - rest.len();
+                let size = rest.get(6..8).map_or(0, |size| usize::from(u16::from_le_bytes([size[0], size[1]])));
+                let kind = half(rest, 0).unwrap_or(0);
+                // Behind some records stand bytes of which they tell the number.
+                let more = match kind {
+                    TRACING_DATA => half(rest, 8).map_or(0, u64::from).next_multiple_of(8),
+                    AUXTRACE => word(rest, 8).unwrap_or(0),
+                    _ => 0,
+                };
+                let whole = usize::try_from(more).ok().and_then(|more| size.checked_add(more));
+                let Some(whole) = whole.filter(|whole| size >= 8 && *whole <= rest.len()) else {
+                    if self.is_unfinished {
+                        break;
+                    }
+                    return Err(format!("the record at byte {at} does not end within the file"));
+                };
+                if COMPRESSED.contains(&kind) {
+                    return Err("its records are compressed: record without -z".to_owned());
+                }
+                each(kind, &rest[..size]);
+                rest = &rest[whole..];
             }
         }
         Ok(())
@@ -181,11 +256,14 @@ impl<'a> File<'a> {
     }
 }
 
-fn attribute(bytes: &[u8], chunk: &[u8]) -> Option<Attribute> {
+/// An entry of the table of events.
+fn attribute_of_table(bytes: &[u8], chunk: &[u8]) -> Option<Attribute> {
     let place = chunk.len() - 16;
     let (offset, size) = (usize::try_from(word(chunk, place)?).ok()?, usize::try_from(word(chunk, place + 8)?).ok()?);
-    let ids = bytes.get(offset..offset.checked_add(size)?)?;
-    let attr = &chunk[..place];
+    attribute(&chunk[..place], bytes.get(offset..offset.checked_add(size)?)?)
+}
+
+fn attribute(attr: &[u8], ids: &[u8]) -> Option<Attribute> {
     // Later fields are absent in files of older kernels, and 0 then.
     let field = |at: usize| word(attr, at).unwrap_or(0);
     Some(Attribute {

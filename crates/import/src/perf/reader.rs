@@ -59,12 +59,13 @@ pub struct Recording {
     pub memory_topology: Option<Vec<u8>>,
 }
 
-/// Reads a whole file.
+/// Reads a whole file, and the further records of its folder.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &[u8]) -> Result<Recording, String> {
-    let file = File::read(bytes)?;
+pub fn read(bytes: &[u8], further: &[Vec<u8>]) -> Result<Recording, String> {
+    let mut file = File::read(bytes)?;
+    further.iter().for_each(|records| file.add(records));
     let names = file.event_names();
     let name = |number: usize| names.get(number).cloned().unwrap_or_else(|| "an unnamed event".to_owned());
     let section = |number| file.section(number).map(<[u8]>::to_vec);
@@ -81,6 +82,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     recording.samples.sort_by_key(|sample| sample.time);
     recording.mappings.sort_by_key(|mapping| mapping.time);
     recording.names.sort();
+    recording.forks.sort_unstable();
     Ok(recording)
 }
 

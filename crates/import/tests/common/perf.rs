@@ -82,9 +82,17 @@ pub fn forty() -> Vec<Sampled> {
     (0..40).map(sample).collect()
 }
 
+/// What a file consists of.
+struct Parts {
+    attribute: Vec<u8>,
+    data: Vec<u8>,
+    /// In the order of their bits.
+    features: [(u32, Vec<u8>); 4],
+}
+
 /// Two nodes with two CPUs each; memory blocks of 16 MiB, of which 0 and 1 are node 0's and 2 and 3 node 1's. One process, pid 77, its program mapped
 /// at 0x400000 from offset 0x1000.
-pub fn file(samples: &[Sampled]) -> Vec<u8> {
+fn parts(samples: &[Sampled]) -> Parts {
     let map = [
         halves(&[77, 77]),
         words(&[0x40_0000, 0x2000, 0x1000]),
@@ -96,7 +104,7 @@ pub fn file(samples: &[Sampled]) -> Vec<u8> {
     let comm = [halves(&[77, 77]), padded("app", 8)];
     let mut data = record(3, 0, &comm.concat());
     data.extend(record(10, USER, &map.concat()));
-    samples.iter().for_each(|sampled| data.extend(sample(sampled)));
+    data.extend(records(samples));
     let numa = [
         halves(&[2, 0]),
         words(&[1 << 20, 1 << 19]),
@@ -106,17 +114,27 @@ pub fn file(samples: &[Sampled]) -> Vec<u8> {
         string("2-3"),
     ];
     let memory = [words(&[1, 16 << 20, 2]), words(&[0, 2, 4, 0b0011]), words(&[1, 2, 4, 0b1100])];
-    // In the order of their bits: host name, command line, nodes, memory blocks.
+    // Host name, command line, nodes, memory blocks.
     let features: [(u32, Vec<u8>); 4] = [
         (3, string("there")),
         (11, [halves(&[2]), string("perf"), string("record")].concat()),
         (14, numa.concat()),
         (22, memory.concat()),
     ];
-
     // A hardware event; sizes of the attribute as of Linux 6.
     let mut attribute = [halves(&[4, 136]), words(&[0x1cd, 1000, FORMAT, 0, 0])].concat();
     attribute.resize(136, 0);
+    Parts { attribute, data, features }
+}
+
+/// Records of samples, as a file of a folder has them.
+pub fn records(samples: &[Sampled]) -> Vec<u8> {
+    samples.iter().flat_map(sample).collect()
+}
+
+/// A file.
+pub fn file(samples: &[Sampled]) -> Vec<u8> {
+    let Parts { attribute, data, features } = parts(samples);
     let ids = words(&[0, 0]);
     let (attributes_at, head) = (104u64, 104 + 152);
     let mut file = b"PERFILE2".to_vec();
@@ -132,4 +150,19 @@ pub fn file(samples: &[Sampled]) -> Vec<u8> {
     }
     features.iter().for_each(|(_, section)| file.extend(section));
     file
+}
+
+/// The same as `perf record -o -` writes it, with a record that has bytes behind it.
+pub fn pipe(samples: &[Sampled]) -> Vec<u8> {
+    let Parts { attribute, data, features } = parts(samples);
+    let mut pipe = b"PERFILE2".to_vec();
+    pipe.extend(words(&[16]));
+    pipe.extend(record(64, 0, &[attribute, words(&[5])].concat()));
+    for (number, section) in features {
+        pipe.extend(record(80, 0, &[words(&[number.into()]), section].concat()));
+    }
+    pipe.extend(record(66, 0, &halves(&[12])));
+    pipe.extend([0xff; 16]);
+    pipe.extend(data);
+    pipe
 }
