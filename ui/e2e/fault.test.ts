@@ -360,7 +360,7 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     expect(await page.locator("[data-test=chip]").count()).toBe(2);
     const wanted = report.matrix.access.rows[1][0];
     expect(await page.locator("[data-test=accesses]").getAttribute("data-value")).toBe(String(wanted));
-    const second = await open(browser, page.url());
+    const second = await open(browser, `${page.url()}&${new URL(shown.url).hash.slice(1)}`);
     expect(await second.page.locator("[data-test=accesses]").getAttribute("data-value")).toBe(String(wanted));
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");

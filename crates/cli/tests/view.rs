@@ -24,7 +24,7 @@ impl Drop for Server {
 
 impl Server {
     fn of(profile: &std::path::Path) -> Server {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_numalens"))
+        let process = Command::new(env!("CARGO_BIN_EXE_numalens"))
             .arg("view")
             .arg(profile)
             .arg("--no-open")
@@ -32,6 +32,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        Server::started(process)
+    }
+
+    /// One that is about to print its address.
+    fn started(mut process: Child) -> Server {
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let (host, token) = url.trim().strip_prefix("http://").unwrap().split_once("/#token=").unwrap();
@@ -62,6 +67,36 @@ impl Server {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
     }
+}
+
+/// Arguments are for everybody to see: the browser's have no token, but lead to a file that has it, for its owner alone.
+#[test]
+fn the_token_is_not_among_the_browser_s_arguments() {
+    let scratch = tempfile::tempdir().unwrap();
+    let profile = large::write(&scratch.path().join("small.numalens"), 100).unwrap();
+    let told = scratch.path().join("told");
+    let starter = scratch.path().join("xdg-open");
+    // Read below as it is written: nobody waits for a time.
+    assert!(Command::new("mkfifo").arg(&told).status().unwrap().success());
+    std::fs::write(&starter, "#!/bin/sh\n{ echo \"$*\"; stat -c %a \"$1\"; cat \"$1\"; } > \"$TOLD\"\n").unwrap();
+    std::fs::set_permissions(&starter, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", scratch.path().display(), std::env::var("PATH").unwrap());
+    let started = Command::new(env!("CARGO_BIN_EXE_numalens"))
+        .arg("view")
+        .arg(&profile)
+        .env("PATH", path)
+        .env("TOLD", &told)
+        .env("XDG_RUNTIME_DIR", scratch.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let server = Server::started(started);
+    let told = std::fs::read_to_string(&told).unwrap();
+    let [arguments, mode, page] = told.splitn(3, '\n').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(!arguments.contains(&server.token) && arguments.ends_with(".html"), "{arguments}");
+    assert_eq!(mode, "600");
+    assert!(page.contains(&format!("url=http://{}/#token={}", server.host, server.token)), "{page}");
 }
 
 #[test]

@@ -9,8 +9,12 @@
 //! | other users of this host | `/api` wants the token, which only the printed address has: 401 |
 //! | a page of another site whose name was rebound to 127.0.0.1 | `Host` must be ours, exactly: 421 |
 //! | a page of another site that sends requests here | a foreign `Origin`: 403; and it does not know the token |
+//! | other users, by the arguments of the browser | those name a file that only its owner reads, which leads to the address |
+//! | who looks at the page's address, or takes it from there | the page keeps the token for its host and port, and takes it out of the address |
+//! | requests that never end, connections without number | a time for a request's head, and so many connections at once |
 //! | names in the profile that look like markup | the page sets text, never markup; a policy (CSP) that runs our scripts only |
 //! | paths in requests | sources are those that the profile names, letter by letter; pages come from the program itself |
+//! | a profile that names other files than sources | what is read has the name of a source, is a regular file, and lies where sources do |
 //!
 //! ```text
 //! request -> guard (Host, Origin, size, token) -> assets           the built pages, inside the program
@@ -23,11 +27,13 @@ mod ahead;
 mod api;
 mod assets;
 mod cache;
+mod connections;
 mod guard;
 mod query;
 mod sources;
 mod token;
 
+pub use crate::connections::Limits;
 use crate::guard::Guard;
 use crate::token::Token;
 use numalens_analyze::disassembly::MachineCode;
@@ -89,6 +95,7 @@ pub struct Server {
     address: SocketAddr,
     token: Token,
     view: View,
+    limits: Limits,
 }
 
 impl Server {
@@ -102,7 +109,12 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let token = Token::random().map_err(ServeError::system("read /dev/urandom for a token"))?;
-        Ok(Server { listener, address, token, view })
+        Ok(Server { listener, address, token, view, limits: Limits::default() })
+    }
+
+    /// The same with other limits.
+    pub fn with_limits(self, limits: Limits) -> Server {
+        Server { limits, ..self }
     }
 
     /// The address to open, with the token in its fragment, which browsers send to nobody.
@@ -110,12 +122,21 @@ impl Server {
         format!("http://{}/#token={}", self.address, self.token)
     }
 
+    /// A page that leads to the address: in a file that only its owner reads it brings the token to a browser, whose arguments everybody sees.
+    pub fn start_page(&self) -> String {
+        let url = self.url();
+        format!(
+            "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\"><title>numalens</title>\
+             <meta http-equiv=\"refresh\" content=\"0; url={url}\"><p><a href=\"{url}\">numalens view</a></p>\n"
+        )
+    }
+
     /// Answers until `stop` is ready.
     ///
     /// # Errors
     /// The profile's dimensions cannot be read; the system gives no threads.
     pub fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
-        let Server { listener, address, token, view } = self;
+        let Server { listener, address, token, view, limits } = self;
         let guard = Arc::new(Guard::new(address.port(), token));
         let view = Arc::new(api::App::new(view)?);
         let app = guard::protect(api::router(view.clone()).fallback(assets::serve), guard);
@@ -132,7 +153,7 @@ impl Server {
                 tokio::net::TcpListener::from_std(listener).map_err(ServeError::system("wait for requests"))?;
             // Requests that are being answered are dropped: whoever stops the server does not wait for them.
             tokio::select! {
-                outcome = async { axum::serve(listener, app).await } => outcome.map_err(ServeError::system("serve requests")),
+                outcome = connections::serve(listener, app, limits) => outcome.map_err(ServeError::system("serve requests")),
                 () = stop => Ok(()),
             }
         });

@@ -4,7 +4,7 @@ use numalens_analyze::Options;
 use numalens_analyze::disassembly::MachineCode;
 use numalens_profile::Profile;
 use numalens_profile::testing::Synthetic;
-use numalens_serve::{Server, View};
+use numalens_serve::{Limits, Server, View};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -30,7 +30,12 @@ impl Drop for Running {
 }
 
 fn serve(change: impl FnOnce(&mut Synthetic, &Path)) -> Running {
-    let directory = tempfile::tempdir().unwrap();
+    serve_within(Limits::default(), change)
+}
+
+fn serve_within(limits: Limits, change: impl FnOnce(&mut Synthetic, &Path)) -> Running {
+    // Not hidden, as sources are not.
+    let directory = tempfile::Builder::new().prefix("served").tempdir().unwrap();
     let mut content = Synthetic::example();
     change(&mut content, directory.path());
     let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
@@ -40,7 +45,7 @@ fn serve(change: impl FnOnce(&mut Synthetic, &Path)) -> Running {
         amend: Box::new(|_| ()),
         find_code: Box::new(|_, _| Ok(MachineCode::default())),
     };
-    let server = Server::bind(view, 0).unwrap();
+    let server = Server::bind(view, 0).unwrap().with_limits(limits);
     let url = server.url();
     let (host, token) = url.strip_prefix("http://").unwrap().split_once("/#token=").unwrap();
     let (address, token) = (host.parse().unwrap(), token.to_string());
@@ -277,6 +282,97 @@ fn sources_are_those_that_the_profile_names() {
     ] {
         assert_eq!(server.get(path, &[]).status, 404, "{path}");
     }
+}
+
+/// A profile can name any file. What is no source by its name, its place and its content stays where it is.
+#[test]
+fn what_a_profile_names_is_not_yet_a_source() {
+    const NAMES: [&str; 14] = [
+        "/proc/self/environ",
+        "/etc/passwd",
+        "notes.txt",
+        ".netrc",
+        ".ssh/config.c",
+        "src/link.c",
+        "src/within.c",
+        "src/environ.c",
+        "src/pipe.c",
+        "src/binary.c",
+        "include/vector",
+        "vector",
+        ".cargo/registry/src/lib.rs",
+        "src/app.c",
+    ];
+    let server = serve(|content, directory| {
+        let write = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for name in ["notes.txt", ".netrc", ".ssh/config.c", "elsewhere/other.c", "vector"] {
+            write(name, "secret");
+        }
+        for name in ["src/app.c", "include/vector", ".cargo/registry/src/lib.rs"] {
+            write(name, "a source");
+        }
+        write("src/binary.c", "secret\0");
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).unwrap();
+        link(&directory.join("elsewhere/other.c"), "src/link.c");
+        link(Path::new("app.c"), "src/within.c");
+        link(Path::new("/proc/self/environ"), "src/environ.c");
+        let pipe = std::ffi::CString::new(directory.join("src/pipe.c").to_str().unwrap()).unwrap();
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        content.meta.cwd = directory.to_str().unwrap().to_string();
+        // As many frames as names.
+        let frame = content.frames[0].clone();
+        content.frames.extend((0..NAMES.len() as u32).map(|depth| {
+            let file = Some(NAMES[depth as usize].to_string());
+            numalens_profile::tables::Frame { depth: 1000 + depth, file, ..frame.clone() }
+        }));
+    });
+    let shown: Vec<&str> = NAMES
+        .into_iter()
+        .filter(|name| {
+            let answer = server.ask(&format!("/api/source?file={name}"));
+            assert!(!answer.body.contains("secret") && !answer.body.contains("PATH="), "{name}: {}", answer.body);
+            assert!([200, 404].contains(&answer.status), "{name}: {}", answer.status);
+            answer.status == 200
+        })
+        .collect();
+    assert_eq!(shown, ["src/within.c", "include/vector", ".cargo/registry/src/lib.rs", "src/app.c"]);
+}
+
+/// Requests that never end, without a token: their connections are closed, and others are answered.
+#[test]
+fn half_a_request_is_not_waited_for() {
+    // One at a time: the second is answered when the first is over.
+    let server = serve_within(Limits { head: Duration::from_millis(50), connections: 1 }, |_, _| ());
+    let mut half = TcpStream::connect(server.address).unwrap();
+    half.write_all(b"GET /api/advise HTTP/1.1\r\nHost: ").unwrap();
+    let mut silent = TcpStream::connect(server.address).unwrap();
+    assert_eq!(server.get("/", &[]).status, 200);
+    for stream in [&mut half, &mut silent] {
+        stream.set_nonblocking(true).unwrap();
+        let mut rest = Vec::new();
+        let end = stream.read_to_end(&mut rest);
+        assert!(end.is_ok(), "its connection is still open: {end:?}");
+        assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
+    }
+}
+
+#[test]
+fn the_start_page_leads_to_the_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+    let view = View {
+        profile,
+        options: Options::default(),
+        amend: Box::new(|_| ()),
+        find_code: Box::new(|_, _| Ok(MachineCode::default())),
+    };
+    let server = Server::bind(view, 0).unwrap();
+    assert!(server.start_page().contains(&format!("content=\"0; url={}\"", server.url())));
 }
 
 #[test]

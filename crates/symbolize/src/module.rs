@@ -37,7 +37,11 @@ pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Nam
     let mut named = Named { frames: vec![Vec::new(); addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
     let all = addresses.len() as u64;
     if let Some(pid) = path.strip_prefix(PERF_MAP) {
-        generated(pid, addresses, options, &mut named);
+        // Of anybody's profile: nothing but a number leads to a file.
+        match pid.parse::<u32>() {
+            Ok(pid) => generated(pid, addresses, options, &mut named),
+            Err(_) => named.causes.push((Cause::Generated, all)),
+        }
     } else if path == "[kernel]" || path == "[kernel.kallsyms]" || path == "[vsyscall]" {
         named.causes.push((Cause::Kernel, all));
     } else if path.is_empty() || path != "[vdso]" && WITHOUT_FILE.iter().any(|start| path.starts_with(start)) {
@@ -51,7 +55,7 @@ pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Nam
     named
 }
 
-fn generated(pid: &str, addresses: &[u64], options: &Options, named: &mut Named) {
+fn generated(pid: u32, addresses: &[u64], options: &Options, named: &mut Named) {
     let path = PathMap(&options.path_map).apply(&PathBuf::from(format!("/tmp/perf-{pid}.map")));
     let all = addresses.len() as u64;
     match Bytes::open(&path) {

@@ -266,7 +266,10 @@ fn generated_code() {
 
     let outcome = symbolize("perf-map:78", "", &[0x1010], &mapped);
     assert!(matches!(&outcome.doubts[..], [doubt] if matches!(doubt.cause, Cause::NoPerfMap(_))));
-    for path in ["[anon]", "//anon", "", "[heap]", "/memfd:doublemapper (deleted)"] {
+    fs::create_dir(dir.path().join("perf-x")).unwrap();
+    fs::write(dir.path().join("perf-x/77.map"), "1000 100 other\n").unwrap();
+    let no_numbers = ["perf-map:x/77", "perf-map:../perf-77", "perf-map:", "perf-map:-77"];
+    for path in ["[anon]", "//anon", "", "[heap]", "/memfd:doublemapper (deleted)"].into_iter().chain(no_numbers) {
         let outcome = symbolize(path, "", &[0x1010], &mapped);
         assert!(matches!(&outcome.doubts[..], [doubt] if doubt.cause == Cause::Generated), "{path}");
     }

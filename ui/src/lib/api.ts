@@ -1,5 +1,5 @@
-/** Asking the server. The token comes from the fragment of the address, which browsers send to nobody. */
-import { fragment } from "./place.svelte";
+/** Asking the server, with the token that the address brought. */
+import { token } from "./place.svelte";
 import { document, type Sent } from "./rows";
 
 /** An answer that is not a document: its status, and what the server says is wrong. */
@@ -32,10 +32,9 @@ function wire(path: string): string {
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   const at_hand = known<T>(path);
   if (at_hand !== undefined) return at_hand;
-  const token = fragment().get("token") ?? "";
   let response: Response;
   try {
-    response = await fetch(wire(path), { headers: { Authorization: `Bearer ${token}` }, signal: signal ?? null });
+    response = await fetch(wire(path), { headers: { Authorization: `Bearer ${token()}` }, signal: signal ?? null });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, "numalens view does not answer: has it ended? Start it again, and open the address that it prints");

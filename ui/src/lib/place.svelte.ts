@@ -1,6 +1,6 @@
 /**
  * Where the user is: the page and the filter. All of it stands in the fragment of the address, so that a link shows a
- * colleague the same thing.
+ * colleague the same thing. The token comes there too, and does not stay.
  */
 import { SvelteURLSearchParams } from "svelte/reactivity";
 
@@ -12,6 +12,46 @@ export type FilterName = (typeof FILTERS)[number];
 export function fragment(): URLSearchParams {
   return new URLSearchParams(window.location.hash.slice(1));
 }
+
+/**
+ * Where the token is kept: with this host and port, so that further tabs have it and pages of other servers do not. (A cookie would go to all
+ * ports of this host, whoever's they are.) It is worth nothing once the server has ended.
+ */
+const TOKEN = "numalens-token";
+/** The same where the browser keeps nothing. */
+let own = "";
+
+/** The token that the server wants. */
+export function token(): string {
+  try {
+    return window.localStorage.getItem(TOKEN) ?? own;
+  } catch {
+    return own;
+  }
+}
+
+function keep(brought: string): void {
+  own = brought;
+  try {
+    window.localStorage.setItem(TOKEN, brought);
+  } catch {
+    // Then it is known as long as the page is there.
+  }
+}
+
+/** Takes the token out of the address, where everybody sees it and links would have it. Whether it is another one than before. */
+function take_token(): boolean {
+  const now = fragment();
+  const brought = now.get("token");
+  if (brought === null) return false;
+  const is_new = brought !== token();
+  keep(brought);
+  now.delete("token");
+  window.history.replaceState(window.history.state, "", `#${now}`);
+  return is_new;
+}
+
+if (typeof window !== "undefined") take_token();
 
 const params = new SvelteURLSearchParams(typeof window === "undefined" ? "" : window.location.hash.slice(1));
 
@@ -27,7 +67,12 @@ function follow(): void {
   }
 }
 
-if (typeof window !== "undefined") window.addEventListener("hashchange", follow);
+if (typeof window !== "undefined")
+  window.addEventListener("hashchange", () => {
+    // What was refused is asked again with a new token.
+    if (take_token()) window.location.reload();
+    else follow();
+  });
 
 /** Changes of the place: a value replaces those of its name; null takes the name away. */
 export type Change = Record<string, string | number | null>;

@@ -5,7 +5,9 @@ use super::{input, machine_code};
 use miette::IntoDiagnostic;
 use numalens_serve::{Server, View, interrupted};
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tempfile::NamedTempFile;
 
 /// Show a recording in the browser.
 #[derive(clap::Args)]
@@ -44,11 +46,29 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let _ = writeln!(out, "{url}").and_then(|()| out.flush());
     drop(out);
     tell!("numalens: open this address in a browser on this host; Ctrl-C ends it");
-    if !args.no_open
-        && let Err(error) = open::that_detached(&url)
-    {
-        tell!("numalens: no browser could be started ({error}); open the address yourself");
-    }
+    // As long as the server lives: the browser may take its time.
+    let _start = if args.no_open { None } else { browse(&server.start_page()) };
     server.run(interrupted()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a browser with a page of our own that leads to the address, which has the token: everybody on this host sees arguments of programs, and
+/// nobody else can read the file.
+fn browse(page: &str) -> Option<NamedTempFile> {
+    // Where the system has a folder that is the user's alone, there.
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
+    let made = || {
+        let mut file = tempfile::Builder::new()
+            .prefix("numalens-")
+            .suffix(".html")
+            .tempfile_in(folder.unwrap_or_else(std::env::temp_dir))?;
+        file.write_all(page.as_bytes())?;
+        Ok(file)
+    };
+    let started = made().and_then(|file: NamedTempFile| open::that_detached(file.path()).map(|()| file));
+    started
+        .map_err(|error: std::io::Error| {
+            tell!("numalens: no browser could be started ({error}); open the address yourself")
+        })
+        .ok()
 }
