@@ -1,5 +1,6 @@
 //! Collectors: from a running program to a profile.
 
+mod checkpoints;
 pub mod control;
 pub mod doctor;
 pub mod exact;

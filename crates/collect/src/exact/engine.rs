@@ -9,6 +9,7 @@ use super::latecomers;
 use super::machine_files::MachineFiles;
 use super::patience::patience;
 use super::ranks::RankTable;
+use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::futex;
 use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
@@ -45,8 +46,6 @@ const WATCHES: u32 = 2000;
 const WATCH_SHARE: u32 = 100;
 /// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the other as often would show the same one always.
 const NAP: Duration = Duration::from_millis(2);
-/// The profile on disk is brought up to date this often at most.
-const CHECKPOINT: Duration = Duration::from_secs(2);
 /// A piece of every process's pages is looked at for migrations this often.
 const REREAD: Duration = Duration::from_millis(500);
 /// The first announcement of the profile's size.
@@ -259,10 +258,9 @@ impl Recorder {
     fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
         let began = Instant::now();
         let (mut last_look, mut last_watch) = (began, began);
-        let mut last_checkpoint = Instant::now();
+        let mut checkpoints = Checkpoints::begin();
         let mut last_reread = Instant::now();
         let (mut watch_cost, mut look_cost) = (Cost::default(), Cost::default());
-        let mut checkpoint_cost = Duration::ZERO;
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
             signals::pass_on(child);
@@ -310,14 +308,14 @@ impl Recorder {
                 self.drain.reread_homes(&self.file, &mut self.session);
                 last_reread = Instant::now();
             }
-            if last_checkpoint.elapsed() > CHECKPOINT.max(checkpoint_cost * LOOK_SHARE) {
+            if checkpoints.are_due() {
                 let begun = Instant::now();
                 self.drain.note(&self.file, &mut self.meta);
                 self.drain.divide(&mut self.session);
                 if let Err(error) = self.session.checkpoint(&mut self.meta) {
                     progress(Progress::WriteFailed(&error));
                 }
-                (checkpoint_cost, last_checkpoint) = (begun.elapsed(), Instant::now());
+                checkpoints.done(begun);
             }
             if self.session.bytes_written() >= announced {
                 progress(Progress::Grown(self.session.bytes_written()));

@@ -6,6 +6,7 @@ use super::launch::{Child, LaunchError, Waiting};
 use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use super::session::{HeapNotes, Output, OutputError, SeenCode, Session, SessionOptions, command_line};
 use super::signals;
+use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use numalens_profile::{Meta, Profile, Writer};
 use std::ffi::OsString;
@@ -149,8 +150,7 @@ pub fn record(
         later: HeapNotes::default(),
         spare: HeapNotes::default(),
         announced: FIRST_ANNOUNCEMENT,
-        last_checkpoint: Instant::now(),
-        checkpoint_cost: Duration::ZERO,
+        checkpoints: Checkpoints::begin(),
         last_reread: Instant::now(),
         heap_lost: 0,
         began: Instant::now(),
@@ -278,8 +278,7 @@ struct Recorder {
     /// Empty; its memory is for the next look.
     spare: HeapNotes,
     announced: u64,
-    last_checkpoint: Instant,
-    checkpoint_cost: Duration,
+    checkpoints: Checkpoints,
     last_reread: Instant,
     heap_lost: u64,
     began: Instant,
@@ -406,17 +405,14 @@ impl Recorder {
             self.last_reread = Instant::now();
             let _ = self.session.reread_homes();
         }
-        // Checkpoints may cost a twentieth of the time.
-        let interval = (self.checkpoint_cost * 20).max(Duration::from_secs(2));
-        if self.last_checkpoint.elapsed() > interval {
+        if self.checkpoints.are_due() {
             let begun = Instant::now();
             self.session.live_pids().into_iter().for_each(|pid| self.session.reconcile(pid));
             self.note_losses();
             if let Err(error) = self.session.checkpoint(&mut self.meta) {
                 progress(Progress::WriteFailed(&error));
             }
-            self.checkpoint_cost = begun.elapsed();
-            self.last_checkpoint = Instant::now();
+            self.checkpoints.done(begun);
         }
         if self.session.bytes_written() >= self.announced {
             progress(Progress::Grown(self.session.bytes_written()));
