@@ -17,6 +17,11 @@ tally() {
 }
 
 step cargo xtask tidy
+step cargo xtask deny
+# Takes minutes to build, and a database from the network: only where there is either.
+if cargo deny --version > /dev/null 2>&1 && cargo deny fetch db > /dev/null 2>&1; then
+    step cargo deny --offline check advisories
+fi
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets -- -D warnings
 step make -s -C targets

@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording costs.
-//! `cargo xtask ui`: the web pages.
+//! `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates.
 
 mod bench;
+mod deny;
 mod tidy;
 mod ui;
 
@@ -14,6 +15,7 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/archite
            --rounds N         pairs of runs of each program (default 5)
            --only NAME        only this program (may be repeated)
            --numalens PATH    the binary to measure (default target/release/numalens)
+       cargo xtask deny     check licences and sources of all crates that are built in, by deny.toml
        cargo xtask ui       build the web pages into ui/dist
            --check            build them aside, and fail when ui/dist differs
            --script NAME      run a script of ui/package.json: check, test, e2e";
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
+        ["deny"] => deny(&root),
         ["bench", ref options @ ..] => bench(&root, options),
         ["ui"] => said(ui::build(&root)),
         ["ui", "--check"] => said(ui::check(&root)),
@@ -36,6 +39,20 @@ fn said(outcome: Result<(), String>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ui: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn deny(root: &Path) -> ExitCode {
+    match deny::check(root) {
+        Ok(complaints) if complaints.is_empty() => ExitCode::SUCCESS,
+        Ok(complaints) => {
+            complaints.iter().for_each(|complaint| println!("{complaint}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("deny: {error}");
             ExitCode::FAILURE
         }
     }

@@ -4,12 +4,13 @@
 //! module adds the bounds on memory (a compressed section states its own size, which a damaged file can set to
 //! anything).
 
+use lzma_rust2::XzReader;
 use memmap2::Mmap;
 use object::{CompressionFormat, Object, ObjectSection};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 const BEST_COMPRESSION: u64 = 1100;
 /// The symbols-only file in `.gnu_debugdata` may unpack to this much (those of Fedora's browsers take some 10 MB).
 const LARGEST_MINI_DEBUG: usize = 256 << 20;
+/// Memory to unpack it with: what `xz -9` needs, and as much is taken at once whatever comes out.
+const MOST_DICTIONARY_KIB: u32 = 66 << 10;
 
 /// The content of a file, and where it came from.
 pub(crate) struct Bytes {
@@ -119,23 +122,55 @@ pub(crate) fn mini_debug(bytes: &Bytes, file: &object::File) -> Result<Option<By
     if packed.is_empty() {
         return Ok(None);
     }
-    let mut out = BoundedBuffer(Vec::new());
-    lzma_rs::xz_decompress(&mut &*packed, &mut out).map_err(|error| format!("section .gnu_debugdata: {error:?}"))?;
-    Ok(Some(Bytes::owned(bytes.path.clone(), out.0)))
+    let unpacked = unpack_xz(&packed).map_err(|error| format!("section .gnu_debugdata: {error}"))?;
+    Ok(Some(Bytes::owned(bytes.path.clone(), unpacked)))
 }
 
-struct BoundedBuffer(Vec<u8>);
+/// What an xz stream holds, in bounded memory.
+fn unpack_xz(packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let reader = XzReader::new_mem_limit(packed, false, MOST_DICTIONARY_KIB);
+    reader.take(LARGEST_MINI_DEBUG as u64 + 1).read_to_end(&mut out)?;
+    if out.len() > LARGEST_MINI_DEBUG {
+        return Err(io::Error::other("unpacks to more than any such section holds"));
+    }
+    Ok(out)
+}
 
-impl io::Write for BoundedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > LARGEST_MINI_DEBUG {
-            return Err(io::Error::other("unpacks to more than any such section holds"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "some symbols" by `xz -9`, as distributions make it.
+    const PACKED: &[u8] = &[
+        0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x04, 0xe6, 0xd6, 0xb4, 0x46, 0x02, 0x00, 0x21, 0x01, 0x1c, 0x00,
+        0x00, 0x00, 0x10, 0xcf, 0x58, 0xcc, 0x01, 0x00, 0x0b, 0x73, 0x6f, 0x6d, 0x65, 0x20, 0x73, 0x79, 0x6d, 0x62,
+        0x6f, 0x6c, 0x73, 0x00, 0x3a, 0x40, 0xdd, 0xcf, 0xf1, 0xd6, 0x86, 0xaa, 0x00, 0x01, 0x24, 0x0c, 0xa6, 0x18,
+        0xd8, 0xd8, 0x1f, 0xb6, 0xf3, 0x7d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59, 0x5a,
+    ];
+
+    #[test]
+    fn damaged_streams_are_errors() {
+        assert_eq!(unpack_xz(PACKED).unwrap(), b"some symbols");
+        for at in 0..PACKED.len() {
+            for bit in 0..8 {
+                let mut damaged = PACKED.to_vec();
+                damaged[at] ^= 1 << bit;
+                // Every byte is checked by a sum, but what stands after the stream is not looked at.
+                assert!(unpack_xz(&damaged).map_or(true, |out| out == b"some symbols"), "{at} {bit}");
+            }
+            assert!(unpack_xz(&PACKED[..at]).map_or(true, |out| out == b"some symbols"), "{at}");
         }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    #[test]
+    fn a_stream_that_asks_for_gigabytes_is_refused() {
+        // The size of the dictionary stands in the block's header, in front of its sum: that of 4 GiB.
+        let mut greedy = PACKED.to_vec();
+        greedy[16] = 40;
+        let sum = crc32fast::hash(&greedy[12..20]);
+        greedy[20..24].copy_from_slice(&sum.to_le_bytes());
+        let error = unpack_xz(&greedy).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
     }
 }
