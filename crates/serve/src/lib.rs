@@ -94,22 +94,31 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     token: Token,
-    view: View,
+    view: Arc<api::App>,
+    runtime: tokio::runtime::Runtime,
     limits: Limits,
 }
 
 impl Server {
-    /// Listens on 127.0.0.1; port 0: any that is free.
+    /// Listens on 127.0.0.1; port 0: any that is free. What may fail is tried here, before anybody is told the address.
     ///
     /// # Errors
-    /// The port is taken; the kernel gives no random bytes.
+    /// The port is taken; the profile's dimensions cannot be read; the kernel gives no random bytes, or no threads.
     pub fn bind(view: View, port: u16) -> Result<Server, ServeError> {
         let listen = |source| ServeError::Listen { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let token = Token::random().map_err(ServeError::system("read /dev/urandom for a token"))?;
-        Ok(Server { listener, address, token, view, limits: Limits::default() })
+        let view = Arc::new(api::App::new(view)?);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            // One computes, some read sources; each thread's heap keeps what it has once taken.
+            .max_blocking_threads(4)
+            .enable_all()
+            .build()
+            .map_err(ServeError::system("start threads (`ulimit -u`)"))?;
+        Ok(Server { listener, address, token, view, runtime, limits: Limits::default() })
     }
 
     /// The same with other limits.
@@ -134,19 +143,11 @@ impl Server {
     /// Answers until `stop` is ready.
     ///
     /// # Errors
-    /// The profile's dimensions cannot be read; the system gives no threads.
+    /// The socket is broken.
     pub fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
-        let Server { listener, address, token, view, limits } = self;
+        let Server { listener, address, token, view, runtime, limits } = self;
         let guard = Arc::new(Guard::new(address.port(), token));
-        let view = Arc::new(api::App::new(view)?);
         let app = guard::protect(api::router(view.clone()).fallback(assets::serve), guard);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            // One computes, some read sources; each thread's heap keeps what it has once taken.
-            .max_blocking_threads(4)
-            .enable_all()
-            .build()
-            .map_err(ServeError::system("start threads"))?;
         let outcome = runtime.block_on(async move {
             tokio::spawn(ahead::compute(view));
             let listener =
