@@ -11,3 +11,4 @@ pub mod measure;
 pub mod rank;
 pub mod sample;
 pub mod unwind;
+mod refused;

@@ -175,7 +175,11 @@ pub fn folder_of_machine() -> Option<Path> {
 /// A path, led to where the machine has what it names: in the collector's folder, if that is a place of its own.
 pub fn led(path: &[u8]) -> Option<Path> {
     let place = place_of(path);
-    let mut led = if place.is_some() { folder_of_machine().filter(|_| is_written())? } else { Path::new() };
+    let mut led = match place {
+        // Asked for once more: where they did not fit, they have come to lie elsewhere.
+        Some(_) => folder_of_machine().filter(|_| is_written()).and_then(|_| folder_of_machine())?,
+        None => Path::new(),
+    };
     led.append(place.unwrap_or(path))?;
     Some(led)
 }

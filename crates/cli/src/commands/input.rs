@@ -4,6 +4,7 @@ use super::usage::mistake;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::report::Report;
 use numalens_analyze::{Filter, LoadError, Options};
+use numalens_collect::exact::left_behind::Folder;
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::{Object, Thread};
@@ -75,7 +76,7 @@ impl Args {
 pub struct Loaded {
     pub profile: Profile,
     /// Where the profile stands that was made of several; it goes with this.
-    _merged: Option<tempfile::TempDir>,
+    _merged: Option<Folder>,
     /// What the search for names found wanting, what concerns most sites first.
     pub doubts: Vec<String>,
 }
@@ -107,7 +108,10 @@ fn gather(args: &Args) -> Result<Loaded, miette::Report> {
     let named = args.profiles.iter().map(|path| open(path, &args.source_map)).collect::<Result<Vec<_>, _>>()?;
     let (profiles, doubts): (Vec<_>, Vec<_>) = named.into_iter().map(|loaded| (loaded.profile, loaded.doubts)).unzip();
     refuse_twice(&profiles)?;
-    let folder = tempfile::tempdir().into_diagnostic().wrap_err("no room to bring the profiles together")?;
+    let folder = Folder::temporary().into_diagnostic().wrap_err_with(|| {
+        let place = std::env::temp_dir();
+        format!("no room in {} to bring the profiles together: name another folder by TMPDIR", place.display())
+    })?;
     let merged = numalens_profile::merge(&profiles, &folder.path().join("merged.numalens"), false).into_diagnostic()?;
     let profile = Profile::open(&merged).into_diagnostic()?;
     let mut doubts = doubts.concat();

@@ -1,7 +1,8 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
-use super::left_behind;
+use super::left_behind::Owner;
+use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
@@ -155,15 +156,17 @@ impl SessionFile {
         // SAFETY: a NUL-terminated name.
         let descriptor = unsafe { libc::memfd_create(c"numalens-session".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(refused("memfd_create", &io::Error::last_os_error()));
         }
         // SAFETY: a new descriptor that nobody else owns.
         let file = unsafe { File::from_raw_fd(descriptor) };
-        file.set_len(exact::FILE_BYTES)?;
-        file.write_all_at(&image.bytes, exact::IMAGE_OFFSET)?;
-        let header = Shared::map(&file, 0, exact::IMAGE_OFFSET as usize)?;
+        let during = |call| move |error| refused(call, &error);
+        file.set_len(exact::FILE_BYTES).map_err(during("ftruncate of the session's memory"))?;
+        file.write_all_at(&image.bytes, exact::IMAGE_OFFSET).map_err(during("write of the session's memory"))?;
+        let map = |offset, bytes| Shared::map(&file, offset, bytes).map_err(during("mmap of the session's memory"));
+        let header = map(0, exact::IMAGE_OFFSET as usize)?;
         let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
-        let directory = Shared::map(&file, exact::DIRECTORY_OFFSET, entries)?;
+        let directory = map(exact::DIRECTORY_OFFSET, entries)?;
         let session = SessionFile { file, header: Arc::new(header), directory };
         session.write_placement(orders);
         let header = session.header();
@@ -245,19 +248,9 @@ impl SessionFile {
         }
     }
 
-    /// Tells the agents where the virtual machine's files are.
-    ///
-    /// # Errors
-    /// The path is too long.
-    pub fn set_files(&self, folder: &Path) -> io::Result<()> {
-        // As the kernel names it, where somebody asks what it is that he has open.
-        let folder = folder.canonicalize()?;
-        store_path(&folder, &self.header().files)
-    }
-
-    /// Says in a folder that it belongs to this session.
-    pub fn owns(&self, folder: &Path) {
-        left_behind::belongs_to(folder, &self.file);
+    /// The programs of this session.
+    pub fn owner(&self) -> Owner {
+        Owner::of(&self.file)
     }
 
     /// Tells the agents where the table is of pages that other recordings share.
@@ -372,13 +365,22 @@ impl SessionFile {
     }
 }
 
+/// Tells the agents where the virtual machine's files are.
+///
+/// # Errors
+/// The path is too long.
+pub fn set_files(header: &SessionHeader, folder: &Path) -> io::Result<()> {
+    // As the kernel names it, where somebody asks what it is that he has open.
+    store_path(&folder.canonicalize()?, &header.files)
+}
+
 fn store_path(path: &Path, to: &[AtomicU8; exact::MOST_PATH]) -> io::Result<()> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.len() >= exact::MOST_PATH {
         let text = format!("{} is longer than {} bytes", path.display(), exact::MOST_PATH - 1);
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
     }
-    bytes.iter().zip(to).for_each(|(&byte, to)| to.store(byte, Relaxed));
+    bytes.iter().chain([&0]).zip(to).for_each(|(&byte, to)| to.store(byte, Relaxed));
     Ok(())
 }
 

@@ -1,34 +1,36 @@
 //! The files that show programs the virtual machine, in place of the host's: `/sys/devices/system/node` and the like.
 //!
 //! They are hundreds of small ones, and few programs look at any. So they are written while the command begins already, and a program that
-//! looks waits until they are there ([`SessionHeader::files_written`]).
+//! looks waits until they are there ([`SessionHeader::files_written`]). Where they are is said before the command begins, and once more when
+//! they turn out not to fit there.
 //!
 //! [`SessionHeader::files_written`]: numalens_event::exact::SessionHeader::files_written
 
-use super::file::SessionFile;
-use super::left_behind;
+use super::file::{SessionFile, Shared, set_files};
+use super::left_behind::{self, Folder, MEMORY, Owner};
 use crate::futex;
 use crate::sample::engine::RecordError;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::stat::{Mode, umask};
 use numalens_event::exact::machine_files::{MISSING, THERE};
 use numalens_topology::Machine;
-use std::fs::{File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Release;
 use std::thread::{Builder, JoinHandle};
-use std::time::SystemTime;
-use tempfile::TempDir;
-
-/// Where files are in memory.
-pub const MEMORY: &str = "/dev/shm";
 
 /// A folder with the files; gone when it is dropped.
 pub struct MachineFiles {
-    folder: TempDir,
-    writer: Option<JoinHandle<io::Result<()>>>,
-    /// It is in use.
-    _held: Option<File>,
+    folder: Folder,
+    owner: Owner,
+    writer: Option<JoinHandle<io::Result<Option<Folder>>>>,
+}
+
+/// Where they may be: in memory, where that is offered, as they are many and small.
+fn places() -> [PathBuf; 2] {
+    [MEMORY.into(), std::env::temp_dir()]
 }
 
 impl MachineFiles {
@@ -37,17 +39,12 @@ impl MachineFiles {
     /// # Errors
     /// There is no place for it.
     pub fn create(file: &SessionFile) -> Result<Self, RecordError> {
-        let mut folder = tempfile::Builder::new();
-        folder.prefix(left_behind::PREFIX).permissions(Permissions::from_mode(0o755));
-        // Many small files: in memory, where that is offered.
-        let folder = folder.tempdir_in(MEMORY).or_else(|_| folder.tempdir());
+        let owner = file.owner();
+        let [memory, other] = places();
+        let folder = make(&memory, &owner).or_else(|_| make(&other, &owner));
         let folder = folder.map_err(|error| RecordError::Unobservable(cannot_be_written(&error)))?;
-        file.set_files(folder.path())?;
-        let held = left_behind::hold(folder.path());
-        if held.is_some() {
-            file.owns(folder.path());
-        }
-        Ok(MachineFiles { folder, writer: None, _held: held })
+        set_files(file.header(), folder.path())?;
+        Ok(MachineFiles { folder, owner, writer: None })
     }
 
     /// Begins to write them; does so where there may be no other thread.
@@ -55,18 +52,32 @@ impl MachineFiles {
     /// # Errors
     /// They cannot be written, and nothing has run.
     pub fn begin(&mut self, machine: &Machine, file: &SessionFile) -> Result<(), RecordError> {
-        let (machine, folder, header) = (machine.clone(), self.folder.path().to_owned(), file.shared_header());
+        let (machine, owner, header) = (machine.clone(), self.owner.clone(), file.shared_header());
+        let folder = self.folder.path().to_owned();
         let write = move || {
-            let written = machine.write_files(&folder, Path::new("/"));
+            let written = write_somewhere(&machine, &folder, &owner, &header);
             let word = &header.header().files_written;
             word.store(if written.is_ok() { THERE } else { MISSING }, Release);
             futex::wake(word);
-            left_behind::sweep(Path::new(MEMORY), SystemTime::now());
+            left_behind::sweep_all();
             written
         };
-        match Builder::new().name("machine-files".to_owned()).spawn(write.clone()) {
+        let of_thread = {
+            let write = write.clone();
+            move || {
+                // Programs may become other users, so this is no private file; this thread alone sees to that.
+                if unshare(CloneFlags::CLONE_FS).is_ok() {
+                    umask(Mode::from_bits_truncate(0o022));
+                }
+                write()
+            }
+        };
+        match Builder::new().name("machine-files".to_owned()).spawn(of_thread) {
             Ok(writer) => self.writer = Some(writer),
-            Err(_) => write().map_err(|error| RecordError::Unobservable(cannot_be_written(&error)))?,
+            Err(_) => {
+                let another = write().map_err(|error| RecordError::Unobservable(cannot_be_written(&error)))?;
+                self.take(another);
+            }
         }
         Ok(())
     }
@@ -74,8 +85,19 @@ impl MachineFiles {
     /// Waits until they are written; what to tell the user if they could not be.
     pub fn settle(&mut self) -> Option<String> {
         let written = self.writer.take()?.join();
-        let error = written.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).err()?;
-        Some(format!("{}; programs that looked saw the host's", cannot_be_written(&error)))
+        match written.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())) {
+            Ok(another) => {
+                self.take(another);
+                None
+            }
+            Err(error) => Some(format!("{}; programs that looked saw the host's", cannot_be_written(&error))),
+        }
+    }
+
+    fn take(&mut self, another: Option<Folder>) {
+        if let Some(another) = another {
+            self.folder = another;
+        }
     }
 }
 
@@ -86,10 +108,31 @@ impl Drop for MachineFiles {
     }
 }
 
+/// A folder that every user's programs may enter, whatever the `umask`.
+fn make(place: &Path, owner: &Owner) -> io::Result<Folder> {
+    let folder = Folder::create(place, Some(owner))?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    Ok(folder)
+}
+
+/// Writes them to `folder`, or, as that may be full, elsewhere: returns where else, after it has told the agents.
+fn write_somewhere(machine: &Machine, folder: &Path, owner: &Owner, header: &Shared) -> io::Result<Option<Folder>> {
+    let Err(error) = machine.write_files(folder, Path::new("/")) else { return Ok(None) };
+    let [memory, other] = places();
+    if !folder.starts_with(&memory) || other.starts_with(&memory) {
+        return Err(error);
+    }
+    let another = make(&other, owner)?;
+    machine.write_files(another.path(), Path::new("/"))?;
+    set_files(header.header(), another.path())?;
+    Ok(Some(another))
+}
+
 fn cannot_be_written(error: &io::Error) -> String {
     let elsewhere = std::env::temp_dir();
     format!(
-        "the files that show it the virtual machine cannot be written, neither in /dev/shm nor in {}: {error}",
+        "the files that show it the virtual machine cannot be written, neither in /dev/shm nor in {}: {error}; make room there, or name a \
+         folder that exists by TMPDIR",
         elsewhere.display()
     )
 }

@@ -33,7 +33,7 @@ mod heap;
 mod image;
 mod known_pages;
 mod latecomers;
-mod left_behind;
+pub mod left_behind;
 mod lines;
 mod machine_files;
 mod map_changes;

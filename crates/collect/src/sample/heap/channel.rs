@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::pace::{Credit, Pace};
 use super::reader::RingState;
+use crate::refused::refused;
 
 /// What the library records, and how long it waits.
 #[derive(Clone, Debug)]
@@ -109,7 +110,7 @@ impl HeapChannel {
             ));
         }
         let channel = memory_file("numalens-channel", &[])?;
-        channel.set_len(shape.bytes() as u64)?;
+        channel.set_len(shape.bytes() as u64).map_err(|error| refused("ftruncate of the channel", &error))?;
         // Targets map it writable; they must not be able to shorten it under the reader.
         fcntl(
             &channel,
@@ -120,7 +121,8 @@ impl HeapChannel {
             &library,
             FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE),
         )?;
-        let memory = Arc::new(MmapOptions::new().len(shape.bytes()).map_raw(&channel)?);
+        let memory = MmapOptions::new().len(shape.bytes()).map_raw(&channel);
+        let memory = Arc::new(memory.map_err(|error| refused("mmap of the channel", &error))?);
         let rings = RingState::all(shape);
         let pace = Pace::new(options.mean, options.sampled_per_second);
         let large_pace = Pace::new(options.large_mean, options.large_per_second);
@@ -229,7 +231,8 @@ fn memory_file(name: &str, content: &[u8]) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     // Kernels from 6.3 on may forbid code in memory files unless asked for; older ones do not know the question.
     let executable = MFdFlags::from_bits_retain(libc::MFD_EXEC);
-    let fd = memfd_create(name, flags | executable).or_else(|_| memfd_create(name, flags))?;
+    let fd = memfd_create(name, flags | executable).or_else(|_| memfd_create(name, flags));
+    let fd = fd.map_err(|errno| refused("memfd_create", &errno.into()))?;
     let mut file = File::from(fd);
     file.write_all(content)?;
     Ok(file)
