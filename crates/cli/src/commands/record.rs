@@ -466,10 +466,7 @@ fn failed(error: &RecordError, target: &Target) -> ExitCode {
                 Target::Launch(_) => Scope::FromExec(0),
             };
             let paranoid = doctor::perf_event_paranoid();
-            tell!(
-                "numalens: {}",
-                doctor::explain_perf_open_failure(open.error.raw_os_error().unwrap_or(0), paranoid, scope)
-            );
+            tell!("numalens: {}", doctor::explain_perf_open_failure(open, paranoid, scope));
             ExitCode::from(FAILED)
         }
         _ => ExitCode::from(FAILED),

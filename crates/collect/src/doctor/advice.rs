@@ -1,7 +1,7 @@
 //! From an error number and the settings to the reason and the remedy. No I/O.
 
 use super::settings::{MLOCK_KB, PARANOID, Setting, Settings};
-use crate::sample::perf::Scope;
+use crate::sample::perf::{Call, OpenError, Scope};
 use nix::errno::Errno;
 
 /// Why something failed and what to do.
@@ -31,11 +31,16 @@ impl Advice {
     }
 }
 
-/// The reason and the remedy of a failed `perf_event_open`, in one or two sentences for an error message.
-/// `errno` is the raw error number, `paranoid` comes from [`super::perf_event_paranoid`].
-pub fn explain_perf_open_failure(errno: i32, paranoid: Option<i64>, scope: Scope) -> String {
-    let errno = Errno::from_raw(errno);
-    let advice = perf_open(errno, &Settings { paranoid, ..Settings::default() }, scope);
+/// The reason and the remedy of an event that could not be opened, in one or two sentences for an error message.
+/// `paranoid` comes from [`super::perf_event_paranoid`].
+pub fn explain_perf_open_failure(error: &OpenError, paranoid: Option<i64>, scope: Scope) -> String {
+    let errno = Errno::from_raw(error.error.raw_os_error().unwrap_or(0));
+    let settings = Settings { paranoid, ..Settings::default() };
+    let advice = match (error.call, errno) {
+        (Call::Open, Errno::EINVAL | Errno::ENODEV) if error.elsewhere => no_such_cpu(error.cpu),
+        (Call::Open, _) => perf_open(errno, &settings, scope),
+        (Call::MapRing, _) => perf_ring(errno, &settings),
+    };
     match advice.fix {
         Some(fix) => format!("{} ({errno:?}). To allow it: {fix}", advice.why),
         None => format!("{} ({errno:?}). `numalens doctor` tries everything that a recording needs.", advice.why),
@@ -98,12 +103,23 @@ pub(super) fn perf_open(errno: Errno, settings: &Settings, scope: Scope) -> Advi
     }
 }
 
+/// Why an event that exists on one CPU does not on another.
+fn no_such_cpu(cpu: u32) -> Advice {
+    Advice::new(format!(
+        "/sys/devices/system/cpu/online lists CPU {cpu}, and the kernel has none of this number: a recording shows numalens itself a virtual machine \
+         (a recording in a recording), or a container shows it another host's files"
+    ))
+    .fix("record the program alone; in a recording with `--engine exact`; elsewhere with the host's own /sys")
+}
+
 /// Why the ring buffer of an event could not be mapped.
 pub(super) fn perf_ring(errno: Errno, settings: &Settings) -> Advice {
     match errno {
         Errno::EPERM | Errno::ENOMEM => {
             let kb = settings.mlock_kb.unwrap_or(516).max(516) * 4;
-            Advice::new("the memory for ring buffers is used up, by other profilers of this user or by a low limit")
+            Advice::new(
+                "the memory for ring buffers is used up, by other profilers of this user or by a low limit (`ulimit -l`, RLIMIT_MEMLOCK)",
+            )
                 .setting(settings.setting(MLOCK_KB))
                 .fix(format!("sudo sysctl {MLOCK_KB}={kb}"))
         }
@@ -191,11 +207,27 @@ mod tests {
 
     #[test]
     fn in_a_sentence() {
+        let error = |errno, elsewhere| OpenError {
+            call: Call::Open,
+            what: "page faults".to_owned(),
+            cpu: 2,
+            elsewhere,
+            gone: false,
+            error: std::io::Error::from_raw_os_error(errno),
+        };
         assert_eq!(
-            explain_perf_open_failure(libc::EACCES, Some(4), OWN),
+            explain_perf_open_failure(&error(libc::EACCES, false), Some(4), OWN),
             "the kernel does not let this user watch a program that it starts: kernel.perf_event_paranoid is 4, and above 2 \
              only root (or CAP_PERFMON) may (EACCES). To allow it: sudo sysctl kernel.perf_event_paranoid=2"
         );
-        assert!(explain_perf_open_failure(libc::ENOENT, None, OWN).contains("ENOENT"));
+        assert!(explain_perf_open_failure(&error(libc::ENOENT, false), None, OWN).contains("ENOENT"));
+        let text = explain_perf_open_failure(&error(libc::EINVAL, true), None, OWN);
+        assert!(
+            text.contains("CPU 2") && text.contains("recording in a recording") && !text.contains("Linux 4.1"),
+            "{text}"
+        );
+        let ring = OpenError { call: Call::MapRing, ..error(libc::EPERM, true) };
+        assert!(ring.to_string().starts_with("mmap of the ring for page faults on CPU 2 failed"), "{ring}");
+        assert!(explain_perf_open_failure(&ring, None, OWN).contains("ulimit -l"));
     }
 }

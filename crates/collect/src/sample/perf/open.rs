@@ -21,17 +21,39 @@ pub enum Scope {
     Everything,
 }
 
+/// What an event needs of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// `perf_event_open`, and what is set of the event then.
+    Open,
+    /// Memory for its records.
+    MapRing,
+}
+
 /// Why an event could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("perf_event_open for {what} on CPU {cpu} failed: {error}")]
+#[error("{} for {what} on CPU {cpu} failed: {error}", match call { Call::Open => "perf_event_open", Call::MapRing => "mmap of the ring" })]
 pub struct OpenError {
+    pub call: Call,
     pub what: String,
     pub cpu: u32,
+    /// The same could be had on another CPU.
+    pub elsewhere: bool,
     /// The thread had ended before it could be watched.
     pub gone: bool,
     #[source]
     pub error: io::Error,
 }
+
+impl OpenError {
+    /// Less of it may do.
+    fn is_about_memory(&self) -> bool {
+        self.call == Call::MapRing && matches!(self.error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
+    }
+}
+
+/// With fewer a ring is of no use.
+const LEAST_PAGES: usize = 16;
 
 struct Cpu {
     ring: Ring,
@@ -55,8 +77,20 @@ const SETTLE_NS: u64 = 500_000;
 
 impl PerfEvents {
     /// Opens `plans` on `cpus` for `scope`. Rings get `ring_pages` pages each, fewer when the kernel's limit on
-    /// locked memory (`perf_event_mlock_kb`) does not allow so many.
-    pub fn open(scope: Scope, plans: &[EventPlan], cpus: &[u32], ring_pages: usize) -> Result<Self, OpenError> {
+    /// locked memory (`perf_event_mlock_kb`, `ulimit -l`) does not allow so many for all CPUs.
+    ///
+    /// # Errors
+    /// The kernel's, of the first event that it refuses.
+    pub fn open(scope: Scope, plans: &[EventPlan], cpus: &[u32], mut ring_pages: usize) -> Result<Self, OpenError> {
+        loop {
+            match Self::open_with(scope, plans, cpus, ring_pages) {
+                Err(error) if ring_pages > LEAST_PAGES && error.is_about_memory() => ring_pages /= 2,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn open_with(scope: Scope, plans: &[EventPlan], cpus: &[u32], ring_pages: usize) -> Result<Self, OpenError> {
         let mut events = PerfEvents {
             cpus: Vec::new(),
             others: Vec::new(),
@@ -66,7 +100,8 @@ impl PerfEvents {
             unreadable: 0,
         };
         for &cpu in cpus {
-            events.open_cpu(scope, plans, cpu, ring_pages)?;
+            let opened = events.open_cpu(scope, plans, cpu, ring_pages);
+            opened.map_err(|error| OpenError { elsewhere: !events.cpus.is_empty(), ..error })?;
         }
         Ok(events)
     }
@@ -91,7 +126,8 @@ impl PerfEvents {
             let event = self.open_event(scope, plan, cpu)?;
             match &owner {
                 None => {
-                    let ring = map_as_much_as_allowed(event.as_fd(), pages).map_err(|e| failed(plan, cpu, e))?;
+                    let refused = |error| OpenError { call: Call::MapRing, ..failed(plan, cpu, error) };
+                    let ring = Ring::map(event.as_fd(), pages).map_err(refused)?;
                     owner = Some((event, ring));
                 }
                 Some((fd, _)) => {
@@ -241,7 +277,14 @@ fn failed(plan: &EventPlan, cpu: u32, error: io::Error) -> OpenError {
         EventKind::Hardware => "sampled memory accesses",
         EventKind::Side => "mappings and tasks",
     };
-    OpenError { what: what.into(), cpu, gone: error.raw_os_error() == Some(libc::ESRCH), error }
+    OpenError {
+        call: Call::Open,
+        what: what.into(),
+        cpu,
+        elsewhere: false,
+        gone: error.raw_os_error() == Some(libc::ESRCH),
+        error,
+    }
 }
 
 fn redirect(event: BorrowedFd<'_>, into: BorrowedFd<'_>) -> io::Result<()> {
@@ -249,15 +292,6 @@ fn redirect(event: BorrowedFd<'_>, into: BorrowedFd<'_>) -> io::Result<()> {
     match unsafe { perf::ioctls::SET_OUTPUT(event.as_raw_fd(), into.as_raw_fd()) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn map_as_much_as_allowed(event: BorrowedFd<'_>, mut pages: usize) -> io::Result<Ring> {
-    loop {
-        match Ring::map(event, pages) {
-            Err(error) if pages > 16 && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) => pages /= 2,
-            outcome => return outcome,
-        }
     }
 }
 
