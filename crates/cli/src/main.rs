@@ -37,7 +37,30 @@ enum Command {
     Man(commands::completions::ManArgs),
 }
 
+/// Commands need a stack of so many bytes at least; in a thread they get more.
+const LEAST_STACK: u64 = 1 << 20;
+const OWN_STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    if numalens_collect::limits::stack() >= LEAST_STACK {
+        return run();
+    }
+    // `ulimit -s` leaves too little, and is meant for the program that is recorded: that keeps it.
+    match std::thread::Builder::new().stack_size(OWN_STACK).spawn(run).map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => {
+            tell!(
+                "numalens: the stack is limited to less than {} KiB (`ulimit -s`), and no thread with one of its own can be started \
+                 (clone: {error}): raise the limit",
+                LEAST_STACK >> 10
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Record(args) => commands::record::run(args),
         Command::Ctl(args) => commands::ctl::run(args),

@@ -10,6 +10,10 @@ mod damage;
 mod ends;
 #[path = "record/exact.rs"]
 mod exact;
+#[path = "record/left.rs"]
+mod left;
+#[path = "record/limits.rs"]
+mod limits;
 #[path = "record/marks.rs"]
 mod marks;
 #[path = "record/options.rs"]

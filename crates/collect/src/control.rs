@@ -5,7 +5,7 @@
 //! root, and the recorder must be theirs as well.
 //!
 //! ```text
-//!   ctl -> recorder   "start\n" | "stop\n" | "mark NAME\n"
+//!   ctl -> recorder   "start\n" | "stop\n" | "mark NAME\n" | "end\n"
 //!   recorder -> ctl   "done TEXT\n" | "failed TEXT\n"
 //! ```
 
@@ -33,6 +33,8 @@ pub enum Command {
     Stop,
     /// Name this moment.
     Mark(String),
+    /// Record no more, and write the profile; programs go on.
+    End,
 }
 
 impl Command {
@@ -41,6 +43,7 @@ impl Command {
             Command::Start => "start\n".to_owned(),
             Command::Stop => "stop\n".to_owned(),
             Command::Mark(name) => format!("mark {}\n", name.replace(char::is_control, " ")),
+            Command::End => "end\n".to_owned(),
         }
     }
 
@@ -48,6 +51,7 @@ impl Command {
         match line.split_once(' ').unwrap_or((line, "")) {
             ("start", "") => Some(Command::Start),
             ("stop", "") => Some(Command::Stop),
+            ("end", "") => Some(Command::End),
             ("mark", name) if !name.is_empty() => Some(Command::Mark(name.to_owned())),
             _ => None,
         }
@@ -259,7 +263,7 @@ mod tests {
 
     #[test]
     fn commands_survive_the_way() {
-        for command in [Command::Start, Command::Stop, Command::Mark("two words".to_owned())] {
+        for command in [Command::Start, Command::Stop, Command::End, Command::Mark("two words".to_owned())] {
             assert_eq!(Command::parse(command.line().trim_end_matches('\n')), Some(command));
         }
         assert_eq!(Command::Mark("a\nstop".to_owned()).line(), "mark a stop\n");

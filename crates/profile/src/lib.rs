@@ -78,6 +78,7 @@ mod seal;
 pub mod tables;
 #[doc(hidden)]
 pub mod testing;
+mod threads;
 pub mod words;
 mod write;
 
@@ -89,6 +90,7 @@ pub use pack::{pack, unpack};
 pub use pinning::PinningLog;
 pub use read::Profile;
 pub use row::{Row, Visitor};
+pub use threads::start_threads;
 pub use write::{Content, Writer, write_whole};
 
 /// In `meta.extra`: the private cache of each thread, an object of `bytes`, `ways` and `line` (bytes).

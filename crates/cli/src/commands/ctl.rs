@@ -6,7 +6,7 @@ use clap::Subcommand;
 use numalens_collect::control::{self, Command};
 use std::process::ExitCode;
 
-/// Tell a recording that runs when to count, or name a moment of it.
+/// Tell a recording that runs when to count, name a moment of it, or end it.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  numalens record --start-paused -- ./server &\n  numalens ctl start --pid $(pidof server)\n  numalens ctl mark 'load begins' --pid $(pidof server)\n  numalens ctl stop --pid $(pidof server)\n\nThe program itself can do all this too: `numalens header` prints numalens.h."
@@ -32,6 +32,9 @@ enum What {
         #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
         name: String,
     },
+    /// Record no more, and write the profile: what was recorded goes on running. Under the exact engine, once the command
+    /// itself has ended (`record --wait-all`)
+    End,
 }
 
 /// Runs the command.
@@ -44,6 +47,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         What::Start => Command::Start,
         What::Stop => Command::Stop,
         What::Mark { name } => Command::Mark(name),
+        What::End => Command::End,
     };
     let answer = control::send(pid, &command).map_err(|error| miette::miette!("{error}"))?;
     output::print(format!("{answer}\n").as_bytes())?;

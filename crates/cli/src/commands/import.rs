@@ -4,6 +4,7 @@ use super::tell::tell;
 use super::usage::mistake;
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
+use numalens_collect::sample::launch::keep_files_private;
 use numalens_import::{Options, numaprof, perf};
 use numalens_topology::Machine;
 use std::io::Read;
@@ -59,6 +60,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    keep_files_private();
     let machine = match &args.machine {
         Some(spec) => Some(Machine::parse(spec, &Machine::host().into_diagnostic()?).map_err(mistake)?),
         None => None,

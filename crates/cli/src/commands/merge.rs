@@ -1,6 +1,7 @@
 //! `numalens merge`: one profile of several.
 
 use miette::{IntoDiagnostic, Report};
+use numalens_collect::sample::launch::keep_files_private;
 use numalens_profile::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ pub struct Args {
 /// # Errors
 /// A profile cannot be read, they do not go together, or the result cannot be written.
 pub fn run(args: Args) -> Result<ExitCode, Report> {
+    keep_files_private();
     let profiles =
         args.profiles.iter().map(|path| Profile::open(path)).collect::<Result<Vec<_>, _>>().into_diagnostic()?;
     super::input::refuse_twice(&profiles)?;

@@ -1,6 +1,7 @@
 //! `numalens pack`: one file of a profile.
 
 use miette::{IntoDiagnostic, Report};
+use numalens_collect::sample::launch::keep_files_private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ pub struct Args {
 /// # Errors
 /// The profile cannot be read, or the file cannot be written.
 pub fn run(args: Args) -> Result<ExitCode, Report> {
+    keep_files_private();
     numalens_profile::pack(&args.profile, &args.output, args.force).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }

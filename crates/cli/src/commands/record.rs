@@ -10,7 +10,7 @@ use naming::Naming;
 use numalens_analyze::{Study, sections};
 use numalens_collect::exact::Geometry;
 use numalens_collect::sample::engine::{self, Progress, RecordError, RecordOptions, Target};
-use numalens_collect::sample::launch::LaunchError;
+use numalens_collect::sample::launch::{LaunchError, keep_files_private};
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
 use numalens_collect::{doctor, exact, rank};
@@ -77,6 +77,11 @@ pub struct Args {
     /// Stop recording after so many seconds; the program goes on
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     duration: Option<Duration>,
+
+    /// Record what the program leaves in the background too, until all of it has ended; Ctrl-C then, or `numalens ctl
+    /// end`, ends the recording sooner
+    #[arg(long, conflicts_with_all = ["pid", "all"])]
+    wait_all: bool,
 
     /// Count accesses relative to the stack pointer too
     #[arg(long)]
@@ -177,6 +182,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
+    keep_files_private();
     let (options, target) = match prepare(&args) {
         Ok(prepared) => prepared,
         Err(message) => {
@@ -297,8 +303,14 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         counted: exact,
         start_paused: args.start_paused,
     };
-    let options =
-        RecordOptions { session, frequency: args.frequency(), duration: args.duration, force: args.force, meta };
+    let options = RecordOptions {
+        session,
+        frequency: args.frequency(),
+        duration: args.duration,
+        wait_all: args.wait_all,
+        force: args.force,
+        meta,
+    };
     Ok((options, target))
 }
 

@@ -2,6 +2,7 @@
 
 use super::output;
 use miette::{IntoDiagnostic, Report};
+use numalens_collect::sample::launch::keep_files_private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ pub struct Args {
 /// # Errors
 /// The file is no packed profile or damaged, or the directory exists and not `--force`.
 pub fn run(args: Args) -> Result<ExitCode, Report> {
+    keep_files_private();
     let directory = numalens_profile::unpack(&args.file, args.output.as_deref(), args.force).into_diagnostic()?;
     output::print(format!("{}\n", directory.display()).as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -150,6 +150,15 @@ int main(int arguments, char **argument) {
             _exit(0);
         }
         wait(0);
+    } else if (!strcmp(kind, "lingers")) { /* a process in the background says who it is when the command is gone, and goes on */
+        int command = getpid();
+        if (fork()) _exit(0);
+        setsid();
+        dup2(open("/dev/null", O_RDWR), 2);
+        while (kill(command, 0) == 0) usleep(1000);
+        printf("%d\n", getpid());
+        fflush(stdout);
+        until_the_end(0);
     } else if (!strcmp(kind, "die")) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none);

@@ -94,19 +94,6 @@ fn a_full_disk_does_not_touch_the_program_and_keeps_the_last_checkpoint() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_no_reason_to_die() {
-    need_recording!();
-    let lab = Lab::new();
-    let recorder = lab.recorder(&[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]).arg(recorder.get_program()).args(recorder.get_args());
-    let outcome = run(shell.args(["echo", "unaffected"]));
-    assert_eq!((outcome.code(), outcome.stdout.as_str()), (Some(125), "unaffected\n"), "{outcome:?}");
-    assert!(outcome.stderr.contains("File too large"), "{outcome:?}");
-    assert!(!lab.profile().exists());
-}
-
-#[test]
 fn a_disk_that_is_full_from_the_start_is_told() {
     need_recording!();
     let Some(small) = is_root().then(|| Small::new(200)).flatten() else {

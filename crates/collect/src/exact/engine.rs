@@ -11,8 +11,11 @@ use super::patience::patience;
 use super::ranks::RankTable;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
+use crate::ending::{self, Ending};
 use crate::futex;
-use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, describe};
+use crate::limits::{self, Limit, Need};
+use crate::refused::refused;
+use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, describe};
 use crate::sample::launch::{Child, Waiting};
 use crate::sample::perf::monotonic_ns;
 use crate::sample::session::{Output, Session};
@@ -20,12 +23,11 @@ use crate::sample::signals;
 use numalens_agent::inject::{self, InjectError, Plan};
 use numalens_agent::program::{self, Prospect};
 use numalens_event::exact::{self, Extent};
-use numalens_profile::{Meta, Writer};
+use numalens_profile::{Meta, Writer, start_threads};
 use numalens_topology::Machine;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +50,15 @@ const WATCH_SHARE: u32 = 100;
 const NAP: Duration = Duration::from_millis(2);
 /// A piece of every process's pages is looked at for migrations this often.
 const REREAD: Duration = Duration::from_millis(500);
+/// What a recording needs of what a shell limits.
+const NEEDS: [Need; 4] = [
+    (Limit::OpenFiles, 64, "for the tables of the profile"),
+    (Limit::FileSize, u64::MAX, "for the memory that it shares with the program; `--engine sample` needs 64 MiB"),
+    (Limit::AddressSpace, 1 << 30, "for the recorder alone"),
+    (Limit::Data, 64 << 20, "for the recorder alone"),
+];
+/// What the agent has of a program's data (`ulimit -d`) at most, unless the program makes much code.
+const DATA_OF_AGENT: u64 = 1 << 30;
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
@@ -62,6 +73,9 @@ pub fn record(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
     check_processor()?;
+    signals::survive_limits();
+    limits::raise(&NEEDS)?;
+    start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
     let image = image().map_err(RecordError::Unobservable)?;
     let orders = Orders {
         machine: &options.session.machine,
@@ -83,10 +97,12 @@ pub fn record(
         let _ = file.set_common(ranks.path());
     }
     let descriptor = file.inheritable()?;
+    let mut heap_refused = None;
     let heap = match Heap::create(orders.words) {
         Ok(heap) => Some(heap),
         Err(error) => {
             progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
+            heap_refused = Some(error.to_string());
             None
         }
     };
@@ -119,7 +135,10 @@ pub fn record(
     };
     file.header().command_pid.store(waiting.pid() as u32, Relaxed);
     inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
-    let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    if let Some(why) = heap_refused {
+        session.without_heap(why);
+    }
     lift_limit(&file, waiting.pid()).map_err(given_up)?;
     signals::catch();
     let clock = Clock::start(file.header(), session.tells_every_object());
@@ -132,8 +151,9 @@ pub fn record(
         return Err(given_up(cannot_enter(error)));
     }
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
-    let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta };
-    let status = recorder.watch(&child, progress);
+    let ending = Ending::new(options.wait_all);
+    let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta, ending };
+    recorder.watch(&child, progress);
     latecomers::let_load(&recorder.file);
     if let Some(failure) = files.as_mut().and_then(MachineFiles::settle) {
         progress(Progress::Limited(&failure));
@@ -142,12 +162,19 @@ pub fn record(
     thread::scope(|scope| {
         // Without a thread for it they are removed here, as what it would have owned is dropped.
         let _ = thread::Builder::new().spawn_scoped(scope, move || drop(files));
-        recorder.finish(&child, status, partial, progress)
+        recorder.finish(&child, partial, progress)
     })
 }
 
 fn cannot_enter(error: InjectError) -> RecordError {
-    RecordError::Unobservable(error.to_string())
+    let way_out = match error {
+        InjectError::Refused("seize", _) => {
+            ": ptrace is refused by a container (docker run --cap-add SYS_PTRACE), by Yama (sysctl kernel.yama.ptrace_scope, 3 forbids it), or \
+             as another debugger has the process"
+        }
+        _ => "",
+    };
+    RecordError::Unobservable(format!("{error}{way_out}"))
 }
 
 /// Whether the tables of the exact engine have room for a machine.
@@ -208,11 +235,12 @@ fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
     let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a structure of our own for the answer.
     if unsafe { libc::prlimit(pid, WHAT, std::ptr::null(), &raw mut given) } != 0 {
-        return Err(std::io::Error::last_os_error().into());
+        return Err(refused("prlimit", &std::io::Error::last_os_error()).into());
     }
     let limit = &file.header().address_space;
     limit[0].store(given.rlim_cur, Relaxed);
     limit[1].store(given.rlim_max, Relaxed);
+    check_data(pid)?;
     if given.rlim_cur == libc::RLIM_INFINITY {
         return Ok(());
     }
@@ -226,6 +254,24 @@ fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
          memory; raise the hard limit",
         given.rlim_cur >> 20,
         exact::ADDRESS_SPACE_NEEDED >> 30,
+    )))
+}
+
+/// What the agent maps for itself counts as the program's data for the kernel.
+fn check_data(pid: i32) -> Result<(), RecordError> {
+    let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of our own for the answer.
+    if unsafe { libc::prlimit(pid, libc::RLIMIT_DATA, std::ptr::null(), &raw mut given) } != 0 {
+        return Err(refused("prlimit", &std::io::Error::last_os_error()).into());
+    }
+    if given.rlim_cur >= DATA_OF_AGENT {
+        return Ok(());
+    }
+    Err(RecordError::Unobservable(format!(
+        "its data is limited to {} MiB (ulimit -d, RLIMIT_DATA), and what the exact engine keeps in it counts as data, {} MiB of it at most, \
+         most of which is never used; raise the limit",
+        given.rlim_cur >> 20,
+        DATA_OF_AGENT >> 20,
     )))
 }
 
@@ -251,11 +297,12 @@ struct Recorder {
     drain: Drain,
     control: Control,
     meta: Meta,
+    ending: Ending,
 }
 
 impl Recorder {
-    /// Looks until the command has ended.
-    fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> Option<ExitStatus> {
+    /// Looks until the command has ended, or all that it has left.
+    fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
         let began = Instant::now();
         let (mut last_look, mut last_watch) = (began, began);
         let mut checkpoints = Checkpoints::begin();
@@ -263,9 +310,9 @@ impl Recorder {
         let (mut watch_cost, mut look_cost) = (Cost::default(), Cost::default());
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
-            signals::pass_on(child);
-            if let Some(status) = child.try_wait() {
-                return Some(status);
+            let nobody_runs = self.follow(child, progress);
+            if self.ending.is_here() {
+                return;
             }
             let header = self.file.header();
             let nap = NAP.mul_f64(self.drain.around_one());
@@ -286,7 +333,7 @@ impl Recorder {
                 false => (FASTEST_LOOK, LOOK_SHARE),
             };
             let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);
-            if last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
+            if nobody_runs || last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock
                     && !self.session.tells_every_object()
@@ -324,6 +371,24 @@ impl Recorder {
         }
     }
 
+    /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next look finds nobody.
+    fn follow(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> bool {
+        if self.ending.status().is_some() {
+            return self.ending.poll(|| ending::running(&self.session.live_pids()));
+        }
+        signals::pass_on(child);
+        let Some(status) = child.try_wait() else { return false };
+        self.ending.command_ended(status);
+        if self.ending.waits() {
+            // Whoever has its pid after it is another process.
+            self.session.ended(child.pid, describe(status));
+            if let running @ 1.. = ending::running(&self.session.live_pids()) {
+                progress(Progress::Limited(&Ending::announcement(running)));
+            }
+        }
+        false
+    }
+
     /// Sees to what programs and the user ask for. `true`: a look should come soon.
     fn asked(&mut self, pid: i32) -> bool {
         let header = self.file.header();
@@ -341,6 +406,13 @@ impl Recorder {
                 Command::Mark(name) => {
                     self.session.marked_by_user(pid, monotonic_ns(), name);
                     Ok(format!("marked `{name}`"))
+                }
+                Command::End if self.ending.waits() => {
+                    self.ending.ask();
+                    Ok("the recording ends".to_owned())
+                }
+                Command::End => {
+                    Err("the exact engine records a command to its end: `ctl stop` pauses the counting".to_owned())
                 }
                 command => {
                     let counting = *command == Command::Start;
@@ -367,10 +439,10 @@ impl Recorder {
     fn finish(
         mut self,
         child: &Child,
-        status: Option<ExitStatus>,
         partial: PathBuf,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, RecordError> {
+        let status = self.ending.status();
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
@@ -385,10 +457,7 @@ impl Recorder {
             progress(Progress::Limited(&format!("refused, as memory of numalens is there: {what}")));
         }
         self.meta.notes.extend(self.drain.failures());
-        let left = self.session.live_pids().len();
-        if left > 0 {
-            self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
-        }
+        self.meta.notes.extend(self.ending.note(ending::running(&self.session.live_pids())));
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();
         // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when we are.

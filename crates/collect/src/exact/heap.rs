@@ -149,7 +149,6 @@ impl Heap {
         if state.lost > 0 {
             meta.losses.insert("heap records".to_owned(), state.lost);
         }
-        meta.notes.extend(state.channel.unobserved());
     }
 }
 

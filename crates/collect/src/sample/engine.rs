@@ -8,7 +8,10 @@ use super::session::{HeapNotes, Output, OutputError, SeenCode, Session, SessionO
 use super::signals;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
-use numalens_profile::{Meta, Profile, Writer};
+use crate::ending::{self, Ending};
+use crate::limits::{self, Limit, Need, TooLow};
+use crate::refused::refused;
+use numalens_profile::{Meta, Profile, Writer, start_threads};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,8 @@ pub struct RecordOptions {
     pub frequency: u64,
     /// Stop after so long.
     pub duration: Option<Duration>,
+    /// Go on until the processes have ended that a launched command leaves.
+    pub wait_all: bool,
     /// Replace an existing profile.
     pub force: bool,
     /// What is known about the recording beforehand.
@@ -61,6 +66,9 @@ pub enum RecordError {
     Unobservable(String),
     #[error("process {0} does not exist")]
     NoProcess(i32),
+    /// Nothing has run.
+    #[error("{0}")]
+    Limit(TooLow),
     #[error("{0}")]
     System(#[from] io::Error),
     /// The target ran, but its profile could not be finished; what a checkpoint wrote is at `partial`.
@@ -68,6 +76,12 @@ pub enum RecordError {
     Output { error: OutputError, partial: PathBuf, status: Option<ExitStatus> },
     #[error(transparent)]
     Create(OutputError),
+}
+
+impl From<TooLow> for RecordError {
+    fn from(limit: TooLow) -> Self {
+        RecordError::Limit(limit)
+    }
 }
 
 /// What the caller may want to tell its user while a recording runs.
@@ -96,6 +110,8 @@ const RING_BYTES: usize = 32 << 20;
 /// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which takes
 /// milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one that hangs.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// What fails where a user may have no more of them.
+pub const STARTING_THREADS: &str = "clone of a thread that writes tables";
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
@@ -109,12 +125,18 @@ pub fn record(
     path: impl FnOnce(Option<i32>) -> PathBuf,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
-    signals::survive_size_limit();
-    keep_freed_memory();
     let cpus: Vec<u32> = online_cpus();
+    signals::survive_limits();
+    limits::raise(&needs(cpus.len()))?;
+    start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
+    keep_freed_memory();
+    let mut no_heap = None;
     let channel = match target {
-        Target::Launch(_) => open_channel(progress),
-        _ => None,
+        Target::Launch(_) => open_channel(progress).map_err(|error| no_heap = Some(error.to_string())).ok(),
+        _ => {
+            no_heap = Some("what runs already does not have the library that tells of them".to_owned());
+            None
+        }
     };
     let waiting = match target {
         Target::Launch(command) => {
@@ -124,7 +146,6 @@ pub fn record(
         }
         _ => None,
     };
-    raise_descriptor_limit();
     let scope = match (&waiting, target) {
         (Some(waiting), _) => Scope::FromExec(waiting.pid()),
         (None, Target::Pid(pid)) => Scope::Running(*pid),
@@ -141,7 +162,10 @@ pub fn record(
     }
     let writer = Writer::create(&path, options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
-    let session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    if let Some(why) = no_heap {
+        session.without_heap(why);
+    }
     let mut recorder = Recorder {
         perf,
         channel,
@@ -159,6 +183,7 @@ pub fn record(
             (None, Target::Pid(pid)) => Some(*pid),
             _ => None,
         }),
+        ending: Ending::new(options.wait_all),
     };
     signals::catch();
     match target {
@@ -186,12 +211,13 @@ pub fn record(
             return Err(error.into());
         }
     };
-    let status = recorder.watch(target, child.as_ref(), options.duration, progress);
+    recorder.watch(target, child.as_ref(), options.duration, progress);
+    let status = recorder.ending.status();
     let status = recorder.wind_up(child.as_ref(), status);
     let mut meta = recorder.meta;
     meta.exit_status = match (status, target) {
         (Some(status), _) => describe(status),
-        (None, Target::Pid(pid)) if has_ended(*pid) => "ended".to_owned(),
+        (None, Target::Pid(pid)) if ending::has_ended(*pid) => "ended".to_owned(),
         _ => "still running".to_owned(),
     };
     let finished = recorder.session.finish(&mut meta, |code| progress(Progress::Ended(code)));
@@ -248,15 +274,10 @@ fn open_events(
     Ok((PerfEvents::open(scope, &plans, cpus, ring_pages)?, plans))
 }
 
-fn open_channel(progress: &mut dyn FnMut(Progress<'_>)) -> Option<HeapChannel> {
+fn open_channel(progress: &mut dyn FnMut(Progress<'_>)) -> io::Result<HeapChannel> {
     let options = HeapOptions { handshake: Some(HANDSHAKE), ..HeapOptions::default() };
-    match HeapChannel::create(&options) {
-        Ok(channel) => Some(channel),
-        Err(error) => {
-            progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
-            None
-        }
-    }
+    HeapChannel::create(&options)
+        .inspect_err(|error| progress(Progress::Limited(&format!("heap objects will not be told apart: {error}"))))
 }
 
 /// A running process has threads already; each must be watched by itself.
@@ -283,6 +304,7 @@ struct Recorder {
     heap_lost: u64,
     began: Instant,
     control: Control,
+    ending: Ending,
 }
 
 impl Recorder {
@@ -293,7 +315,7 @@ impl Recorder {
         child: Option<&Child>,
         limit: Option<Duration>,
         progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Option<ExitStatus> {
+    ) {
         let mut pause = FASTEST_LOOK;
         loop {
             self.pause(pause);
@@ -305,22 +327,38 @@ impl Recorder {
                 _ => pause,
             };
             self.now_and_then(progress);
-            if let Some(child) = child {
-                signals::pass_on(child);
-                if let Some(status) = child.try_wait() {
-                    return Some(status);
-                }
-            } else if signals::wanted_to_stop() {
-                return None;
+            match child {
+                Some(child) => self.follow(child, progress),
+                None if signals::wanted_to_stop() => return,
+                None => {}
             }
-            if limit.is_some_and(|limit| self.began.elapsed() >= limit) {
-                return None;
+            let is_over = limit.is_some_and(|limit| self.began.elapsed() >= limit);
+            if is_over || self.ending.is_here() || self.ending.is_asked_for() {
+                return;
             }
             if let Target::Pid(pid) = target
-                && has_ended(*pid)
+                && ending::has_ended(*pid)
             {
-                return None;
+                return;
             }
+        }
+    }
+
+    /// Sees whether the command, and what it has left, still run.
+    fn follow(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
+        if self.ending.status().is_none() {
+            signals::pass_on(child);
+            let Some(status) = child.try_wait() else { return };
+            self.ending.command_ended(status);
+            // Whoever has its pid after it is another process.
+            self.session.ended(child.pid, describe(status));
+            if let running @ 1.. = ending::running(&self.session.live_pids())
+                && self.ending.waits()
+            {
+                progress(Progress::Limited(&Ending::announcement(running)));
+            }
+        } else {
+            self.ending.poll(|| ending::running(&self.session.live_pids()));
         }
     }
 
@@ -336,6 +374,10 @@ impl Recorder {
                 Command::Mark(name) => {
                     self.session.marked_by_user(pid, now, name);
                     format!("marked `{name}`")
+                }
+                Command::End => {
+                    self.ending.ask();
+                    "the recording ends".to_owned()
                 }
                 command => {
                     let counting = *command == Command::Start;
@@ -446,14 +488,11 @@ impl Recorder {
             );
         }
         let still_running = self.session.live_pids();
-        if let (Some(child), Some(status)) = (child, status) {
-            self.session.ended(child.pid, describe(status));
+        let others: Vec<i32> =
+            still_running.into_iter().filter(|&pid| child.is_none_or(|child| child.pid != pid)).collect();
+        if child.is_some() {
+            self.meta.notes.extend(self.ending.note(ending::running(&others)));
         }
-        let left = still_running.iter().filter(|&&pid| child.is_none_or(|child| child.pid != pid)).count();
-        if child.is_some() && left > 0 {
-            self.meta.notes.push(format!("{left} processes of the command still ran when the recording ended"));
-        }
-        self.meta.notes.extend(self.channel.as_ref().and_then(|channel| channel.unobserved()));
         // The channel closes with the recorder: nobody may wait for it any more.
         self.channel = None;
         match (child, status) {
@@ -482,14 +521,6 @@ fn what_is_left(partial: &Path, status: Option<ExitStatus>) -> String {
     }
 }
 
-/// Whether a process that is not our child is over: gone, or a zombie that nobody has waited for yet. (A process whose
-/// first thread has ended while others go on looks like a zombie too, but has more than one task.)
-fn has_ended(pid: i32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('Z' | 'X')) && std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
-}
-
 /// How a process ended, in the words of the profile.
 pub fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
@@ -505,10 +536,17 @@ fn online_cpus() -> Vec<u32> {
     numalens_topology::CpuSet::parse(text.trim()).map(|cpus| cpus.iter().collect()).unwrap_or_else(|_| vec![0])
 }
 
-/// Every event of every CPU is a descriptor. The child has been forked already: its limit stays what it was.
-fn raise_descriptor_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+/// What a recording needs of what a shell limits.
+fn needs(cpus: usize) -> [Need; 4] {
+    /// Events on one CPU, with those of hardware.
+    const EVENTS: u64 = 8;
+    const FILES: u64 = 64;
+    /// What the collector has of a small program.
+    const MEMORY: u64 = 256 << 20;
+    [
+        (Limit::OpenFiles, FILES + EVENTS * cpus as u64, "for the events of each CPU and the tables of the profile"),
+        (Limit::FileSize, 64 << 20, "for what programs tell of their heaps, and for the profile"),
+        (Limit::AddressSpace, MEMORY, "for the recorder alone"),
+        (Limit::Data, MEMORY / 4, "for the recorder alone"),
+    ]
 }

@@ -1,6 +1,7 @@
 //! Starting the target so that nothing of it escapes: it waits before its exec until it is watched.
 
 use super::signals;
+use crate::limits;
 use std::ffi::{CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Why a command cannot be run, before anything ran.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,33 @@ pub enum LaunchError {
     NotExecutable(String, String),
     #[error("cannot start the command: {0}")]
     System(#[from] io::Error),
+    /// The recorder had raised them for itself.
+    #[error(
+        "cannot start the command: the limits of this shell (ulimit) cannot be set for it: prlimit: {0}. Where a system call filter refuses \
+         that, record from a shell with high limits"
+    )]
+    Limits(#[source] io::Error),
+}
+
+/// The user's `umask`, where this process has another one; else [`NONE`].
+static UMASK: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = u32::MAX;
+
+/// Files that this process makes from now on are its user's alone, whatever the `umask` says (one of 0777 would keep them from the
+/// recorder itself): profiles tell much of a program. What is launched has the user's own.
+pub fn keep_files_private() {
+    // SAFETY: changes what this process makes; has no preconditions.
+    let before = unsafe { libc::umask(0o077) };
+    let _ = UMASK.compare_exchange(NONE, before, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// In a child before its exec. Async-signal-safe.
+fn give_back_umask() {
+    let umask = UMASK.load(Ordering::Relaxed);
+    if umask != NONE {
+        // SAFETY: as above.
+        unsafe { libc::umask(umask) };
+    }
 }
 
 /// A child that waits to be released.
@@ -84,7 +113,8 @@ impl Waiting {
                     // End of file instead of a byte: the collector died or gave up, so nothing must run unwatched.
                     if libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                        signals::keep_size_limit_for_exec();
+                        signals::keep_limits_for_exec();
+                        give_back_umask();
                         libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
                         let errno = *libc::__errno_location();
                         libc::write(failed.as_raw_fd(), (&raw const errno).cast(), 4);
@@ -92,7 +122,12 @@ impl Waiting {
                     libc::_exit(127)
                 }
             }
-            _ => Ok(Waiting { pid, release: release.into(), outcome: outcome.into(), name, path: file }),
+            _ => {
+                let waiting = Waiting { pid, release: release.into(), outcome: outcome.into(), name, path: file };
+                // It waits to hear that it may run, and ends when it hears nothing.
+                limits::give_back(pid).map_err(LaunchError::Limits)?;
+                Ok(waiting)
+            }
         }
     }
 

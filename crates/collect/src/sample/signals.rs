@@ -6,22 +6,32 @@
 use super::launch::Child;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The user has programs go on when a file grows past its limit.
-static SIZE_LIMIT_IGNORED: AtomicBool = AtomicBool::new(false);
+/// What the kernel sends where a limit of the shell is passed: on the size of files, on processor time.
+const OF_LIMITS: [i32; 2] = [libc::SIGXFSZ, libc::SIGXCPU];
 
-/// A limit on the size of files (`ulimit -f`) is an error to report, not a reason to die and leave the target alone.
-/// Call before anything is written; the target gets its own back by [`keep_size_limit_for_exec`].
-pub fn survive_size_limit() {
-    SIZE_LIMIT_IGNORED.store(action(libc::SIGXFSZ) == libc::SIG_IGN, Ordering::Relaxed);
-    // SAFETY: ignores a valid signal.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+/// One bit for each of them that the user has programs ignore.
+static LIMITS_IGNORED: AtomicU32 = AtomicU32::new(0);
+
+/// A limit (`ulimit -f`, `ulimit -t`) is an error to report, not a reason to die and leave the target alone.
+/// Call before anything is written; the target gets its own back by [`keep_limits_for_exec`].
+pub fn survive_limits() {
+    for signal in OF_LIMITS {
+        if action(signal) == libc::SIG_IGN {
+            LIMITS_IGNORED.fetch_or(1 << signal, Ordering::Relaxed);
+        }
+        // SAFETY: ignores a valid signal.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// In a child before its exec: what the user had. Async-signal-safe.
-pub fn keep_size_limit_for_exec() {
-    if !SIZE_LIMIT_IGNORED.load(Ordering::Relaxed) {
-        // SAFETY: sets a default action of a valid signal.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+pub fn keep_limits_for_exec() {
+    let ignored = LIMITS_IGNORED.load(Ordering::Relaxed);
+    for signal in OF_LIMITS {
+        if ignored >> signal & 1 == 0 {
+            // SAFETY: sets a default action of a valid signal.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
     }
 }
 
@@ -89,7 +99,13 @@ pub fn pass_on(child: &Child) {
     SIGNALS.into_iter().filter(|&signal| pending >> signal & 1 != 0).for_each(|signal| child.signal(signal));
 }
 
-/// Whether the user asked for an end (of a recording without a child).
+/// Nobody has asked for anything: what was sent until now was the child's.
+pub fn forget() {
+    TO_PASS_ON.store(0, Ordering::Relaxed);
+    STOP.store(false, Ordering::Relaxed);
+}
+
+/// Whether the user asked for an end (of a recording without a child, or after its end).
 pub fn wanted_to_stop() -> bool {
     STOP.load(Ordering::Relaxed)
 }

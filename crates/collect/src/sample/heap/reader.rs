@@ -212,17 +212,6 @@ impl HeapChannel {
         }
     }
 
-    /// What a reader of the recording must know of processes that were not observed.
-    pub fn unobserved(&self) -> Option<String> {
-        let started = self.losses().unpassed;
-        (started > 0).then(|| {
-            format!(
-                "{started} programs were started without the library that watches the heap, as another user or with a very large environment: \
-                 their allocations are not told apart"
-            )
-        })
-    }
-
     /// Mean bytes between two recorded small allocations at this moment.
     pub fn mean(&self) -> u64 {
         self.pace.mean()

@@ -29,6 +29,7 @@ mod samples;
 mod segments;
 mod settle;
 mod threads;
+mod unobserved;
 mod vmas;
 
 use super::perf::{Batch, Payload, Record};
@@ -190,6 +191,8 @@ pub struct Session {
     pages_from_before: u64,
     /// Children that are not recorded, as the user wanted, with what is known of their programs.
     left_out: BTreeMap<i32, String>,
+    /// Why no program has the library that tells of heap blocks, if none has.
+    no_heap: Option<String>,
 }
 
 impl Session {
@@ -221,6 +224,7 @@ impl Session {
             own_pid: std::process::id(),
             pages_from_before: 0,
             left_out: BTreeMap::new(),
+            no_heap: None,
             batch: 0,
         }
     }

@@ -21,11 +21,6 @@ const MOST_CLOSED: usize = 400_000;
 /// Allocations written one by one.
 const MOST_ALLOCATIONS: u64 = 4 << 20;
 
-/// How a child is marked that the user did not want.
-const BY_CHOICE: &str = ": a child, left out by --no-follow";
-/// Those named one by one.
-const MOST_LEFT_OUT: usize = 100;
-
 /// The code of a recording.
 #[derive(Debug)]
 pub struct SeenCode {
@@ -284,15 +279,7 @@ impl Session {
         coarsened("allocations: rows left out of the table", self.output.dropped_allocations);
         coarsened("pages: ended periods left out", self.closed_pages.dropped);
         coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
-        meta.unobserved.retain(|line| !line.ends_with(BY_CHOICE));
-        let left_out = self.left_out.iter().take(MOST_LEFT_OUT);
-        meta.unobserved.extend(left_out.map(|(pid, command)| {
-            let space = if command.is_empty() { "" } else { " " };
-            format!("process {pid}{space}{command}{BY_CHOICE}")
-        }));
-        if let more @ 1.. = self.left_out.len().saturating_sub(MOST_LEFT_OUT) {
-            meta.unobserved.push(format!("{more} more processes{BY_CHOICE}"));
-        }
+        self.note_unobserved(meta);
         let tally = self.tally;
         if self.options.counted {
             return;
