@@ -16,13 +16,25 @@ pub struct Ending {
     asked: Instant,
     pause: Duration,
     empty: u32,
+    /// Of whom the user has not been told.
+    untold: Option<usize>,
+    is_told: bool,
     is_asked_for: bool,
 }
 
 impl Ending {
     /// The command begins. `wait_all`: its end is not that of the recording.
     pub fn new(wait_all: bool) -> Self {
-        Ending { wait_all, status: None, asked: Instant::now(), pause: PAUSE, empty: 0, is_asked_for: false }
+        Ending {
+            wait_all,
+            status: None,
+            asked: Instant::now(),
+            pause: PAUSE,
+            empty: 0,
+            untold: None,
+            is_told: false,
+            is_asked_for: false,
+        }
     }
 
     /// The command has ended. Signals are meant for the recording from now on.
@@ -58,7 +70,9 @@ impl Ending {
             return false;
         }
         self.asked = Instant::now();
-        self.empty = if running() == 0 { self.empty + 1 } else { 0 };
+        let running = running();
+        self.empty = if running == 0 { self.empty + 1 } else { 0 };
+        self.untold = Some(running).filter(|&running| running > 0 && !self.is_told);
         self.empty > 0
     }
 
@@ -68,22 +82,25 @@ impl Ending {
         self.status.is_some() && (all_ended || self.is_asked_for || signals::wanted_to_stop())
     }
 
-    /// What to tell the user when the recording goes on without the command.
-    pub fn announcement(running: usize) -> String {
-        let (count, verb) = processes(running);
-        format!(
+    /// What to tell the user, once, as the recording goes on without the command.
+    pub fn announcement(&mut self) -> Option<String> {
+        let (count, verb) = processes(self.untold.take()?);
+        self.is_told = true;
+        Some(format!(
             "the command has ended; {count} of it still {verb} recorded, to the end of the last one. Ctrl-C, or `numalens ctl end --pid {}`, ends \
              the recording sooner",
             std::process::id()
-        )
+        ))
     }
 
     /// What a reader must know of processes that have outlived their recording.
     pub fn note(&self, running: usize) -> Option<String> {
         let way_out = if self.wait_all { "" } else { "; `record --wait-all` records them to their end" };
-        let (count, _) = processes(running);
+        let (count, verb) = processes(running);
         (running > 0).then(|| {
-            format!("{count} of the command still ran when the recording ended, and are not recorded any more{way_out}")
+            format!(
+                "{count} of the command still ran when the recording ended, and {verb} not recorded any more{way_out}"
+            )
         })
     }
 }
@@ -128,6 +145,9 @@ mod tests {
         let mut asked = waiting();
         asked.command_ended(ended);
         asked.poll(|| 1);
+        assert!(asked.announcement().unwrap().contains("1 process of it still is recorded"));
+        asked.poll(|| 2);
+        assert_eq!(asked.announcement(), None, "told once");
         asked.ask();
         assert!(asked.is_here());
     }

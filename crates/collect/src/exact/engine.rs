@@ -54,7 +54,7 @@ const REREAD: Duration = Duration::from_millis(500);
 const NEEDS: [Need; 4] = [
     (Limit::OpenFiles, 64, "for the tables of the profile"),
     (Limit::FileSize, u64::MAX, "for the memory that it shares with the program; `--engine sample` needs 64 MiB"),
-    (Limit::AddressSpace, 1 << 30, "for the recorder alone"),
+    (Limit::AddressSpace, 1 << 30, "for the recorder alone; `--engine sample` needs 256 MiB"),
     (Limit::Data, 64 << 20, "for the recorder alone"),
 ];
 /// What the agent has of a program's data (`ulimit -d`) at most, unless the program makes much code.
@@ -374,7 +374,11 @@ impl Recorder {
     /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next look finds nobody.
     fn follow(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> bool {
         if self.ending.status().is_some() {
-            return self.ending.poll(|| ending::running(&self.session.live_pids()));
+            let nobody_runs = self.ending.poll(|| ending::running(&self.session.live_pids()));
+            if let Some(text) = self.ending.announcement() {
+                progress(Progress::Limited(&text));
+            }
+            return nobody_runs;
         }
         signals::pass_on(child);
         let Some(status) = child.try_wait() else { return false };
@@ -382,9 +386,6 @@ impl Recorder {
         if self.ending.waits() {
             // Whoever has its pid after it is another process.
             self.session.ended(child.pid, describe(status));
-            if let running @ 1.. = ending::running(&self.session.live_pids()) {
-                progress(Progress::Limited(&Ending::announcement(running)));
-            }
         }
         false
     }

@@ -353,12 +353,13 @@ impl SessionFile {
     /// # Errors
     /// The kernel's.
     pub fn inheritable(&self) -> io::Result<i32> {
-        let (soft, _) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
+        let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
+        let (soft, _) = limit.map_err(|errno| refused("getrlimit", &errno.into()))?;
         let wanted = i32::try_from(soft.min(1024)).unwrap_or(1024).saturating_sub(24).max(3);
         // SAFETY: duplicates a descriptor that we own.
         let descriptor = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_DUPFD, wanted) };
         if descriptor < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(refused("fcntl(F_DUPFD)", &io::Error::last_os_error()));
         }
         self.header().descriptor.store(descriptor, Relaxed);
         Ok(descriptor)

@@ -352,13 +352,11 @@ impl Recorder {
             self.ending.command_ended(status);
             // Whoever has its pid after it is another process.
             self.session.ended(child.pid, describe(status));
-            if let running @ 1.. = ending::running(&self.session.live_pids())
-                && self.ending.waits()
-            {
-                progress(Progress::Limited(&Ending::announcement(running)));
-            }
         } else {
             self.ending.poll(|| ending::running(&self.session.live_pids()));
+            if let Some(text) = self.ending.announcement() {
+                progress(Progress::Limited(&text));
+            }
         }
     }
 
