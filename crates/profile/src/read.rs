@@ -239,13 +239,13 @@ impl Profile {
 
     /// Replaces the content of a table, in the profile's directory: written aside, renamed.
     ///
-    /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written) the new
+    /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written, or is full) the new
     /// content is kept in memory and seen through this `Profile` only.
     ///
     /// Of two tables replaced one after the other a crash may leave the first new and the second old.
     ///
     /// # Errors
-    /// The disk is full, ...
+    /// What is to be written cannot be encoded, ...
     pub fn replace<T: Row>(&self, rows: impl IntoIterator<Item = T> + Send) -> Result<(), Error> {
         self.replace_all(vec![Content::of(|| rows)])
     }
@@ -271,11 +271,7 @@ impl Profile {
         let done = encoded.into_iter().try_for_each(|(table, forget, content)| {
             let place = if lock.is_some() { store(&content) } else { Ok(content.clone()) };
             let place = match place {
-                Err(Error::Io { source, .. })
-                    if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
-                {
-                    content
-                }
+                Err(Error::Io { source, .. }) if takes_nothing(source.kind()) => content,
                 place => {
                     let place = place?;
                     stored.push(table);
@@ -287,7 +283,11 @@ impl Profile {
             forget(&self.kept);
             Ok(())
         });
-        let listed = if lock.is_some() { list(&self.path, &stored) } else { Ok(()) };
+        let listed = match if lock.is_some() { list(&self.path, &stored) } else { Ok(()) } {
+            // What is not listed is computed anew by the next reader.
+            Err(Error::Io { source, .. }) if takes_nothing(source.kind()) => Ok(()),
+            listed => listed,
+        };
         done.and(listed)
     }
 
@@ -301,14 +301,16 @@ impl Profile {
         let (mut meta, files) = read_meta(&TableFile::open(Extent::whole(&self.path.join(META))?)?)?;
         change(&mut meta);
         match write::write_meta(&self.path, &meta, &files, meta.complete) {
-            Err(Error::Io { source, .. })
-                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
-            {
-                Ok(())
-            }
+            Err(Error::Io { source, .. }) if takes_nothing(source.kind()) => Ok(()),
             outcome => outcome.map(drop),
         }
     }
+}
+
+/// Whether a directory cannot take what is computed for a reader, who has it in memory then.
+fn takes_nothing(kind: ErrorKind) -> bool {
+    use ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(kind, PermissionDenied | ReadOnlyFilesystem | StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A file without a place: in memory, or where a system call filter refuses that, among the temporary ones.
@@ -346,7 +348,10 @@ fn store(content: &Extent) -> Result<Extent, Error> {
     let path = &content.path;
     let aside = path.with_extension(write::WRITING);
     let mut file = File::create(&aside).map_err(Error::io("create", &aside))?;
-    content.copy(&mut file, &aside)?;
+    content.copy(&mut file, &aside).inspect_err(|_| {
+        // On a full disk it takes room that others need.
+        let _ = std::fs::remove_file(&aside);
+    })?;
     std::fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
     Extent::whole(path)
 }

@@ -91,6 +91,8 @@ fn a_full_disk_does_not_touch_the_program_and_keeps_the_last_checkpoint() {
     assert!(!stderr.contains("panicked"), "{stderr}");
     assert!(!output.exists());
     check(&partial);
+    let report = run(numalens(&["report"]).arg(&partial));
+    assert_eq!(report.code(), Some(0), "what a reader finds out needs no room: {report:?}");
 }
 
 #[test]
