@@ -92,12 +92,10 @@ mod tests {
         assert!(process::STRETCHES + u64::from(MOST_STRETCHES) * size_of::<StretchRecord>() as u64 <= process::PAGES);
         assert!(process::PAGES + u64::from(MOST_PAGES) * size_of::<PageRecord>() as u64 <= process::LINES);
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
-        const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::STAYS) };
         // Words of pages have 32 bits for that.
         const { assert!(thread::PAGES_FROM_GS + thread::PAGES_BYTES <= 1 << 32) };
-        const { assert!(thread::UPDATES + thread::UPDATES_BYTES <= thread::TALLIES) };
         const { assert!(thread::TALLY_COUNTERS.is_multiple_of(4096)) };
-        const { assert!(thread::TALLIES + thread::TALLIES_BYTES <= thread::PLACE) };
+        const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::PLACE) };
         assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };
         const { assert!(thread::WORDS + thread::WORDS_BYTES <= thread::MISSES) };
