@@ -133,6 +133,7 @@ impl Mapping {
 #[derive(Clone, Debug, Default)]
 pub struct Maps {
     list: Vec<Mapping>,
+    code_changes: u64,
 }
 
 impl Maps {
@@ -145,6 +146,11 @@ impl Maps {
     /// All mappings.
     pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
         self.list.iter()
+    }
+
+    /// How often executable memory has come or gone: as long as that is the same, an address leads into the same code.
+    pub fn code_changes(&self) -> u64 {
+        self.code_changes
     }
 
     /// Bytes of all mappings.
@@ -170,6 +176,7 @@ impl Maps {
             return;
         }
         self.remove(mapping.start..mapping.end);
+        self.code_changes += u64::from(mapping.executable());
         let at = self.list.partition_point(|other| other.start < mapping.start);
         let like = |other: &Mapping| Mapping { start: mapping.start, end: mapping.end, ..*other } == mapping;
         let joins_next = self.list.get(at).is_some_and(|next| next.start == mapping.end && like(next));
@@ -190,6 +197,7 @@ impl Maps {
     pub fn remove(&mut self, range: Range<u64>) {
         let from = self.list.partition_point(|mapping| mapping.end <= range.start);
         let to = self.list.partition_point(|mapping| mapping.start < range.end).max(from);
+        self.code_changes += u64::from(self.list[from..to].iter().any(Mapping::executable));
         let mut kept: [Option<Mapping>; 2] = [None, None];
         if let (Some(first), Some(last)) = (self.list[from..to].first(), self.list[from..to].last()) {
             if first.start < range.start {

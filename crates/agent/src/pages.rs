@@ -275,7 +275,7 @@ impl Shadow {
             }
         }
         if record.how.load(Relaxed) == touch::NONE {
-            let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread.area, run.site) };
+            let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread, run.site) };
             record.stack.store(stack.unwrap_or(0), Relaxed);
             record.how.store(touch::FIRST, Release);
         }

@@ -324,6 +324,11 @@ impl ProcessMemory {
         Some(at)
     }
 
+    /// Bytes of the log that are taken.
+    pub fn logged(&self) -> u64 {
+        self.header().log_bytes.load(Relaxed)
+    }
+
     /// The number of the next site, as records of the memory map tell it.
     pub fn next_site(&self) -> u64 {
         self.header().sites.load(Acquire).into()

@@ -30,7 +30,7 @@ use rustc_hash::FxHashMap;
 use module::FileKey;
 pub use module::{Module, Section, Segment};
 pub(crate) use open::open_regular;
-pub use space::{AddressSpace, CodeMapping};
+pub use space::{AddressSpace, Basis, CodeMapping, frame_pointer};
 
 /// Every ELF file of a recording, opened once. Files are told apart by device, inode, size and time of change, so a
 /// library that is mapped under several names is read once, and one that was rebuilt is read again.

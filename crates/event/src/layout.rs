@@ -8,15 +8,15 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// First word of the channel: "numalens" in ASCII, little endian.
 pub const MAGIC: u64 = 0x736e_656c_616d_756e;
 /// Version of layout and records. A writer that finds another one stays silent.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes from the start of the channel to the ring controls.
 pub const HEADER_BYTES: usize = 4096;
 /// Places for acknowledgements; ticket `t` is answered in place `t % ACKNOWLEDGEMENTS`.
 pub const ACKNOWLEDGEMENTS: usize = 64;
 /// 64-bit words of a note slot.
 pub const NOTE_WORDS: usize = 8;
-/// 64-bit words of a wide slot.
-pub const WIDE_WORDS: usize = 144;
+/// 64-bit words of a wide slot: 2 KiB of a stack fit, most of them whole.
+pub const WIDE_WORDS: usize = 272;
 /// Word of a wide slot where its payload begins.
 pub const PAYLOAD_WORD: usize = 16;
 /// Bytes of payload that a wide slot has room for.

@@ -15,7 +15,7 @@ static long result_of(long result) {
 
 static void tell_nodes(enum numalens_kind kind, const unsigned long *nodes, unsigned long bits, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     if (!numalens_connect()) return;
-    uint64_t mask[NUMALENS_PAYLOAD_BYTES / 64] = {0}; /* 1024 nodes */
+    uint64_t mask[1024 / 64] = {0}; /* a bit for each node */
     unsigned long used = nodes && bits ? bits - 1 : 0; /* the kernel looks at one bit less than it is told */
     struct wide_record record = {.kind = kind, .time = numalens_now(), .operands = {a, b, c, d}, .payload = mask};
     if (used > 1024) {

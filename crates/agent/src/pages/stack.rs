@@ -1,57 +1,151 @@
 //! Call stacks of first touches.
 //!
-//! The collector unwinds; what it needs is copied into the log here: the instruction and stack pointers, the frame pointer and the
-//! lower end of the stack. A loop that touches a million pages does so from one call stack, so a stack that looks like one of before
-//! is taken to be the same, and not told again:
+//! The collector unwinds; what it needs is told in the log here: the instruction and stack pointers, the frame pointer,
+//! and the words of the stack that can lead unwinding: those that point into code (return addresses) or into the stack
+//! (frame pointers that were saved), each with its place. What else there is changes from pass to pass and leads
+//! nowhere: counters, data.
+//!
+//! A loop that touches a million pages does so from one call stack, so a stack is told once. It is that of before where
+//! nothing that unwinding would read differs:
 //!
 //! ```text
-//!   at once    same site, same stack pointer, same rbp if that points into the stack, same first word
-//!   else       same site, same stack pointer, and in the copy the same words that lead into code or into the stack, in the same places:
-//!              return addresses, and frame pointers that were saved. What else there is changes from pass to pass: counters, data,
-//!              and rbp where it is a register like any other.
+//!   same site, same stack pointer, same rbp if that points into the stack,
+//!   the same words in all places that were told of the one of before,
+//!   and no code has come or gone since
 //! ```
+//!
+//! Places whose words led nowhere then are not compared: unwinding takes the first word that it reads from a place that
+//! was told, so it is led to the second by the same rule as then, and so on to the end.
 
 use crate::area::{Area, own};
 use crate::call;
 use crate::lock::Lock;
-use crate::maps::{Mapping, Maps};
+use crate::maps::Maps;
 use crate::runtime::runtime;
 use crate::shared::ProcessMemory;
-use crate::sys;
-use alloc::vec;
-use core::hash::{BuildHasher, Hash, Hasher};
+use crate::sys::{self, PAGE};
+use crate::thread::Thread;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
+use numalens_event::exact::process::LOG_BYTES;
 use numalens_event::exact::{Extent, log};
 use numalens_translator::{Cache, SiteId, area as fixed};
 use rustc_hash::FxBuildHasher;
 
-/// Bytes of a stack that are copied.
-const MOST_BYTES: usize = 1024;
-/// Stacks remembered before they are forgotten.
-const MOST_KNOWN: usize = 1 << 12;
+/// Bytes of a stack that are looked through.
+const MOST_BYTES: u64 = 64 << 10;
+/// Words of a stack that are told: return addresses and frame pointers of all the frames that the collector unwinds,
+/// and as many that were left over from calls of before.
+const MOST_WORDS: usize = 512;
+/// Words of stacks remembered before they are forgotten.
+const MOST_KNOWN: usize = 1 << 17;
+/// Stacks of one place that are compared with.
+const MOST_ALIKE: usize = 16;
 /// Above its pointer, a stack reaches so far at most: what points further is data.
 const MOST_STACK: u64 = 8 << 20;
+/// The place of a word is told in its upper bits.
+const PLACE: u32 = log::STACK_PLACE;
 const RBP: u8 = 5;
 
-/// Stacks in the log, by how they look.
-static KNOWN: Lock<Known> = Lock::new(Known { of: Extent::NONE, stacks: HashMap::with_hasher(FxBuildHasher) });
+/// Stacks in the log, by where they begin.
+static KNOWN: Lock<Known> =
+    Lock::new(Known { of: Extent::NONE, code_changes: 0, words: 0, stacks: HashMap::with_hasher(FxBuildHasher) });
 
 struct Known {
     /// The log that they are in: a forked child has its own.
     of: Extent,
-    stacks: HashMap<u64, u32, FxBuildHasher>,
+    /// The changes of code that they were told after.
+    code_changes: u64,
+    words: usize,
+    /// By site and stack pointer; what was found last stands first.
+    stacks: HashMap<(u32, u64), Vec<Told>, FxBuildHasher>,
+}
+
+/// A stack that is in the log.
+struct Told {
+    /// What a page's record says of it.
+    number: u32,
+    frame: Option<u64>,
+    words: Box<[Word]>,
+}
+
+/// A word that can lead unwinding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Word {
+    /// Words above the stack pointer.
+    place: u16,
+    value: u64,
+}
+
+/// The stack of the calling thread, as far as it is there.
+struct OwnStack {
+    sp: u64,
+    /// Where it ends.
+    end: u64,
+    /// Up to here it was found readable.
+    readable: u64,
+}
+
+impl OwnStack {
+    /// The stack at `sp`, which began at `first`; 0: not known.
+    fn new(sp: u64, first: u64) -> Self {
+        let end = if stack_from(sp).contains(&first) { first.min(sp + MOST_BYTES) } else { sp + MOST_BYTES };
+        OwnStack { sp, end, readable: sp }
+    }
+
+    /// A word of it, by how many words above the stack pointer it is.
+    fn word(&mut self, place: u16) -> Option<u64> {
+        let at = self.sp + u64::from(place) * 8;
+        if at + 8 > self.end {
+            return None;
+        }
+        while at + 8 > self.readable {
+            if !sys::is_readable(self.readable) {
+                self.end = self.readable;
+                return None;
+            }
+            self.readable = (self.readable | (PAGE - 1)) + 1;
+        }
+        // SAFETY: its pages were found readable a moment ago, and are this thread's stack, which nobody else may unmap
+        // meanwhile: that would be the end of the thread without us too.
+        Some(unsafe { (at as *const u64).read_unaligned() })
+    }
+}
+
+impl Told {
+    /// Whether a stack is this one.
+    fn is(&self, stack: &mut OwnStack, frame: Option<u64>) -> bool {
+        frame == self.frame && self.words.iter().all(|word| stack.word(word.place) == Some(word.value))
+    }
 }
 
 impl Known {
-    /// What a page's record says of a stack in this process's log that looks so.
-    fn find(&mut self, memory: &ProcessMemory, look: u64) -> Option<u32> {
-        if self.of != memory.extent || self.stacks.len() >= MOST_KNOWN {
-            self.of = memory.extent;
+    /// Forgets what holds no longer, or is too much.
+    fn tidy(&mut self, of: Extent, code_changes: u64) {
+        if self.of != of || self.code_changes != code_changes || self.words >= MOST_KNOWN {
+            (self.of, self.code_changes, self.words) = (of, code_changes, 0);
             self.stacks.clear();
         }
-        self.stacks.get(&look).copied()
+    }
+
+    /// What a page's record says of a stack, if it was told.
+    fn find(&mut self, site: SiteId, stack: &mut OwnStack, frame: Option<u64>) -> Option<u32> {
+        let alike = self.stacks.get_mut(&(site.0, stack.sp))?;
+        let at = alike.iter().position(|told| told.is(stack, frame))?;
+        alike.swap(0, at);
+        Some(alike[0].number)
+    }
+
+    fn insert(&mut self, site: SiteId, sp: u64, told: Told) {
+        self.words += told.words.len() + 1;
+        let alike = self.stacks.entry((site.0, sp)).or_default();
+        if alike.len() >= MOST_ALIKE {
+            alike.pop();
+        }
+        alike.insert(0, told);
     }
 }
 
@@ -69,34 +163,46 @@ pub unsafe fn release() {
     unsafe { KNOWN.force_free() };
 }
 
-/// Notes the call stack of the thread of `area`, which came here to count an access of `site`. Returns what the page's record says
+/// Notes the call stack of a thread, which came here to count an access of `site`. Returns what the page's record says
 /// of it.
-pub fn note(memory: &ProcessMemory, area: Area, site: SiteId) -> Option<u32> {
+pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32> {
+    let area = thread.area;
+    let first = runtime().session.entry(thread.extent).stack.load(Relaxed);
     let sp = area.get(own::COUNT_STACK);
-    let top = crate::user::read_own_stack(sp).ok()?;
-    let frame = Some(area.get(own::COUNT_FRAME)).filter(|frame| stack_from(sp).contains(frame));
-    let key = FxBuildHasher.hash_one((site.0, sp, frame, top));
-    if let Some(stack) = KNOWN.lock().find(memory, key) {
-        return Some(stack);
-    }
-    let mut bytes = vec![0u8; MOST_BYTES];
-    let length = copy(sp, &mut bytes);
-    let (bp, likeness) = {
+    let mut own_stack = OwnStack::new(sp, first);
+    let (bp, code_changes) = {
         let code = runtime().code.lock();
-        let bp = frame_pointer(&code.cache, area);
-        (bp, likeness(&code.world.maps, site, sp, bp, &bytes[..length]))
+        (frame_pointer(&code.cache, area), code.world.maps.code_changes())
     };
-    let mut known = KNOWN.lock();
-    if let Some(stack) = known.find(memory, likeness) {
-        known.stacks.insert(key, stack);
-        return Some(stack);
+    let frame = Some(bp).filter(|bp| stack_from(sp).contains(bp));
+    {
+        let mut known = KNOWN.lock();
+        known.tidy(memory.extent, code_changes);
+        if let Some(stack) = known.find(site, &mut own_stack, frame) {
+            return Some(stack);
+        }
     }
-    drop(known);
+    let (words, bytes) = {
+        let code = runtime().code.lock();
+        leading(&code.world.maps, &mut own_stack)
+    };
     let ip = memory.site(site.0).address.load(Relaxed);
-    let at = memory.log(log::STACK, &[ip, sp, bp, length as u64], &bytes[..length])?;
-    let stack = u32::try_from(at / 8 + 1).ok()?;
-    KNOWN.lock().stacks.extend([(key, stack), (likeness, stack)]);
+    let stack = tell(memory, [ip, sp, bp, bytes], &words)?;
+    let mut known = KNOWN.lock();
+    known.tidy(memory.extent, code_changes);
+    known.insert(site, sp, Told { number: stack, frame, words });
     Some(stack)
+}
+
+/// Puts a stack into the log, unless half of that is full: memory maps are to have room too.
+fn tell(memory: &ProcessMemory, registers: [u64; 4], words: &[Word]) -> Option<u32> {
+    if memory.logged() >= LOG_BYTES / 2 {
+        return None;
+    }
+    let said = words.iter().flat_map(|word| [u64::from(word.place) << PLACE | word.value]);
+    let said: Vec<u64> = registers.into_iter().chain(said).collect();
+    let at = memory.log(log::STACK, &said, &[])?;
+    u32::try_from(at / 8 + 1).ok()
 }
 
 /// Where frames of a stack can lie.
@@ -104,16 +210,26 @@ fn stack_from(sp: u64) -> Range<u64> {
     sp..sp.saturating_add(MOST_STACK)
 }
 
-/// What a call stack has in common with itself a pass later, and with hardly another: see above.
-fn likeness(maps: &Maps, site: SiteId, sp: u64, bp: u64, bytes: &[u8]) -> u64 {
-    let stack = stack_from(sp);
-    let leads_back =
-        |word: u64| stack.contains(&word) || word >= sys::PAGE && maps.find(word).is_some_and(Mapping::executable);
-    let words = bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
-    let mut hasher = FxBuildHasher.build_hasher();
-    (site.0, sp).hash(&mut hasher);
-    words.chain([bp]).enumerate().filter(|&(_, word)| leads_back(word)).for_each(|found| found.hash(&mut hasher));
-    hasher.finish()
+/// The words of a stack that can lead unwinding, and how many bytes were looked through.
+fn leading(maps: &Maps, own_stack: &mut OwnStack) -> (Box<[Word]>, u64) {
+    let stack = stack_from(own_stack.sp);
+    let code: Vec<Range<u64>> =
+        maps.iter().filter(|mapping| mapping.executable()).map(|mapping| mapping.start..mapping.end).collect();
+    let is_code = |word: u64| {
+        let at = code.partition_point(|range| range.end <= word);
+        code.get(at).is_some_and(|range| range.start <= word)
+    };
+    let leads = |word: u64| word < 1 << PLACE && (stack.contains(&word) || word >= PAGE && is_code(word));
+    let (mut words, mut place) = (Vec::with_capacity(64), 0);
+    while words.len() < MOST_WORDS
+        && let Some(value) = own_stack.word(place)
+    {
+        if leads(value) {
+            words.push(Word { place, value });
+        }
+        place += 1;
+    }
+    (words.into_boxed_slice(), u64::from(place) * 8)
 }
 
 /// The program's rbp: generated code may have put it aside.
@@ -139,29 +255,56 @@ pub fn copy(at: u64, into: &mut [u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::Mapping;
     use alloc::vec::Vec;
 
-    #[test]
-    fn a_stack_is_like_itself_a_pass_later_and_like_no_other() {
-        const CODE: u64 = 0x40_0000;
-        const SP: u64 = 0x7fff_0000_1000;
+    const CODE: u64 = 0x40_0000;
+
+    fn maps() -> Maps {
         let mut maps = Maps::default();
         maps.insert(Mapping::anonymous(CODE, CODE + 0x1000, crate::sys::raw::PROT_EXEC));
         maps.insert(Mapping::anonymous(0x50_0000, 0x51_0000, crate::sys::raw::PROT_READ));
-        let like = |site: u32, sp: u64, bp: u64, words: [u64; 4]| {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            likeness(&maps, SiteId(site), sp, bp, &bytes)
+        maps
+    }
+
+    /// The words as a stack that ends behind them.
+    fn stack(words: &[u64]) -> OwnStack {
+        let range = words.as_ptr_range();
+        OwnStack::new(range.start as u64, range.end as u64)
+    }
+
+    #[test]
+    fn a_stack_is_itself_a_pass_later_and_no_other() {
+        let mut words = [1, CODE + 0x10, 0x50_0000, 0, CODE + 0x30, 1 << 63];
+        let sp = words.as_ptr() as u64;
+        words[3] = sp + 32;
+        let frame = Some(sp + 8);
+        let (leads, bytes) = leading(&maps(), &mut stack(&words));
+        let found: Vec<(u16, u64)> = leads.iter().map(|word| (word.place, word.value)).collect();
+        assert_eq!(found, [(1, CODE + 0x10), (3, sp + 32), (4, CODE + 0x30)], "code and stack");
+        assert_eq!(bytes, 48, "as far as there is stack");
+        let told = Told { number: 1, frame, words: leads };
+        let mut is = |at: usize, word: u64| {
+            let before = core::mem::replace(&mut words[at], word);
+            // Its reader goes by an address.
+            let same = told.is(&mut stack(core::hint::black_box(&words)), frame);
+            words[at] = before;
+            same
         };
-        let one = like(1, SP, 7, [1, CODE + 0x10, 0x50_0000, SP + 0x40]);
-        assert_eq!(one, like(1, SP, 0x50_0008, [2, CODE + 0x10, 0x50_1000, SP + 0x40]), "data and counters");
-        let others = [
-            like(2, SP, 7, [1, CODE + 0x10, 0x50_0000, SP + 0x40]),
-            like(1, SP + 8, 7, [1, CODE + 0x10, 0x50_0000, SP + 0x40]),
-            like(1, SP, 7, [1, CODE + 0x20, 0x50_0000, SP + 0x40]),
-            like(1, SP, 7, [CODE + 0x10, 1, 0x50_0000, SP + 0x40]),
-            like(1, SP, 7, [1, CODE + 0x10, 0x50_0000, SP + 0x48]),
-            like(1, SP, SP + 0x20, [1, CODE + 0x10, 0x50_0000, SP + 0x40]),
-        ];
-        assert!(others.iter().all(|other| *other != one));
+        assert!(is(0, 2) && is(2, 0x50_1000), "counters and data");
+        assert!(!is(1, CODE + 0x20), "another caller");
+        assert!(!is(4, CODE + 0x38), "another caller's caller, all else alike");
+        assert!(!told.is(&mut stack(&words), None) && !told.is(&mut stack(&words), Some(sp + 16)), "another frame");
+        assert!(!told.is(&mut stack(&words[..4]), frame), "a shorter stack");
+    }
+
+    #[test]
+    fn stacks_are_forgotten_when_code_changes() {
+        let mut maps = maps();
+        let before = maps.code_changes();
+        maps.insert(Mapping::anonymous(0x50_0000, 0x51_0000, crate::sys::raw::PROT_READ));
+        assert_eq!(maps.code_changes(), before, "data");
+        maps.protect(CODE..CODE + 0x1000, crate::sys::raw::PROT_READ);
+        assert_ne!(maps.code_changes(), before);
     }
 }

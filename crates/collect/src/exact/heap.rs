@@ -25,8 +25,9 @@ const LARGE_PER_SECOND: u32 = 20_000;
 /// Bytes of call stacks among which it is worth to look for those that are still needed.
 const MANY_BYTES: usize = 16 << 20;
 
-/// Room for what programs tell between two looks, where they tell every block: 38 MB for each lane that has been round once.
-const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 15 };
+/// Room for what programs tell between two looks, where they tell every block: 36 MB for each lane that has been round
+/// once.
+const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 14 };
 
 /// The thread looks so often at least whether it is still wanted.
 const SLEEP: Duration = Duration::from_secs(1);

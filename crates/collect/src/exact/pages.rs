@@ -456,8 +456,14 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
         return None;
     }
     let words: Vec<u64> = map.words::<AtomicU64>(from, length)[WORDS..].iter().map(|word| word.load(Relaxed)).collect();
-    let mut bytes: Vec<u8> = words[4..].iter().flat_map(|word| word.to_le_bytes()).collect();
-    bytes.truncate(words[3] as usize);
+    // Words that were not told lead nowhere, whatever they are.
+    let mut bytes = vec![0; (words[3] as usize).min(MOST_BYTES)];
+    for &word in &words[4..] {
+        let place = (word >> log::STACK_PLACE) as usize * 8;
+        if let Some(at) = bytes.get_mut(place..place + 8) {
+            at.copy_from_slice(&(word & ((1 << log::STACK_PLACE) - 1)).to_le_bytes());
+        }
+    }
     Some(([words[0], words[1], words[2], words[3]], bytes))
 }
 

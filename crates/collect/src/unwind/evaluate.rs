@@ -10,6 +10,8 @@
 //! They are evaluated here, with a bound on the number of operations: an expression may loop, and files are hostile
 //! until shown otherwise. That is also why framehop never gets to evaluate an expression itself.
 
+use std::cell::Cell;
+
 use gimli::{
     BaseAddresses, CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, UnwindContext,
     UnwindContextStorage, UnwindExpression, UnwindSection, Value, X86_64,
@@ -85,6 +87,8 @@ pub(crate) struct Step<'c, F> {
     pub registers: Registers,
     /// All general registers as far as they are known, in the order of the instruction encoding.
     pub general: Option<[u64; 16]>,
+    /// Set where one of these is asked for.
+    pub asked: &'c Cell<bool>,
     pub context: &'c mut Context,
     pub read: F,
 }
@@ -113,7 +117,7 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
         let row = entry.unwind_info_for_address(section, bases, self.context, self.svma).ok()?;
         let interrupted = entry.is_signal_trampoline();
         let same = self.registers;
-        let was = Sight { registers: same, general: self.general };
+        let was = Sight { registers: same, general: self.general, asked: self.asked };
         if matches!(row.register(X86_64::RA), None | Some(RegisterRule::Undefined)) {
             return Some(Stepped { caller: same, general: self.general, interrupted, root: true });
         }
@@ -150,12 +154,13 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
 }
 
 /// The registers that a rule may refer to.
-struct Sight {
+struct Sight<'c> {
     registers: Registers,
     general: Option<[u64; 16]>,
+    asked: &'c Cell<bool>,
 }
 
-impl Sight {
+impl Sight<'_> {
     fn get(&self, register: Register) -> Option<u64> {
         // DWARF's numbers of the first eight, by the number of the encoding.
         const ENCODED: [usize; 8] = [0, 2, 1, 3, 6, 7, 5, 4];
@@ -164,6 +169,7 @@ impl Sight {
             X86_64::RSP => Some(self.registers.sp),
             X86_64::RBP => Some(self.registers.bp),
             Register(number) => {
+                self.asked.set(true);
                 let number = usize::from(number);
                 let encoded = ENCODED.get(number).copied().unwrap_or(number);
                 self.general.as_ref()?.get(encoded).copied()
@@ -177,7 +183,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     expression: &UnwindExpression<usize>,
     encoding: Encoding,
     initial: Option<u64>,
-    registers: &Sight,
+    registers: &Sight<'_>,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<u64> {
     let expression = expression.get(section).ok()?;

@@ -9,6 +9,7 @@
 //! Measured on a busy machine: 30 ns a frame, 0.3 us for a stack of ten, once its addresses are known; the first visit
 //! of an address costs about fifty times that, with the reading of its module's tables once more.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,50 @@ const FARTHEST_FRAME: u64 = 64 << 20;
 const USER_END: u64 = 1 << 47;
 /// Remembered addresses per process, before starting anew.
 const MOST_KNOWN: usize = 1 << 15;
+
+/// All that a stack followed from, besides instruction, stack and frame pointer, and the code that is mapped: where
+/// that is the same, so is the stack.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// Words that were read.
+    words: Vec<Read>,
+    /// Whether general registers besides the stack and the frame pointer were asked for.
+    registers: bool,
+}
+
+impl Basis {
+    /// How many words were read.
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether the bytes `stack` from `sp` upwards would have been read the same, and the registers need not be
+    /// compared or are equal.
+    pub fn holds(&self, sp: u64, stack: &[u8], same_registers: bool) -> bool {
+        (same_registers || !self.registers)
+            && self.words.iter().all(|read| {
+                let word = word_at(sp, stack, read.address);
+                word == read.word
+                    || read.leads_nowhere && word.is_some_and(|word| frame_pointer(sp, stack, word).is_none())
+            })
+    }
+}
+
+/// A word that unwinding has read.
+#[derive(Debug, PartialEq, Eq)]
+struct Read {
+    address: u64,
+    /// None: it was not there.
+    word: Option<u64>,
+    /// It was a frame pointer that points to no frame: any other such does as well. `rbp` is a register like any other
+    /// where code keeps no frame pointers, and differs from call to call.
+    leads_nowhere: bool,
+}
+
+/// The frame pointer `bp`, if it can point to a frame in the bytes `stack` from `sp` upwards, or beyond.
+pub fn frame_pointer(sp: u64, stack: &[u8], bp: u64) -> Option<u64> {
+    (bp >= sp && bp - sp < stack.len() as u64 + FARTHEST_FRAME).then_some(bp)
+}
 
 /// An executable mapping of a process.
 #[derive(Clone, Debug)]
@@ -177,18 +222,18 @@ impl AddressSpace {
 
     /// The call stack of a thread stopped at `ip` with stack pointer `sp` and frame pointer `bp`; `stack` holds the
     /// bytes from `sp` upwards, as many as were copied. At most `max` frames, at least the one at `ip`.
-    pub fn unwind(&mut self, ip: u64, sp: u64, bp: u64, stack: &[u8], max: usize) -> Stack {
+    pub fn unwind(&mut self, ip: u64, sp: u64, bp: u64, stack: &[u8], max: usize) -> (Stack, Basis) {
         self.walk(Registers { ip, sp, bp }, None, stack, max)
     }
 
     /// Like [`AddressSpace::unwind`], with all general registers in the order of the instruction encoding (rax rcx rdx
     /// rbx rsp rbp rsi rdi r8..r15): some instructions of functions that realign the stack need one of them.
-    pub fn unwind_registers(&mut self, ip: u64, general: &[u64; 16], stack: &[u8], max: usize) -> Stack {
+    pub fn unwind_registers(&mut self, ip: u64, general: &[u64; 16], stack: &[u8], max: usize) -> (Stack, Basis) {
         let start = Registers { ip, sp: general[4], bp: general[5] };
         self.walk(start, Some(general), stack, max)
     }
 
-    fn walk(&mut self, start: Registers, general: Option<&[u64; 16]>, stack: &[u8], max: usize) -> Stack {
+    fn walk(&mut self, start: Registers, general: Option<&[u64; 16]>, stack: &[u8], max: usize) -> (Stack, Basis) {
         let mut known = self.known.take().unwrap_or_else(|| {
             Box::new(Known {
                 rules: Default::default(),
@@ -204,12 +249,11 @@ impl AddressSpace {
         let mut walk = Walk {
             space: self,
             known: &mut known,
-            bottom: start.sp,
             general: general.copied(),
+            asked: Cell::new(false),
             careful: false,
             blind: false,
-            stack,
-            beyond: false,
+            copy: Copied { bottom: start.sp, bytes: stack, beyond: false, read: Vec::with_capacity(64) },
         };
         let mut result = walk.run(start, max);
         if walk.blind && general.is_some() {
@@ -217,8 +261,9 @@ impl AddressSpace {
             (walk.general, walk.careful) = (general.copied(), true);
             result = walk.run(start, max);
         }
+        let basis = Basis { words: walk.copy.read, registers: walk.asked.get() };
         self.known = Some(known);
-        result
+        (result, basis)
     }
 
     /// How frames at `address` are unwound; makes its mapping known to framehop when that is to do it.
@@ -271,16 +316,34 @@ impl AddressSpace {
 struct Walk<'a> {
     space: &'a mut AddressSpace,
     known: &'a mut Known,
-    bottom: u64,
     /// All general registers of the frame, where they are known: in the innermost one, and everywhere when `careful`.
     general: Option<[u64; 16]>,
+    /// Whether they were asked for.
+    asked: Cell<bool>,
     /// Follow all registers that calls preserve, by full evaluation of every rule: ten times slower.
     careful: bool,
     /// An expression wanted a register that was not followed.
     blind: bool,
-    stack: &'a [u8],
+    copy: Copied<'a>,
+}
+
+/// The bytes of a stack that were copied.
+struct Copied<'a> {
+    bottom: u64,
+    bytes: &'a [u8],
     /// The last step wanted bytes just beyond the copy.
     beyond: bool,
+    read: Vec<Read>,
+}
+
+impl Copied<'_> {
+    fn word(&mut self, address: u64) -> Result<u64, ()> {
+        let word = word_at(self.bottom, self.bytes, address);
+        self.read.push(Read { address, word, leads_nowhere: false });
+        let beyond = address >= self.bottom && address - self.bottom < self.bytes.len() as u64 + FARTHEST_FRAME;
+        self.beyond |= word.is_none() && beyond;
+        word.ok_or(())
+    }
 }
 
 impl Walk<'_> {
@@ -293,13 +356,13 @@ impl Walk<'_> {
             if frames.len() >= max {
                 break StackEnd::Limit;
             }
-            self.beyond = false;
+            self.copy.beyond = false;
             let lookup = registers.ip.wrapping_sub(u64::from(!exact));
             let (caller, interrupted) = match self.step(lookup, exact, registers) {
                 Next::Caller(caller) => (caller, false),
                 Next::Interrupted(caller) => (caller, true),
                 Next::Root => break StackEnd::Root,
-                Next::Lost if self.beyond => break StackEnd::CopyEnded,
+                Next::Lost if self.copy.beyond => break StackEnd::CopyEnded,
                 Next::Lost => break StackEnd::Lost,
             };
             if caller.ip == 0 {
@@ -340,9 +403,7 @@ impl Walk<'_> {
             Kind::Plain if !self.careful => self.plain(exact, registers),
             Kind::Plain | Kind::Expression => self.expression(lookup, registers).unwrap_or(Next::Lost),
             Kind::SignalReturn => {
-                let (bottom, stack, beyond) = (self.bottom, self.stack, &mut self.beyond);
-                let read = |address| read_word(bottom, stack, beyond, address);
-                signal_context(registers.sp, read).map_or(Next::Lost, Next::Interrupted)
+                signal_context(registers.sp, |address| self.copy.word(address)).map_or(Next::Lost, Next::Interrupted)
             }
             Kind::Uncovered => self.guess(exact, registers),
         }
@@ -353,14 +414,22 @@ impl Walk<'_> {
             Some(address) if !exact => address,
             _ => FrameAddress::from_instruction_pointer(registers.ip),
         };
-        let (bottom, stack, beyond) = (self.bottom, self.stack, &mut self.beyond);
-        let mut read = |address| read_word(bottom, stack, beyond, address);
+        let before = self.copy.read.len();
+        let copy = &mut self.copy;
+        let mut read = |address| copy.word(address);
         let mut frame = UnwindRegsX86_64::new(registers.ip, registers.sp, registers.bp);
         // Within a cache the place is the address modulo 509.
         let share = (address.address_for_lookup() / 509) as usize % RULE_CACHES;
         let rules = self.known.rules[share].get_or_insert_with(|| Box::new(CacheX86_64::new_in()));
         match self.space.unwinder.unwind_frame(address, &mut frame, rules, &mut read) {
-            Ok(Some(ip)) => Next::Caller(Registers { ip, sp: frame.sp(), bp: frame.bp() }),
+            Ok(Some(ip)) => {
+                let bp = frame.bp();
+                if frame_pointer(self.copy.bottom, self.copy.bytes, bp).is_none() {
+                    let restored = |read: &&mut Read| read.word == Some(bp) && bp != ip;
+                    self.copy.read[before..].iter_mut().filter(restored).for_each(|read| read.leads_nowhere = true);
+                }
+                Next::Caller(Registers { ip, sp: frame.sp(), bp })
+            }
             Ok(None) => Next::Root,
             Err(_) => Next::Lost,
         }
@@ -370,11 +439,11 @@ impl Walk<'_> {
         let mapping = self.space.find(lookup)?;
         let module = mapping.module.as_ref()?;
         let svma = mapping.svma(lookup);
-        let (bottom, stack, beyond) = (self.bottom, self.stack, &mut self.beyond);
-        let read = |address| read_word(bottom, stack, beyond, address);
-        let step = Step { svma, registers, general: self.general, context: &mut self.known.context, read };
+        let copy = &mut self.copy;
+        let (general, asked) = (self.general, &self.asked);
+        let step = Step { svma, registers, general, asked, context: &mut self.known.context, read: |at| copy.word(at) };
         let Some(stepped) = module.frames().visit(svma, step) else {
-            self.blind = !self.beyond;
+            self.blind = !self.copy.beyond;
             return None;
         };
         if self.careful {
@@ -396,7 +465,7 @@ impl Walk<'_> {
         {
             return Next::Caller(Registers { ip, sp: sp.wrapping_add(8), bp });
         }
-        self.beyond = false;
+        self.copy.beyond = false;
         if bp == 0 && !exact {
             return Next::Root;
         }
@@ -422,18 +491,12 @@ impl Walk<'_> {
     }
 
     fn read(&mut self, address: u64) -> Result<u64, ()> {
-        read_word(self.bottom, self.stack, &mut self.beyond, address)
+        self.copy.word(address)
     }
 }
 
-fn read_word(bottom: u64, stack: &[u8], beyond: &mut bool, address: u64) -> Result<u64, ()> {
-    let offset = address.wrapping_sub(bottom);
-    let word = usize::try_from(offset).ok().and_then(|at| stack.get(at..at.checked_add(8)?));
-    match word.and_then(|word| word.try_into().ok()) {
-        Some(word) => Ok(u64::from_le_bytes(word)),
-        None => {
-            *beyond |= address >= bottom && offset < stack.len() as u64 + FARTHEST_FRAME;
-            Err(())
-        }
-    }
+fn word_at(bottom: u64, bytes: &[u8], address: u64) -> Option<u64> {
+    let at = usize::try_from(address.wrapping_sub(bottom)).ok()?;
+    let word = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_le_bytes(word.try_into().ok()?))
 }

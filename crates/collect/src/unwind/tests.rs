@@ -34,7 +34,7 @@ fn each_step(program: &Path, mut compare: impl FnMut(&AddressSpace, Vec<u64>, St
     let mut cache = ModuleCache::new();
     let mut space = space_of(traced.pid, &mut cache);
     let at = traced.registers();
-    let first = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 16), 64);
+    let first = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 16), 64).0;
     // From main to the entry point: the truth that all others are built on.
     assert_eq!(first.end, StackEnd::Root, "{:x?}", first.frames);
     assert!(first.frames.len() >= 3, "{:x?}", first.frames);
@@ -154,7 +154,7 @@ fn a_deleted_program_is_still_read() {
     let mut space = space_of(traced.pid, &mut cache);
     let at = traced.registers();
     assert!(space.find(at.rip).unwrap().module.as_ref().unwrap().path().to_str().unwrap().ends_with("(deleted)"));
-    let stack = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14), 64);
+    let stack = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14), 64).0;
     assert_eq!(stack.end, StackEnd::Root);
     let known = cache.modules().len();
     // The same files in another process are the same modules, whatever process asks.
@@ -172,11 +172,11 @@ fn a_short_copy_is_completed_by_the_kernels_chain() {
     let mut cache = ModuleCache::new();
     let mut space = space_of(traced.pid, &mut cache);
     let at = traced.registers();
-    let full = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14), 64);
+    let full = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14), 64).0;
     assert!(full.frames.len() >= 4 && full.end == StackEnd::Root);
     let mut shortest = usize::MAX;
     for bytes in (0..2048).step_by(8) {
-        let short = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14)[..bytes], 64);
+        let short = space.unwind(at.rip, at.rsp, at.rbp, &traced.stack(1 << 14)[..bytes], 64).0;
         assert_eq!(short.frames, full.frames[..short.frames.len()], "{bytes} bytes");
         assert_eq!(short.truncated(), short.frames.len() < full.frames.len(), "{bytes} bytes: {short:x?}");
         shortest = shortest.min(short.frames.len());

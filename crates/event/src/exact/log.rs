@@ -14,8 +14,12 @@ pub const REMAPPED: u32 = 5;
 pub const UNOBSERVED: u32 = 3;
 /// Something worth a line in the profile's notes; text.
 pub const NOTE: u32 = 4;
-/// A call stack: instruction pointer, stack pointer, frame pointer; the stack's bytes.
+/// A call stack: instruction pointer, stack pointer, frame pointer, bytes of the stack that were looked through; the
+/// words in these that lead into code or into the stack, each with its place, in words above the stack pointer, shifted
+/// left by [`STACK_PLACE`].
 pub const STACK: u32 = 6;
+/// Where the place of a word of a [`STACK`] begins: above all addresses of programs.
+pub const STACK_PLACE: u32 = 48;
 /// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,
 /// the thread's extent.
 pub const EARLY: u32 = 7;

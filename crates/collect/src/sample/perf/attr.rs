@@ -16,8 +16,8 @@ pub enum EventKind {
     Side,
 }
 
-/// Bytes of user stack that come with a page fault: enough for the frames above a leaf such as `memset`.
-pub const FAULT_STACK_BYTES: u32 = 640;
+/// Bytes of user stack that come with a page fault.
+pub const FAULT_STACK_BYTES: u32 = 1024;
 /// Bytes of user stack that come with a clock sample.
 pub const CLOCK_STACK_BYTES: u32 = 4096;
 

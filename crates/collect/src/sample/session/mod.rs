@@ -25,6 +25,7 @@ mod observed;
 mod output;
 mod pages;
 mod process;
+mod remembered;
 mod samples;
 mod segments;
 mod settle;

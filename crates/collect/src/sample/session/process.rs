@@ -4,6 +4,7 @@ use super::bindings::Bindings;
 use super::intern::{Code, Place};
 use super::objects::Blocks;
 use super::pages::PageMap;
+use super::remembered::RememberedStacks;
 use super::vmas::{Vma, Vmas};
 use crate::globals::{DataRange, data_ranges};
 use crate::homes::{Permissions, read_maps};
@@ -13,8 +14,7 @@ use numalens_isa as isa;
 use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};
 use numalens_profile::tables::{self, PERF_MAP};
 use rangemap::RangeSet;
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const INTERPOSER: &[u8] = b"/memfd:numalens-interpose";
 const OUR_FILES: &[u8] = b"/memfd:numalens-";
 /// Frames of a call stack at most.
 const MOST_FRAMES: usize = 128;
-/// Remembered stacks, instructions and plans before they are forgotten.
+/// Remembered instructions and plans before they are forgotten.
 const MOST_REMEMBERED: usize = 1 << 14;
 /// Code around an instruction that is decoded.
 const BEFORE: usize = 2048;
@@ -43,7 +43,7 @@ pub struct LiveProcess {
     pub bindings: Bindings,
     /// Data of its modules, .bss included, by address.
     data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
-    remembered_stacks: FxHashMap<u64, Option<StackId>>,
+    remembered: RememberedStacks,
     plans: FxHashMap<u64, Option<Arc<isa::Plan>>>,
     fault_kinds: FxHashMap<u64, Option<isa::Kind>>,
     /// Code of the interposer: not the program's.
@@ -113,7 +113,7 @@ impl LiveProcess {
             blocks: Blocks::default(),
             bindings: Bindings::default(),
             data: Vec::new(),
-            remembered_stacks: FxHashMap::default(),
+            remembered: RememberedStacks::default(),
             plans: FxHashMap::default(),
             fault_kinds: FxHashMap::default(),
             own_code: 0..0,
@@ -207,7 +207,7 @@ impl LiveProcess {
     }
 
     fn forget_code(&mut self) {
-        self.remembered_stacks.clear();
+        self.remembered.clear();
         self.plans.clear();
         self.fault_kinds.clear();
     }
@@ -279,29 +279,24 @@ impl LiveProcess {
         }
     }
 
-    /// The call stack of a sample. Stacks that look alike from outside (`ip`, `sp`, first words, the kernel's chain)
-    /// are taken to be the same: a loop that touches a million pages is unwound once.
+    /// The call stack of a sample: one of before, where nothing that this followed from is other than then. A loop that
+    /// touches a million pages is unwound once.
     pub fn stack(&mut self, images: &mut Images, caller: &Caller<'_>, bytes: &[u8], chain: &[u64]) -> Option<StackId> {
         let &Caller { ip, sp, bp, registers } = caller;
-        let mut hasher = FxHasher::default();
-        (ip, sp, bp, chain, bytes.get(..8)).hash(&mut hasher);
-        let key = hasher.finish();
-        if let Some(&known) = self.remembered_stacks.get(&key) {
+        if let Some(known) = self.remembered.find(caller, bytes, chain) {
             return known;
         }
-        let stack = match registers {
+        let (stack, basis) = match registers {
             Some(registers) => self.space.unwind_registers(ip, registers, bytes, MOST_FRAMES),
             None => self.space.unwind(ip, sp, bp, bytes, MOST_FRAMES),
         };
+        let completed = stack.truncated().then_some(chain);
         let frames = combine(stack, chain);
         let own = self.own_code.clone();
         let theirs = frames.iter().filter(|&&frame| !own.contains(&frame));
         let places: Vec<Place> = theirs.map(|&frame| self.place(frame)).collect();
         let stack = images.code.stack(&places);
-        if self.remembered_stacks.len() >= MOST_REMEMBERED {
-            self.remembered_stacks.clear();
-        }
-        self.remembered_stacks.insert(key, stack);
+        self.remembered.insert(caller, bytes, basis, completed, stack);
         stack
     }
 
