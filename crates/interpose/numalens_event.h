@@ -116,6 +116,7 @@ enum numalens_call {
     NUMALENS_CALL_NEW = 5,
     NUMALENS_CALL_MMAP = 6,
     NUMALENS_CALL_TOLD = 7,
+    NUMALENS_CALL_PROTECT = 8,
 };
 
 #endif

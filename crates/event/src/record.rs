@@ -37,7 +37,7 @@ macro_rules! numbered {
 numbered! {
     /// What a record tells; the operands (a, b, c, d) in parentheses.
     Kind: u16 {
-        /// Memory came to be (address, size, prot + flags<<32 of an mmap, file offset of an mmap).
+        /// Memory came to be (address, size, prot + flags<<32 of an mmap or mprotect, file offset of an mmap).
         Alloc = 1,
         /// A recorded heap allocation is released (address; 1 if the program itself told of it, see [`Call::Told`]).
         Free = 2,
@@ -98,6 +98,9 @@ numbered! {
         Mmap = 6,
         /// `numalens_alloc` of numalens.h: a block that an allocator of the program's own has carved out of other memory.
         Told = 7,
+        /// `mprotect` that gives access: to memory that was reserved before, as far as there is such (protection as of
+        /// an mmap).
+        Protect = 8,
     }
 }
 

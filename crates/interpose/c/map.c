@@ -4,6 +4,8 @@
 extern void *mmap(void *, size_t, int, int, int, long);
 extern void *mmap64(void *, size_t, int, int, int, long);
 extern int munmap(void *, size_t);
+extern int mprotect(void *, size_t, int);
+extern int pkey_mprotect(void *, size_t, int, int);
 extern void *mremap(void *, size_t, size_t, int, ...);
 
 #define FAILED ((void *)-1)
@@ -15,8 +17,14 @@ static void *result_of(long result) {
     return FAILED;
 }
 
+enum { ANONYMOUS = 0x20, ACCESS = 7 /* PROT_READ, PROT_WRITE, PROT_EXEC */ };
+
+/* Addresses have been reserved: what gives access to memory may allocate. */
+static int has_reserved;
+
 static void note(void *address, size_t n, int protection, int flags, long offset, void *const *frame) {
     if (address == FAILED || !numalens_connect()) return;
+    if (!(protection & ACCESS) && flags & ANONYMOUS) __atomic_store_n(&has_reserved, 1, __ATOMIC_RELAXED);
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_MMAP, .time = numalens_now(),
         .operands = {(uint64_t)address, n, (uint32_t)protection | (uint64_t)(uint32_t)flags << 32, (uint64_t)offset}, .frame = frame};
     numalens_tell_wide(&record);
@@ -50,6 +58,30 @@ EXPORT int munmap(void *address, size_t n) {
     int failed = NEXT(munmap) ? NEXT(munmap)(address, n) : result_of(sys3(SYS_MUNMAP, address, n, 0)) == FAILED ? -1 : 0;
     if (time) numalens_tell(failed ? NUMALENS_KEPT : NUMALENS_MUNMAP, time, (uint64_t)address, n, 0, 0);
     return failed;
+}
+
+static int accessible(int result, void *address, size_t n, int protection, void *const *frame) {
+    if (result || !(protection & ACCESS) || !__atomic_load_n(&has_reserved, __ATOMIC_RELAXED)) return result;
+    if (!numalens_connect()) return result;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_PROTECT, .time = numalens_now(),
+        .operands = {(uint64_t)address, n, (uint32_t)protection, 0}, .frame = frame};
+    numalens_tell_wide(&record);
+    return result;
+}
+
+EXPORT int mprotect(void *address, size_t n, int protection) {
+    enum { SYS_MPROTECT = 10 };
+    int result = NEXT(mprotect) ? NEXT(mprotect)(address, n, protection)
+                                : result_of(sys3(SYS_MPROTECT, address, n, protection)) == FAILED ? -1 : 0;
+    return accessible(result, address, n, protection, FRAME);
+}
+
+EXPORT int pkey_mprotect(void *address, size_t n, int protection, int key) {
+    enum { SYS_PKEY_MPROTECT = 329 };
+    int result;
+    if (NEXT(pkey_mprotect)) result = NEXT(pkey_mprotect)(address, n, protection, key);
+    else result = result_of(sys6(SYS_PKEY_MPROTECT, (long)address, (long)n, protection, key, 0, 0)) == FAILED ? -1 : 0;
+    return accessible(result, address, n, protection, FRAME);
 }
 
 EXPORT void *mremap(void *address, size_t old_size, size_t new_size, int flags, ...) {

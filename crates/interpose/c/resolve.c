@@ -134,6 +134,7 @@ static struct numalens_definition children_call[] = {
     {.name = "_exit"}, {.name = "_Exit"}, {.name = "quick_exit"}, {.name = "set_mempolicy"}, {.name = "mbind"}, {.name = "migrate_pages"},
     {.name = "move_pages"}, {.name = "prctl"}, {.name = "syscall"}, {.name = "pthread_attr_getstacksize"}, {.name = "gnu_get_libc_version"},
     {.name = "pthread_create"}, {.name = "sched_setaffinity"}, {.name = "pthread_setaffinity_np"}, {.name = "clock_gettime"},
+    {.name = "mprotect"}, {.name = "pkey_mprotect"},
 };
 enum { CHILDREN_CALL = sizeof children_call / sizeof *children_call };
 static int children_can_call;

@@ -26,6 +26,8 @@ pub enum Function {
     Releases,
     /// Returns a mapping: arguments as mmap has them.
     Maps,
+    /// Gives or takes access to memory, from the first argument on, of so many bytes: the second. The third says what.
+    Protects,
     /// Takes back mappings, from the first argument on, of so many bytes: the second.
     Unmaps,
     /// Returns what became of a mapping: the first argument, the second its bytes, the third the new ones.
@@ -72,6 +74,7 @@ impl Function {
             | b"_ZdlPvSt11align_val_tRKSt9nothrow_t"
             | b"_ZdaPvSt11align_val_tRKSt9nothrow_t" => Function::Releases,
             b"mmap" | b"mmap64" | b"__mmap" | b"__mmap64" => Function::Maps,
+            b"mprotect" | b"__mprotect" | b"pkey_mprotect" => Function::Protects,
             b"munmap" | b"__munmap" => Function::Unmaps,
             b"mremap" | b"__mremap" => Function::Remaps,
             b"pthread_create" | b"__pthread_create" => Function::Starts,
@@ -102,6 +105,7 @@ impl Function {
             Function::Resizes(true) => arguments[1].checked_mul(arguments[2]),
             Function::Releases
             | Function::Maps
+            | Function::Protects
             | Function::Unmaps
             | Function::Remaps
             | Function::Starts
@@ -115,6 +119,7 @@ impl Function {
             Function::Bytes(call, _) | Function::Product(call) => call,
             Function::Resizes(_) => Call::Realloc,
             Function::Maps | Function::Unmaps | Function::Remaps | Function::Starts => Call::Mmap,
+            Function::Protects => Call::Protect,
             Function::Pages | Function::Stores | Function::Releases | Function::Region(_) => Call::Aligned,
         }
     }

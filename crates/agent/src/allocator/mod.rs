@@ -23,12 +23,13 @@ mod regions;
 use crate::blocks::{self, TOLD};
 use crate::lock::Lock;
 use crate::runtime::runtime;
-use crate::sys;
+use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::user;
 use channel::{Caller, Channel, Record};
 use choice::Choice;
 use core::ffi::CStr;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use functions::{Function, Functions};
 use hashbrown::HashSet;
@@ -44,6 +45,11 @@ const RBP: u8 = 5;
 const ARGUMENTS: [u8; 6] = [7, 6, 2, 1, 8, 9];
 /// What the functions that map return when they fail.
 const MAP_FAILED: u64 = u64::MAX;
+
+/// What a protection gives, if any.
+const ACCESS: u32 = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+/// Addresses have been reserved: what gives access to memory may allocate.
+static HAS_RESERVED: AtomicBool = AtomicBool::new(false);
 
 /// Addresses of [`Calls::watched`].
 const RECENT: usize = 32;
@@ -187,7 +193,8 @@ impl Allocator {
             return;
         }
         // Who makes a thread allocates for it like anybody else, but what it maps is a stack.
-        let covers = |call: &Underway| call.function != Function::Starts || function == Function::Maps;
+        let is_stack = matches!(function, Function::Maps | Function::Protects);
+        let covers = |call: &Underway| call.function != Function::Starts || is_stack;
         let is_inner = |call: &Underway| covers(call) && sp <= call.sp && on_stack(call.sp, sp) == Some(call.back);
         if thread.allocations.underway.as_ref().is_some_and(is_inner) {
             return;
@@ -227,7 +234,8 @@ impl Allocator {
                 self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]);
             }
             Function::Unmaps | Function::Remaps => self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]),
-            Function::Maps => {}
+            Function::Protects if result as u32 == 0 => self.protected(thread, call),
+            Function::Maps | Function::Protects => {}
             Function::Stores if result as u32 == 0 => self.gave(thread, call, user::read(first).unwrap_or(0)),
             Function::Stores => self.gave(thread, call, 0),
             Function::Bytes(..) | Function::Product(_) | Function::Pages | Function::Resizes(_) => {
@@ -314,9 +322,23 @@ impl Allocator {
         if address == MAP_FAILED {
             return;
         }
+        if protection as u32 & ACCESS == 0 && flags as u32 & raw::MAP_ANONYMOUS != 0 {
+            HAS_RESERVED.store(true, Relaxed);
+        }
         let operands = [address, bytes, protection & 0xffff_ffff | flags << 32, offset];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
         self.channel.tell_allocation(&record, Call::Mmap, 0, &call.caller(thread));
+    }
+
+    /// Memory has got another protection.
+    fn protected(&self, thread: &Thread, call: &Underway) {
+        let [address, bytes, protection, ..] = call.arguments;
+        if protection as u32 & ACCESS == 0 || !HAS_RESERVED.load(Relaxed) {
+            return;
+        }
+        let operands = [address, bytes, protection & 0xffff_ffff, 0];
+        let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
+        self.channel.tell_allocation(&record, Call::Protect, 0, &call.caller(thread));
     }
 
     /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.

@@ -155,7 +155,7 @@ impl Slot {
         let event = match record.kind() {
             Kind::Alloc => {
                 let [ip, sp, bp] = record.caller();
-                let is_mapping = record.call()? == Call::Mmap;
+                let is_mapping = matches!(record.call()?, Call::Mmap | Call::Protect);
                 HeapEvent::Alloc {
                     time_ns,
                     pid,

@@ -132,14 +132,14 @@ impl Session {
         let time_ns = self.advance(note.time);
         let live = self.live.get_mut(&note.pid)?;
         match &note.what {
-            What::Alloc { call, address, size, before, own_mapping, .. } => {
-                let end = match own_mapping {
-                    0 => address.saturating_add(*size),
-                    bytes => (address & !4095).saturating_add(*bytes),
-                };
+            What::Alloc { call, before, own_mapping, .. } => {
                 let since_ns = if *before == 0 { time_ns } else { self.since_start(*before) };
-                let object = self.allocated(notes, note, time_ns)?;
-                let pages = Page::of(*address)..Page::of(end.saturating_add(4095));
+                let (object, place) = self.allocated(notes, note, time_ns)?;
+                let end = match own_mapping {
+                    0 => place.end,
+                    bytes => (place.start & !4095).saturating_add(*bytes),
+                };
+                let pages = Page::of(place.start)..Page::of(end.saturating_add(4095));
                 let grown = *call == Call::Realloc;
                 // What is mapped is clear.
                 let filled = grown || *call == Call::Calloc && *own_mapping == 0;
@@ -167,6 +167,7 @@ impl Session {
             What::Moved { old, old_size, new, new_size } => {
                 let (start, end) = (*new, new.saturating_add(*new_size));
                 self.objects.moved(&mut live.blocks, *old..old.saturating_add(*old_size), start..end, time_ns);
+                live.move_reserved(*old..old.saturating_add(*old_size), start..end);
                 // What an allocator makes smaller or larger in its place may be a block that nobody tells of.
                 let has_stayed = old == new && live.blocks.outer(start.saturating_add(HEADER)).is_none();
                 has_stayed.then(|| Change::Released(Page::of(start)..Page::of(end.saturating_add(4095))))

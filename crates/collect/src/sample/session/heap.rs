@@ -24,6 +24,8 @@ const MPOL_MF_MOVE: u32 = 1 << 1;
 const MPOL_MF_MOVE_ALL: u32 = 1 << 2;
 
 const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
+/// What a protection gives, if any.
+const ACCESS: u32 = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u32;
 
 /// An event, copied.
 #[derive(Clone, Debug)]
@@ -306,7 +308,7 @@ fn call(call: Call) -> Option<words::Call> {
         Call::Realloc => words::Call::Realloc,
         Call::Aligned => words::Call::Aligned,
         Call::New => words::Call::New,
-        Call::Mmap => words::Call::Mmap,
+        Call::Mmap | Call::Protect => words::Call::Mmap,
         Call::Told => return None,
     })
 }
@@ -376,45 +378,66 @@ impl Session {
         }
     }
 
-    /// Enters the block that an event tells of; a file that was mapped is none, and ends those whose memory it takes.
-    pub(super) fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<ObjectId> {
+    /// Enters the block that an event tells of, and says where it lies. A file that was mapped is none, nor are
+    /// addresses that were reserved, before they have access; both end those whose memory they take.
+    pub(super) fn allocated(
+        &mut self,
+        notes: &HeapNotes,
+        note: &HeapNote,
+        time_ns: u64,
+    ) -> Option<(ObjectId, Range<u64>)> {
         let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
         else {
             return None;
         };
-        if let Some((_, flags, _)) = map {
+        let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        if let Some((protection, flags, _)) = map {
             // Blocks that were there have made room, as far as they were.
-            let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
             self.blocks_unmapped(note, time_ns, address..end);
             if flags & ANONYMOUS == 0 {
+                return None;
+            }
+            if protection & ACCESS == 0 && address < end {
+                self.live.get_mut(&note.pid)?.reserved.insert(address..end);
                 return None;
             }
         }
         let bytes = notes.stack(stack);
         let live = self.live.get_mut(&note.pid)?;
+        let places = match how {
+            Call::Protect => live.take_reserved(address..end),
+            _ => std::iter::once(address..address.saturating_add(size)).collect(),
+        };
+        let first = places.first()?.clone();
         let thread = self.threads.at(live.id, note.tid, time_ns)?;
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
         let stack = live.stack(&mut self.images, &caller, bytes, &[]);
         let site = Some(self.images.code.site(live.place(at_call)));
-        let whole_pages = own_mapping != 0 || map.is_some();
+        let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Told);
-        let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
-        let object = self.objects.allocate(&mut live.blocks, &new);
-        if let Some(call) = call(how) {
-            self.output.add_allocation(tables::Allocation {
-                process,
-                time_ns,
-                thread,
-                object: Some(object),
-                call,
-                address,
-                bytes: size,
-                weight: weight.max(size),
-            });
+        let mut of_first = None;
+        for place in places {
+            let (address, size) = (place.start, place.end - place.start);
+            let weight = if how == Call::Protect { size } else { weight };
+            let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
+            let object = self.objects.allocate(&mut live.blocks, &new);
+            of_first.get_or_insert(object);
+            if let Some(call) = call(how) {
+                self.output.add_allocation(tables::Allocation {
+                    process,
+                    time_ns,
+                    thread,
+                    object: Some(object),
+                    call,
+                    address,
+                    bytes: size,
+                    weight: weight.max(size),
+                });
+            }
         }
-        Some(object)
+        of_first.map(|object| (object, first))
     }
 
     /// The program has named a block.
@@ -453,6 +476,7 @@ impl Session {
     /// Blocks were unmapped.
     pub(super) fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
         let Some(live) = self.live.get_mut(&note.pid) else { return };
+        live.take_reserved(range.clone());
         let whole = live.blocks.outer(range.start);
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
@@ -524,6 +548,7 @@ impl Session {
     fn block_moved(&mut self, pid: i32, time_ns: u64, old: &Range<u64>, new: &Range<u64>) {
         if let Some(live) = self.live.get_mut(&pid) {
             self.objects.moved(&mut live.blocks, old.clone(), new.clone(), time_ns);
+            live.move_reserved(old.clone(), new.clone());
         }
     }
 

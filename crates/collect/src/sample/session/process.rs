@@ -39,6 +39,9 @@ pub struct LiveProcess {
     pub space: AddressSpace,
     pub pages: PageMap,
     pub blocks: Blocks,
+    /// Addresses that it has reserved by private memory without access, and that are no allocation before they have
+    /// some.
+    pub reserved: RangeSet<u64>,
     /// Policies of its memory.
     pub bindings: Bindings,
     /// Data of its modules, .bss included, by address.
@@ -111,6 +114,7 @@ impl LiveProcess {
             space: AddressSpace::of_process(pid),
             pages: PageMap::default(),
             blocks: Blocks::default(),
+            reserved: RangeSet::new(),
             bindings: Bindings::default(),
             data: Vec::new(),
             remembered: RememberedStacks::default(),
@@ -136,6 +140,7 @@ impl LiveProcess {
             space,
             pages: self.pages.clone(),
             blocks: self.blocks.clone(),
+            reserved: self.reserved.clone(),
             bindings: self.bindings.clone(),
             data: self.data.clone(),
             own_code: self.own_code.clone(),
@@ -147,6 +152,29 @@ impl LiveProcess {
     /// Another program has taken the process over.
     pub fn exec(&mut self) {
         *self = LiveProcess::new(self.id, self.pid);
+    }
+
+    /// Those of a range of addresses that are reserved get access, and are not any longer: each as far as it is in the
+    /// range.
+    pub fn take_reserved(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let parts = self.reserved.overlapping(&range);
+        let taken: Vec<_> = parts.map(|part| part.start.max(range.start)..part.end.min(range.end)).collect();
+        taken.iter().for_each(|part| self.reserved.remove(part.clone()));
+        taken
+    }
+
+    /// A mapping lies elsewhere now: what was reserved of it is so there. Of `old`, nothing: it is there as well.
+    pub fn move_reserved(&mut self, old: Range<u64>, new: Range<u64>) {
+        let was = self.reserved.contains(&old.start);
+        for range in [old, new.clone()].into_iter().filter(|range| !range.is_empty()) {
+            self.reserved.remove(range);
+        }
+        if was && !new.is_empty() {
+            self.reserved.insert(new);
+        }
     }
 
     /// Pages were moved on purpose, from `since` on: looks at all of them again.
