@@ -14,6 +14,8 @@ mod exact;
 mod left;
 #[path = "record/limits.rs"]
 mod limits;
+#[path = "record/gone.rs"]
+mod gone;
 #[path = "record/marks.rs"]
 mod marks;
 #[path = "record/options.rs"]

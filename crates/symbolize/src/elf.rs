@@ -63,6 +63,11 @@ impl Bytes {
         Ok(Bytes { path: path.to_path_buf(), content: Content::Mapped(map) })
     }
 
+    /// The same of a file that is known by another path: `shown`.
+    pub(crate) fn open_as(path: &Path, shown: &Path) -> io::Result<Self> {
+        Ok(Bytes { path: shown.to_path_buf(), ..Self::open(path)? })
+    }
+
     pub(crate) fn owned(path: PathBuf, content: Vec<u8>) -> Self {
         Bytes { path, content: Content::Owned(content) }
     }

@@ -44,19 +44,25 @@ impl Files {
     }
 }
 
-/// Finds the files of the module recorded at `path` with build id `recorded` (empty: none).
-pub(crate) fn locate(path: &str, recorded: &str, options: &Options) -> Files {
+/// Finds the files of the module recorded at `path` with build id `recorded` (empty: none). `kept`: where what was
+/// executed is, if not there.
+pub(crate) fn locate(path: &str, recorded: &str, kept: Option<&Path>, options: &Options) -> Files {
     let recorded = recorded.to_ascii_lowercase();
     let mut files = Files::default();
     let here = PathMap(&options.path_map).apply(Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)));
     if path == "[vdso]" {
         files.image = vdso().filter(|image| identity(image).is_some_and(|id| !recorded.is_empty() && id == recorded));
+    } else if let Some(kept) = kept {
+        match open_image(kept, &here, &recorded) {
+            Ok(image) => files.image = Some(image),
+            Err(cause) => files.causes.push(cause),
+        }
     } else if path.ends_with(" (deleted)") && recorded.is_empty() {
         // What is there now cannot be told from what was deleted.
         files.causes.push(Cause::NotFound(here.clone()));
         return files;
     } else {
-        match open_image(&here, &recorded) {
+        match open_image(&here, &here, &recorded) {
             Ok(image) => files.image = Some(image),
             Err(cause) => files.causes.push(cause),
         }
@@ -79,9 +85,10 @@ pub(crate) fn locate(path: &str, recorded: &str, options: &Options) -> Files {
     files
 }
 
-fn open_image(path: &Path, recorded: &str) -> Result<Bytes, Cause> {
+/// The image at `file`, known as `path`.
+fn open_image(file: &Path, path: &Path, recorded: &str) -> Result<Bytes, Cause> {
     let unreadable = |why: String| Cause::Unreadable { file: path.to_path_buf(), why };
-    let image = Bytes::open(path).map_err(|error| match error.kind() {
+    let image = Bytes::open_as(file, path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Cause::NotFound(path.to_path_buf()),
         _ => unreadable(error.to_string()),
     })?;

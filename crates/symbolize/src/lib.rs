@@ -50,7 +50,7 @@ pub use store::{name_objects, symbolize, write_names};
 
 use numalens_profile::ids::ModuleId;
 use numalens_profile::tables::{Frame, Function};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 
 /// Where to look, and with how many threads.
@@ -67,6 +67,9 @@ pub struct Options {
     /// Read debug information from separate debug files too. They are found by build id, so that another run finds the
     /// same later, even if the module has been replaced.
     pub separate_lines: bool,
+    /// Files that stand for modules whose path does not lead to what was executed: it was unlinked, never had a name,
+    /// or is another mount namespace's.
+    pub kept: FxHashMap<ModuleId, PathBuf>,
 }
 
 impl Default for Options {
@@ -75,7 +78,14 @@ impl Default for Options {
     fn default() -> Self {
         let mut debug_dirs = vec![PathBuf::from("/usr/lib/debug")];
         debug_dirs.extend(debuginfod_cache());
-        Options { path_map: Vec::new(), debug_dirs, jobs: 0, without_lines: FxHashSet::default(), separate_lines: true }
+        Options {
+            path_map: Vec::new(),
+            debug_dirs,
+            jobs: 0,
+            without_lines: FxHashSet::default(),
+            separate_lines: true,
+            kept: FxHashMap::default(),
+        }
     }
 }
 

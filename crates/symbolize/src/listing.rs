@@ -48,7 +48,7 @@ pub fn listing(module: &Module, address: u64, options: &Options) -> Result<Listi
     if generated || path.is_empty() || path != "[vdso]" && WITHOUT_FILE.iter().any(|start| path.starts_with(start)) {
         return Err("this code was made at run time, or lies in no file: it is not there any more".to_string());
     }
-    let files = find::locate(path, &module.build_id, options);
+    let files = find::locate(path, &module.build_id, None, options);
     let Some(image) = &files.image else {
         let cause = files.causes.first().map(Cause::to_string);
         return Err(cause.unwrap_or_else(|| format!("of {path} only the debug information is here, which has no code")));

@@ -33,6 +33,7 @@ pub(crate) const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memf
 /// Names for `addresses` (sorted, in the module's own numbering) of `module`.
 pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Named {
     let (path, build_id) = (module.path.as_str(), module.build_id.as_str());
+    let kept = options.kept.get(&module.module).map(PathBuf::as_path);
     let lines = !options.without_lines.contains(&module.module);
     let mut named = Named { frames: vec![Vec::new(); addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
     let all = addresses.len() as u64;
@@ -44,10 +45,12 @@ pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Nam
         }
     } else if path == "[kernel]" || path == "[kernel.kallsyms]" || path == "[vsyscall]" {
         named.causes.push((Cause::Kernel, all));
-    } else if path.is_empty() || path != "[vdso]" && WITHOUT_FILE.iter().any(|start| path.starts_with(start)) {
+    } else if kept.is_none()
+        && (path.is_empty() || path != "[vdso]" && WITHOUT_FILE.iter().any(|start| path.starts_with(start)))
+    {
         named.causes.push((Cause::Generated, all));
     } else {
-        match contain(|| find::locate(path, build_id, options)) {
+        match contain(|| find::locate(path, build_id, kept, options)) {
             Ok(files) => from_files(&files, addresses, lines, options, &mut named),
             Err(why) => named.causes.push((Cause::Damaged { file: path.into(), why }, all)),
         }

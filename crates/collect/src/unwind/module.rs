@@ -18,6 +18,7 @@ use object::{Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef};
 use rustc_hash::FxHashMap;
 
 use super::frames::{FrameTable, ProgramHeaders};
+use super::open::open_regular;
 
 /// More than this much unwind information or symbols in one file is taken for damage and left alone.
 const LARGEST_SECTION: u64 = 1 << 30;
@@ -274,6 +275,17 @@ impl Module {
     /// The path under which the module was first seen mapped.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a path leads to this file, or another copy of it, in our mount namespace and now.
+    pub fn is_at(&self, path: &Path) -> bool {
+        if path.as_os_str() == "[vdso]" {
+            return true;
+        }
+        let Some(there) = open_regular(path) else { return false };
+        FileKey::of(&there) == FileKey::of(&self.file)
+            || self.build_id.is_some()
+                && Module::new(path, there, 0).is_some_and(|module| module.build_id == self.build_id)
     }
 
     /// The linker's build id, when the file has one.

@@ -53,6 +53,7 @@ pub fn build_id(binary: &Path) -> String {
 /// Options that look nowhere but in `debug_dirs`.
 pub fn options(debug_dirs: &[&Path]) -> Options {
     Options {
+        kept: Default::default(),
         path_map: Vec::new(),
         debug_dirs: debug_dirs.iter().map(PathBuf::from).collect(),
         jobs: 1,

@@ -1,8 +1,13 @@
 //! Names for the code of a recording, found while its profile is being written and the binaries are still the ones that ran.
 
 use numalens_collect::sample::session::SeenCode;
+use numalens_collect::unwind::Module;
+use numalens_profile::ids::ModuleId;
 use numalens_profile::{Error, Profile};
 use numalens_symbolize::{Options, Outcome, symbolize_rows, write_names};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 /// A module with a smaller share of the recording gets its lines when somebody reads the profile, as do those with separate debug
@@ -35,8 +40,15 @@ impl Naming {
 }
 
 fn name(code: SeenCode) -> Named {
-    let without_lines = code.shares.iter().filter(|(_, share)| **share <= MINOR).map(|(module, _)| *module).collect();
-    let options = Options { without_lines, separate_lines: false, ..Default::default() };
+    // Files that nobody will find again are read now.
+    let is_minor = |module: &ModuleId, share: f64| share <= MINOR && !code.kept.contains_key(module);
+    let without_lines =
+        code.shares.iter().filter(|(module, share)| is_minor(module, **share)).map(|(module, _)| *module).collect();
+    let open = |(module, image): (&ModuleId, &Arc<Module>)| {
+        (*module, PathBuf::from(format!("/proc/self/fd/{}", image.file().as_raw_fd())))
+    };
+    let kept = code.kept.iter().map(open).collect();
+    let options = Options { without_lines, separate_lines: false, kept, ..Default::default() };
     let outcome = symbolize_rows(&code.sites, &code.modules, &options, None);
     Named { code, outcome }
 }

@@ -11,7 +11,7 @@ const MOST_STACK_NODES: usize = 1 << 20;
 #[derive(Default)]
 pub struct Code {
     modules: Vec<(String, String)>,
-    module_ids: FxHashMap<(String, String), ModuleId>,
+    module_ids: FxHashMap<(String, String, Option<u32>), ModuleId>,
     sites: Vec<Place>,
     site_ids: FxHashMap<Place, SiteId>,
     stacks: Vec<(Option<StackId>, SiteId)>,
@@ -28,11 +28,17 @@ pub struct Place {
 }
 
 impl Code {
-    /// The id of the file at `path` with `build_id` (hexadecimal, empty when it has none).
-    pub fn module(&mut self, path: &str, build_id: &str) -> ModuleId {
-        let key = (path.to_owned(), build_id.to_owned());
-        *self.module_ids.entry(key).or_insert_with_key(|key| {
-            self.modules.push(key.clone());
+    /// The id of what has no file, by a path that stands for it.
+    pub fn module(&mut self, path: &str) -> ModuleId {
+        self.module_of(path, "", None)
+    }
+
+    /// The id of the file at `path` with `build_id` (hexadecimal, empty when it has none); `file` tells files apart
+    /// where that does not.
+    pub fn module_of(&mut self, path: &str, build_id: &str, file: Option<u32>) -> ModuleId {
+        let key = (path.to_owned(), build_id.to_owned(), file);
+        *self.module_ids.entry(key).or_insert_with_key(|(path, build_id, _)| {
+            self.modules.push((path.clone(), build_id.clone()));
             ModuleId(self.modules.len() as u32 - 1)
         })
     }

@@ -2,12 +2,14 @@
 
 use super::pages::{Run, Touch};
 use super::{Bin, Session};
+use crate::unwind::Module;
 use numalens_profile::ids::{ModuleId, SiteId};
 use numalens_profile::tables;
 use numalens_profile::words::Fault;
 use numalens_profile::{Content, Error, Meta, Writer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why the profile could not be written.
 pub type OutputError = Error;
@@ -29,6 +31,8 @@ pub struct SeenCode {
     /// How much of the recording each module's code is: its part (0 to 1) of the counted accesses, or of the pages placed, whichever is larger; all
     /// of it where a phase is named by its code.
     pub shares: FxHashMap<ModuleId, f64>,
+    /// Modules whose path does not lead to what was executed any more, or only within a container: with what was.
+    pub kept: FxHashMap<ModuleId, Arc<Module>>,
 }
 
 /// The parts of a sum that modules have, of so many; other code has none.
@@ -260,7 +264,8 @@ impl Session {
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
-        SeenCode { sites, modules, shares }
+        let kept = self.images.out_of_reach().collect();
+        SeenCode { sites, modules, shares, kept }
     }
 
     fn complete_meta(&self, meta: &mut Meta) {

@@ -83,10 +83,21 @@ pub struct Images {
     pub modules: ModuleCache,
     pub bytes: CodeBytes,
     pub code: Code,
+    /// The file of each module that has one, as it was mapped first.
+    files: FxHashMap<ModuleId, (PathBuf, Arc<Module>)>,
     /// How far the recording has come.
     pub now_ns: u64,
     /// Rows that the profile does not have yet.
     pub new_mappings: Vec<tables::Mapping>,
+}
+
+impl Images {
+    /// Modules whose path leads to another file than the one that was executed, or to none: it was unlinked or
+    /// replaced, never had a name, or had it in another mount namespace.
+    pub fn out_of_reach(&self) -> impl Iterator<Item = (ModuleId, Arc<Module>)> {
+        let gone = self.files.iter().filter(|(_, (path, image))| !image.is_at(path));
+        gone.map(|(module, (_, image))| (*module, image.clone()))
+    }
 }
 
 fn mapping_row(process: ProcessId, vma: &Vma, time_ns: u64) -> tables::Mapping {
@@ -192,7 +203,7 @@ impl LiveProcess {
             self.attach_image(images, &mut vma);
         }
         if vma.permissions.execute && vma.image.is_none() && !ours {
-            vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid), ""));
+            vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid)));
         }
         if vma.permissions.execute {
             self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);
@@ -215,7 +226,10 @@ impl LiveProcess {
         let Some(image) = images.modules.open(Some(self.pid), vma.start, vma.end, &vma.path) else { return };
         let Some(bias) = image.bias(vma.start, vma.offset, vma.permissions.execute) else { return };
         let build_id: String = image.build_id().unwrap_or(&[]).iter().map(|byte| format!("{byte:02x}")).collect();
-        let module = images.code.module(&vma.path.to_string_lossy(), &build_id);
+        // Files of one path are told apart by what the linker wrote into them, or by what the file system says.
+        let unmarked = build_id.is_empty().then(|| image.serial());
+        let module = images.code.module_of(&vma.path.to_string_lossy(), &build_id, unmarked);
+        images.files.entry(module).or_insert_with(|| (vma.path.clone(), image.clone()));
         if vma.permissions.execute {
             for range in data_ranges(&image, bias) {
                 if !self.data.iter().any(|(known, ..)| known.addresses == range.addresses) {
