@@ -2,6 +2,7 @@
 //! executed.
 
 use crate::support::*;
+use numalens_profile::tables;
 use serde_json::Value;
 use std::process::Command;
 
@@ -67,4 +68,23 @@ fn a_program_in_a_mount_namespace_of_its_own_has_names() {
 
 fn static_gone() -> String {
     built("gone", &["-ldl", "-static"]).display().to_string()
+}
+
+/// The process is number 1 in its namespace, as is somebody else here.
+#[test]
+fn a_process_in_a_pid_namespace_of_its_own_is_none_of_ours() {
+    need_recording!();
+    let own = ["unshare", "-pf", "--mount-proc"];
+    if !Command::new(own[0]).args(&own[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: pid namespaces are for root only here");
+        return;
+    }
+    let program = built("gone", &["-ldl"]);
+    let command = [&own[..], &[program.to_str().unwrap(), "work"]].concat();
+    is_named("pid namespace", &command);
+    let lab = Lab::new();
+    let (_, profile) = lab.record(&["--engine", "exact", "--machine", "4x2"], &command);
+    assert_eq!(profile.meta.notes.iter().find(|note| note.contains("still ran")), None);
+    let processes = profile.rows::<tables::Process>().unwrap();
+    assert!(processes.iter().all(|process| process.pid > 1), "{processes:?}");
 }

@@ -97,6 +97,10 @@ pub struct Drain {
 /// A process: one program image.
 pub(super) struct Process {
     pub(super) pid: i32,
+    /// Its number in its own namespace.
+    pub(super) said: i32,
+    /// Whether that is another than ours.
+    is_inner: bool,
     pub(super) id: ProcessId,
     pub(super) parent: Option<Extent>,
     pub(super) header: Arc<Shared>,

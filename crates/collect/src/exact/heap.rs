@@ -85,6 +85,8 @@ impl Shared {
 pub struct Told {
     /// By process and time.
     queues: FxHashMap<i32, VecDeque<HeapNote>>,
+    /// Processes that call themselves something else, in namespaces of their own: by that.
+    names: FxHashMap<i32, i32>,
     stacks: HeapNotes,
     /// Not all was read that had been told by then.
     pub waits: bool,
@@ -165,6 +167,15 @@ impl Drop for Heap {
 }
 
 impl Told {
+    /// The process that calls itself `said` is `pid` from now on, and was.
+    pub fn rename(&mut self, said: i32, pid: i32) {
+        self.names.insert(said, pid);
+        for mut note in self.queues.remove(&said).unwrap_or_default() {
+            note.pid = pid;
+            self.queues.entry(pid).or_default().push_back(note);
+        }
+    }
+
     /// Adds events of one drain behind those that wait.
     fn take_in(&mut self, fresh: HeapNotes) {
         self.queues.retain(|_, queue| !queue.is_empty());
@@ -176,7 +187,8 @@ impl Told {
             self.kept = self.stacks.bytes();
         }
         let mut waited: FxHashMap<i32, usize> = FxHashMap::default();
-        for note in self.stacks.take_in(fresh) {
+        for mut note in self.stacks.take_in(fresh) {
+            note.pid = *self.names.get(&note.pid).unwrap_or(&note.pid);
             let queue = self.queues.entry(note.pid).or_default();
             waited.entry(note.pid).or_insert(queue.len());
             queue.push_back(note);

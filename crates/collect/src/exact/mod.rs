@@ -37,6 +37,7 @@ pub mod left_behind;
 mod lines;
 mod machine_files;
 mod map_changes;
+mod namespaces;
 mod new_pages;
 mod pages;
 pub mod patience;

@@ -2,6 +2,7 @@
 
 use super::ends::is_running;
 use super::*;
+use crate::exact::namespaces::{self, Identity};
 
 /// What entries of processes have as their index that did not begin with an exec.
 const FORKED: u32 = 0;
@@ -201,12 +202,25 @@ impl Drain {
     /// Whether a process is its parent, with another program.
     fn goes_on(&self, entry: &DirectoryEntry) -> bool {
         let parent = self.processes.get(&Extent(entry.parent.load(Relaxed)));
-        parent.is_some_and(|parent| parent.pid == entry.id.load(Relaxed) as i32)
+        parent.is_some_and(|parent| parent.said == entry.id.load(Relaxed) as i32)
     }
 
     /// Whether it is somebody's child, and children are not followed.
     fn is_left_out(&self, session: &Session, entry: &DirectoryEntry) -> bool {
         !session.follows_children() && entry.parent.load(Relaxed) != Extent::NONE.0 && !self.goes_on(entry)
+    }
+
+    /// Which process an entry is of.
+    fn identity(&self, entry: &DirectoryEntry) -> Identity {
+        let parent = self.processes.get(&Extent(entry.parent.load(Relaxed)));
+        let parent_is = parent.map(|parent| Identity { pid: parent.pid, is_inner: parent.is_inner });
+        match parent_is {
+            Some(same) if self.goes_on(entry) => same,
+            _ => {
+                let is_taken = |pid: i32| self.processes.values().any(|other| other.pid == pid && !other.ended);
+                namespaces::identify(entry.id.load(Relaxed) as i32, parent_is, is_taken)
+            }
+        }
     }
 
     fn process_begins(
@@ -217,7 +231,11 @@ impl Drain {
         entry: &DirectoryEntry,
         header: Arc<Shared>,
     ) -> io::Result<()> {
-        let pid = entry.id.load(Relaxed) as i32;
+        let said = entry.id.load(Relaxed) as i32;
+        let Identity { pid, is_inner } = self.identity(entry);
+        if is_inner {
+            self.told.rename(said, pid);
+        }
         let start = entry.start_ns.load(Relaxed);
         let time_ns = session.advance(start);
         let parent = Some(Extent(entry.parent.load(Relaxed))).filter(|parent| self.processes.contains_key(parent));
@@ -253,6 +271,8 @@ impl Drain {
             extent,
             Process {
                 pid,
+                said,
+                is_inner,
                 id,
                 parent: parent.filter(|_| !executed),
                 header,
