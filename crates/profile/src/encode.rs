@@ -1,6 +1,5 @@
 //! Writing one Parquet file of one table, and joining several into one.
 
-use crate::SCHEMA_VERSION;
 use crate::error::Error;
 use crate::file::{TableFile, VERSION_KEY};
 use crate::row::Row;
@@ -80,16 +79,8 @@ pub(crate) struct TableWriter<T> {
 }
 
 impl<T: Row> TableWriter<T> {
-    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
-        Self::create_as(path, SCHEMA_VERSION)
-    }
-
-    /// With another schema version than this crate's, to test how readers take it.
-    pub(crate) fn create_as(path: &Path, version: u32) -> Result<Self, Error> {
-        Self::on(File::create(path).map_err(Error::io("create", path))?, path, version)
-    }
-
-    /// On an opened, empty file.
+    /// On an opened, empty file; `version` is this crate's [`crate::SCHEMA_VERSION`], or another to test how readers
+    /// take it.
     pub(crate) fn on(file: File, path: &Path, version: u32) -> Result<Self, Error> {
         let fields = T::fields();
         let (mut file, columns) = ZstdLevel::try_new(ZSTD_LEVEL)

@@ -57,6 +57,14 @@ pub enum Error {
         /// What is wrong with it.
         damage: String,
     },
+    /// It would take more memory than anything that was recorded.
+    #[error("{} states {what}: it was made to fill memory, or is damaged; record it again, or, if you trust its maker, read it with NUMALENS_TRUST_PROFILES=1", path.display())]
+    TooMuch {
+        /// The file, or the profile.
+        path: PathBuf,
+        /// How much of what.
+        what: String,
+    },
     /// The profile needs a newer reader.
     #[error("{} was written by a newer numalens (schema {found}, this one reads up to {known}): update numalens", path.display())]
     Newer {

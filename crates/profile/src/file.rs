@@ -3,26 +3,31 @@
 //! What is decoded has passed the checksums of `seal`, so accidental damage never gets this far. A file made on purpose,
 //! or by a bug, still might; the decoder is known to panic on some of those, so its calls run inside [`contain`], which
 //! makes an error of a panic. Memory stays bounded by what the file really holds: column chunks are read at their
-//! sizes on disk, and rows are produced in batches.
+//! sizes on disk, what they unpack to is checked before (`limits`), and rows are produced in batches.
 
 use crate::SCHEMA_VERSION;
 use crate::error::Error;
+use crate::limits::{self, Texts};
+use crate::place::{self, Links};
 use crate::row::{Batch, Row};
 use crate::seal;
+use crate::thrift;
 use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Fields, Schema};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::reader::{ChunkReader, Length};
+use rustc_hash::FxHashSet;
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows decoded at a time.
 const BATCH: usize = 16 << 10;
@@ -45,11 +50,11 @@ pub(crate) struct Extent {
 
 impl Extent {
     pub(crate) fn whole(path: &Path) -> Result<Extent, Error> {
-        let file = File::open(path).map_err(Error::io("open", path))?;
+        let file = place::open(path, Links::Refuse).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidInput => Error::Damaged { path: path.to_owned(), damage: error.to_string() },
+            _ => Error::io("open", path)(error),
+        })?;
         let data = file.metadata().map_err(Error::io("read", path))?;
-        if !data.is_file() {
-            return Err(Error::Damaged { path: path.to_owned(), damage: "it is not a file".to_owned() });
-        }
         Ok(Extent { file: Arc::new(file), start: 0, len: data.len(), path: path.to_owned() })
     }
 
@@ -105,6 +110,9 @@ pub(crate) struct TableFile {
     metadata: ArrowReaderMetadata,
     blocks: Vec<u32>,
     body: u64,
+    /// What texts take, here and in the other files of the profile; and the columns of row groups that are in it.
+    texts: Arc<Texts>,
+    told: Mutex<FxHashSet<(usize, usize)>>,
 }
 
 impl TableFile {
@@ -128,10 +136,21 @@ impl TableFile {
         let body = body.ok_or_else(|| damaged("the length of its footer is impossible".to_owned()))?;
         let footer = extent.read(body..extent.len)?;
         seal::verify_footer(&footer, &path)?;
+        thrift::check_schema(&footer).map_err(|why| damaged(why.to_owned()))?;
         let metadata = contain(&path, || {
             let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - seal::TAIL])
                 .map_err(Error::damaged(&path))?;
-            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()).map_err(Error::damaged(&path))
+            limits::check_shape(&metadata, &path)?;
+            let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
+                .map_err(Error::damaged(&path))?;
+            // Texts as views: a name that all rows of a batch have stands there once.
+            let fields = metadata.schema().fields().iter().map(|field| match field.data_type() {
+                DataType::Utf8 => Arc::new(Field::new(field.name(), DataType::Utf8View, field.is_nullable())),
+                _ => field.clone(),
+            });
+            let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+            let options = ArrowReaderOptions::new().with_schema(schema);
+            ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).map_err(Error::damaged(&path))
         })?;
         let key_values = metadata.metadata().file_metadata().key_value_metadata();
         let value = |key: &str| key_values?.iter().find(|entry| entry.key == key)?.value.as_deref();
@@ -142,11 +161,17 @@ impl TableFile {
             return Err(Error::Newer { path, found: version, known: SCHEMA_VERSION });
         }
         let blocks = seal::parse_blocks(value(seal::BODY_KEY).unwrap_or_default(), body, &path)?;
-        Ok(TableFile { extent, metadata, blocks, body })
+        let texts = Arc::new(Texts::of(extent.len));
+        Ok(TableFile { extent, metadata, blocks, body, texts, told: Mutex::default() })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.extent.path
+    }
+
+    /// The same, counting its texts together with those of other files.
+    pub(crate) fn among(self, texts: &Arc<Texts>) -> TableFile {
+        TableFile { texts: texts.clone(), ..self }
     }
 
     pub(crate) fn row_groups(&self) -> usize {
@@ -213,6 +238,20 @@ impl TableFile {
         })
     }
 
+    /// Looks at the headers of pages before they are unpacked.
+    fn check_pages(&self, group: usize, columns: &[usize], chunks: &Chunks) -> Result<(), Error> {
+        let group = self.metadata.metadata().row_group(group);
+        let mut found = Vec::with_capacity(columns.len());
+        for &column in columns {
+            let column = group.column(column);
+            let (start, length) = contain(self.path(), || Ok(column.byte_range()))?;
+            let length = usize::try_from(length).map_err(Error::damaged(self.path()))?;
+            let bytes = chunks.get_bytes(start, length).map_err(Error::damaged(self.path()))?;
+            found.push((bytes, column));
+        }
+        limits::check_pages(found.iter().map(|(bytes, column)| (&bytes[..], *column)), self.path())
+    }
+
     /// The part of [`TableFile::decode`] that is the same for all tables.
     fn batches(
         &self,
@@ -228,8 +267,9 @@ impl TableFile {
             .collect();
         let expected = self.metadata.metadata().row_group(group).num_rows();
         let chunks = self.chunks(group, &columns)?;
-        let mut rows: i64 = 0;
-        contain(self.path(), || {
+        self.check_pages(group, &columns, &chunks)?;
+        let (mut rows, mut texts) = (0i64, 0);
+        let decoded = contain(self.path(), || {
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
                 .with_batch_size(BATCH)
                 .with_row_groups(vec![group])
@@ -239,10 +279,21 @@ impl TableFile {
             for batch in reader {
                 let batch = batch.map_err(Error::damaged(self.path()))?;
                 rows += batch.num_rows() as i64;
+                if rows > expected {
+                    break;
+                }
+                texts += self.texts.take(&batch, self.path())?;
                 each(&batch)?;
             }
             Ok(())
-        })?;
+        });
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = columns.iter().fold(false, |is_new, column| told.insert((group, *column)) | is_new);
+        if decoded.is_err() || !is_new {
+            self.texts.give_back(texts);
+        }
+        drop(told);
+        decoded?;
         if rows != expected {
             return Err(Error::Damaged {
                 path: self.path().to_owned(),
@@ -326,7 +377,7 @@ mod tests {
     fn written_as<T: Row>(version: u32, rows: Vec<T>) -> (tempfile::TempDir, PathBuf) {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("site_accesses.parquet");
-        let mut writer = TableWriter::create_as(&path, version).unwrap();
+        let mut writer = TableWriter::on(File::create(&path).unwrap(), &path, version).unwrap();
         writer.append(rows).unwrap();
         writer.finish().unwrap();
         (scratch, path)

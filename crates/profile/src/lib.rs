@@ -44,6 +44,16 @@ macro_rules! table {
                 fn renumber(&mut self, ids: &$crate::merge::Renumbering) {
                     $(<$ty as $crate::row::Value>::renumber(&mut self.$field, ids);)*
                 }
+
+                fn set(&mut self, column: usize, value: u64) {
+                    let mut _place = 0;
+                    $(
+                        if _place == column {
+                            self.$field = <$ty as $crate::row::Value>::made_of(value);
+                        }
+                        _place += 1;
+                    )*
+                }
             }
         )*
 
@@ -67,11 +77,14 @@ mod error;
 mod file;
 pub mod ids;
 mod kept;
+mod limits;
 mod machine;
 mod merge;
 mod meta;
+mod ours;
 mod pack;
 mod pinning;
+pub mod place;
 mod read;
 mod row;
 mod seal;
@@ -79,6 +92,7 @@ pub mod tables;
 #[doc(hidden)]
 pub mod testing;
 mod threads;
+mod thrift;
 pub mod words;
 mod write;
 
@@ -86,7 +100,7 @@ pub use check::{CHECKS, Violation, check};
 pub use error::Error;
 pub use merge::merge;
 pub use meta::Meta;
-pub use pack::{pack, unpack};
+pub use pack::{pack, pack_opened, unpack};
 pub use pinning::PinningLog;
 pub use read::Profile;
 pub use row::{Row, Visitor};

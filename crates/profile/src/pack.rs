@@ -7,6 +7,8 @@
 
 use crate::error::Error;
 use crate::file::{Extent, contain};
+use crate::ours;
+use crate::place::{self, Links};
 use crate::read::{self, Profile};
 use crate::write;
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub(crate) fn entries(path: &Path) -> Result<BTreeMap<String, Extent>, Error> {
 /// The archive's one directory (empty: none) and its files.
 fn listing(path: &Path) -> Result<(String, BTreeMap<String, Extent>), Error> {
     let bad = |why: String| Error::BadArchive { path: path.to_owned(), why };
-    let file = Arc::new(File::open(path).map_err(Error::io("open", path))?);
+    let file = Arc::new(place::open(path, Links::Follow).map_err(Error::io("open", path))?);
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     contain(path, || {
         let mut archive = ZipArchive::new(BufReader::new(&*file)).map_err(|error| bad(error.to_string()))?;
@@ -78,7 +80,7 @@ fn listing(path: &Path) -> Result<(String, BTreeMap<String, Extent>), Error> {
 
 /// One component of a path, and not one that leads elsewhere.
 fn plain(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0', ':'])
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':']) && !name.contains(char::is_control)
 }
 
 /// Packs a profile's directory into one file, verified while it is copied.
@@ -86,53 +88,51 @@ fn plain(name: &str) -> bool {
 /// # Errors
 /// The profile is damaged, `zip` cannot be written, or exists: without `force`, or as something else than a packed profile.
 pub fn pack(profile: &Path, zip: &Path, force: bool) -> Result<(), Error> {
+    pack_opened(&Profile::open(profile)?, zip, force)
+}
+
+/// Packs an opened profile, with what was laid over it, as [`pack`] does.
+///
+/// # Errors
+/// As there.
+pub fn pack_opened(profile: &Profile, zip: &Path, force: bool) -> Result<(), Error> {
     match fs::symlink_metadata(zip) {
         Ok(_) if !force => return Err(Error::Exists { path: zip.to_owned() }),
         Ok(_) if zip.is_dir() => {
             let why = "it is a directory, so --force does not replace it by a file".to_owned();
             return Err(Error::NotPacked { path: zip.to_owned(), why });
         }
-        Ok(_) => write::refuse_foreign(zip)?,
+        Ok(_) => ours::refuse_foreign(zip)?,
         Err(_) => {}
     }
-    let profile = Profile::open(profile)?;
     let folder = profile
         .path()
         .file_stem()
-        .map(|name| name.to_string_lossy().replace(['\\', ':'], "_"))
+        .map(|name| name.to_string_lossy().replace(|c: char| c.is_control() || ['\\', ':'].contains(&c), "_"))
         .filter(|name| plain(name))
         .unwrap_or_else(|| "profile".to_owned());
     let folder = folder.trim_end_matches(".numalens");
-    let aside = read::partial_of(zip);
-    let result = write_archive(&profile, folder, &aside)
-        .and_then(|()| fs::rename(&aside, zip).map_err(Error::io("rename", &aside)));
-    if result.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&aside);
-    }
-    result
+    let (file, aside) = write::aside(zip)?;
+    write_archive(profile, folder, file, zip)?;
+    write::publish_file(aside, zip)
 }
 
-fn write_archive(profile: &Profile, folder: &str, aside: &Path) -> Result<(), Error> {
+fn write_archive(profile: &Profile, folder: &str, to: File, path: &Path) -> Result<(), Error> {
     let failed = |error: zip::result::ZipError| match error {
-        zip::result::ZipError::Io(source) => Error::io("write", aside)(source),
-        error => Error::Encode { path: aside.to_owned(), why: error.to_string() },
+        zip::result::ZipError::Io(source) => Error::io("write", path)(source),
+        error => Error::Encode { path: path.to_owned(), why: error.to_string() },
     };
-    let file = File::create(aside).map_err(Error::io("create", aside))?;
-    let mut archive = ZipWriter::new(BufWriter::new(file));
+    let mut archive = ZipWriter::new(BufWriter::new(to));
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
     for file in profile.all_files().iter().flat_map(|(_, files)| files.iter()) {
         file.verify()?;
         let name = file.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         archive.start_file(format!("{folder}.numalens/{name}"), options).map_err(failed)?;
-        file.extent.copy(&mut archive, aside)?;
+        file.extent.copy(&mut archive, path)?;
     }
-    let file = archive
-        .finish()
-        .map_err(failed)?
-        .into_inner()
-        .map_err(|error| Error::io("write", aside)(error.into_error()))?;
-    file.sync_all().map_err(Error::io("sync", aside))
+    let file =
+        archive.finish().map_err(failed)?.into_inner().map_err(|error| Error::io("write", path)(error.into_error()))?;
+    file.sync_all().map_err(Error::io("sync", path))
 }
 
 /// Unpacks a profile into the directory `into`, by default the one that the archive names, here. Returns the directory.
@@ -158,7 +158,7 @@ pub fn unpack(zip: &Path, into: Option<&Path>, force: bool) -> Result<PathBuf, E
     let (aside, _lock) = write::room(&target, force)?;
     let result = entries.iter().try_for_each(|(name, extent)| {
         let path = aside.join(name);
-        let mut file = File::create(&path).map_err(Error::io("create", &path))?;
+        let mut file = File::create_new(&path).map_err(Error::io("create", &path))?;
         extent.copy(&mut file, &path)?;
         file.sync_all().map_err(Error::io("sync", &path))
     });

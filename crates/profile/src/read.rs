@@ -3,16 +3,16 @@
 use crate::error::Error;
 use crate::file::{Extent, TableFile};
 use crate::kept::{self, Kept};
+use crate::limits::{self, Texts};
 use crate::meta::Meta;
 use crate::pack;
+use crate::place;
 use crate::row::Row;
 use crate::tables::MetaEntry;
 use crate::write::{self, Content};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -112,6 +112,13 @@ impl Profile {
             tables.entry(table.to_owned()).or_default().push(TableFile::open(file(name)?)?);
         }
         tables.insert(MetaEntry::TABLE.to_owned(), vec![meta]);
+        let all = || tables.values().flatten();
+        let bytes = all().map(|file| file.extent.len).sum();
+        limits::check_rows(all().map(TableFile::rows).fold(0, u64::saturating_add), bytes, path)?;
+        let texts = Arc::new(Texts::of(bytes));
+        for files in tables.values_mut() {
+            *files = std::mem::take(files).into_iter().map(|file| file.among(&texts)).collect();
+        }
         let tables = tables.into_iter().map(|(table, files)| (table, Arc::new(files))).collect();
         Ok(Profile { meta: values, path: path.to_owned(), packed, tables: RwLock::new(tables), kept: Kept::default() })
     }
@@ -237,7 +244,8 @@ impl Profile {
         self.all_files().iter().flat_map(|(_, files)| files.iter()).map(TableFile::rows).sum()
     }
 
-    /// Replaces the content of a table, in the profile's directory: written aside, renamed.
+    /// Replaces the content of a table, in the profile's directory: written aside, renamed. For who has just made the
+    /// profile; whoever only reads one uses [`Profile::overlay`].
     ///
     /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written, or is full) the new
     /// content is kept in memory and seen through this `Profile` only.
@@ -250,21 +258,68 @@ impl Profile {
         self.replace_all(vec![Content::of(|| rows)])
     }
 
+    /// Lays the rows of several tables over those of the profile, and a change over its `meta`: seen through this
+    /// `Profile` only, and by who packs it. Nothing is written to where the profile stands, which may be somebody
+    /// else's.
+    ///
+    /// # Errors
+    /// No memory for them; `meta` is damaged.
+    pub fn overlay(&self, contents: Vec<Content<'_>>, change: impl FnOnce(&mut Meta)) -> Result<(), Error> {
+        let encoded = self.encode(contents)?;
+        let files = self.files(MetaEntry::TABLE);
+        let Some(old) = files.first() else { return Ok(()) };
+        let (mut meta, mut files) = read_meta(old)?;
+        change(&mut meta);
+        for (table, ..) in &encoded {
+            list_as_one(&mut files, table);
+        }
+        let rows = meta.entries(&files, meta.complete, old.path())?;
+        let meta = self.encode(vec![Content::of(|| rows)])?;
+        for (table, forget, content) in encoded.into_iter().chain(meta) {
+            let file = Arc::new(vec![TableFile::open(content)?]);
+            self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table.to_owned(), file);
+            forget(&self.kept);
+        }
+        Ok(())
+    }
+
+    /// The bytes of some tables, one after the other, for a checksum: two profiles with the same bytes have the same
+    /// rows in them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn digest(&self, tables: &[&str], digest: &mut impl Write) -> Result<(), Error> {
+        for table in tables {
+            for file in self.files(table).iter() {
+                // Told apart from the next one by its length.
+                let header = format!("{table} {}\n", file.extent.len);
+                digest.write_all(header.as_bytes()).map_err(Error::io("read", file.path()))?;
+                file.extent.copy(digest, file.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tables as they would be written, in memory: rows can be iterated over only once, and whether a directory takes
+    /// them shows later.
+    fn encode(&self, contents: Vec<Content<'_>>) -> Result<Vec<Encoded>, Error> {
+        let encoded = write::side_by_side(contents, |content| {
+            let (table, forget) = (content.table, content.forget);
+            let name = format!("{table}.parquet");
+            let path = self.path.join(&name);
+            let memory = place::nameless(&name).map_err(Error::io("create", &path))?;
+            let (memory, bytes) = content.encode(memory, &path)?;
+            Ok((table, forget, Extent { file: Arc::new(memory), start: 0, len: bytes, path }))
+        });
+        encoded.into_iter().collect()
+    }
+
     /// Replaces the rows of several tables, which are encoded side by side, as [`Profile::replace`] does those of one.
     ///
     /// # Errors
     /// As there; of what was to be replaced some may have been.
     pub fn replace_all(&self, contents: Vec<Content<'_>>) -> Result<(), Error> {
-        // Encoded once, in memory: the rows can be iterated over only once, and whether the directory takes them shows later.
-        let encoded = write::side_by_side(contents, |content| {
-            let (table, forget) = (content.table, content.forget);
-            let name = format!("{table}.parquet");
-            let path = self.path.join(&name);
-            let memory = nameless(&name).map_err(|errno| Error::io("create", &path)(errno.into()))?;
-            let (memory, bytes) = content.encode(memory.into(), &path)?;
-            Ok((table, forget, Extent { file: Arc::new(memory), start: 0, len: bytes, path }))
-        });
-        let encoded = encoded.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let encoded = self.encode(contents)?;
         // While this is held no other process writes here.
         let lock = if self.packed { None } else { write::lock(&self.path).ok() };
         let mut stored = Vec::new();
@@ -290,21 +345,6 @@ impl Profile {
         };
         done.and(listed)
     }
-
-    /// Changes `meta` in the profile's directory, as it is there now; this `Profile` keeps the one that it has. A profile that
-    /// cannot be written (packed, still being recorded, read-only) stays as it is.
-    ///
-    /// # Errors
-    /// The disk is full, `meta` is damaged, ...
-    pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), Error> {
-        let Some(_lock) = (!self.packed).then(|| write::lock(&self.path).ok()).flatten() else { return Ok(()) };
-        let (mut meta, files) = read_meta(&TableFile::open(Extent::whole(&self.path.join(META))?)?)?;
-        change(&mut meta);
-        match write::write_meta(&self.path, &meta, &files, meta.complete) {
-            Err(Error::Io { source, .. }) if takes_nothing(source.kind()) => Ok(()),
-            outcome => outcome.map(drop),
-        }
-    }
 }
 
 /// Whether a directory cannot take what is computed for a reader, who has it in memory then.
@@ -313,16 +353,11 @@ fn takes_nothing(kind: ErrorKind) -> bool {
     matches!(kind, PermissionDenied | ReadOnlyFilesystem | StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A file without a place: in memory, or where a system call filter refuses that, among the temporary ones.
-fn nameless(name: &str) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
-    let in_memory = memfd_create(name, MemfdFlags::CLOEXEC);
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    in_memory.or_else(|errno| open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).map_err(|_| errno))
-}
-
 /// What folds make side by side, for each thread.
 pub(crate) const RUNS_A_THREAD: usize = 2;
+
+/// A table as it would be written: its name, what forgets rows of it that are kept in memory, its bytes.
+type Encoded = (&'static str, fn(&Kept), Extent);
 
 /// A row group of a file.
 type Group<'a> = (&'a TableFile, usize);
@@ -346,13 +381,9 @@ fn reduce<A: Send>(
 /// Copies a table's new content into its profile's directory.
 fn store(content: &Extent) -> Result<Extent, Error> {
     let path = &content.path;
-    let aside = path.with_extension(write::WRITING);
-    let mut file = File::create(&aside).map_err(Error::io("create", &aside))?;
-    content.copy(&mut file, &aside).inspect_err(|_| {
-        // On a full disk it takes room that others need.
-        let _ = std::fs::remove_file(&aside);
-    })?;
-    std::fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
+    let (mut file, place) = write::aside(path)?;
+    content.copy(&mut file, path)?;
+    write::publish_file(place, path)?;
     Extent::whole(path)
 }
 
@@ -365,18 +396,25 @@ fn list(directory: &Path, tables: &[&str]) -> Result<(), Error> {
     let (meta, mut files) = read_meta(&TableFile::open(Extent::whole(&directory.join(META))?)?)?;
     let mut changed = false;
     for &table in tables {
-        let name = format!("{table}.parquet");
-        if !files.iter().filter(|file| table_of(file) == Some(table)).eq([&name]) {
-            files.retain(|file| table_of(file) != Some(table));
-            files.push(name);
-            changed = true;
-        }
+        changed |= list_as_one(&mut files, table);
     }
     if changed { write::write_meta(directory, &meta, &files, meta.complete).map(drop) } else { Ok(()) }
 }
 
+/// Makes one file of a table in the list of files; whether it was something else.
+fn list_as_one(files: &mut Vec<String>, table: &str) -> bool {
+    let name = format!("{table}.parquet");
+    // `meta` is not in its own list.
+    if table == MetaEntry::TABLE || files.iter().filter(|file| table_of(file) == Some(table)).eq([&name]) {
+        return false;
+    }
+    files.retain(|file| table_of(file) != Some(table));
+    files.push(name);
+    true
+}
+
 /// What `meta.parquet` says, and the files that it lists.
-fn read_meta(file: &TableFile) -> Result<(Meta, Vec<String>), Error> {
+pub(crate) fn read_meta(file: &TableFile) -> Result<(Meta, Vec<String>), Error> {
     let mut entries: Vec<MetaEntry> = Vec::new();
     for group in 0..file.row_groups() {
         file.decode(group, MetaEntry::COLUMNS, |row| entries.push(row))?;

@@ -9,7 +9,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray, StringViewArray,
+};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
@@ -40,6 +42,9 @@ pub trait Row: Sized + Send + Sync + Clone + PartialEq + std::fmt::Debug + 'stat
     /// Gives the row's ids the numbers that they have in another profile.
     #[doc(hidden)]
     fn renumber(&mut self, ids: &Renumbering);
+    /// Gives a column a value that a number stands for, for tests.
+    #[doc(hidden)]
+    fn set(&mut self, column: usize, value: u64);
 }
 
 /// Something to do with every table; see [`crate::tables::visit`].
@@ -76,7 +81,7 @@ impl Batch<'_> {
             }
             return Err(Error::MissingColumn { path: self.path.to_owned(), column: name });
         };
-        if *array.data_type() != V::data_type() {
+        if *array.data_type() != V::read_type() {
             return Err(self.bad(name, format!("holds {}, expected {}", array.data_type(), V::data_type())));
         }
         if !V::NULLABLE && array.null_count() > 0 {
@@ -101,6 +106,8 @@ pub trait Value: Sized {
     const NULLABLE: bool;
     type Column;
     fn data_type() -> DataType;
+    /// As it is decoded.
+    fn read_type() -> DataType;
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
         Self: 'a;
@@ -108,6 +115,8 @@ pub trait Value: Sized {
     fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String>;
     fn get(column: &Self::Column, index: usize) -> Self;
     fn renumber(&mut self, ids: &Renumbering);
+    /// Some value for each number, for tests.
+    fn made_of(value: u64) -> Self;
 }
 
 /// A type that a column can hold.
@@ -118,12 +127,18 @@ pub trait Scalar: Sized + Clone {
     type Raw<'a>;
     type Read;
     fn data_type() -> DataType;
+    /// As it is decoded.
+    fn read_type() -> DataType {
+        Self::data_type()
+    }
     fn raw(&self) -> Self::Raw<'_>;
     fn required(values: Vec<Self::Raw<'_>>) -> ArrayRef;
     fn optional(values: Vec<Option<Self::Raw<'_>>>) -> ArrayRef;
     fn read(array: &ArrayRef) -> Result<Self::Read, String>;
     fn at(read: &Self::Read, index: usize) -> Self;
     fn blank() -> Self;
+    /// Some value for each number, for tests.
+    fn made_of(value: u64) -> Self;
     /// The number that an id has in another profile; what is no id stays as it is.
     fn renumbered(self, _: &Renumbering) -> Self {
         self
@@ -136,6 +151,10 @@ impl<S: Scalar> Value for S {
 
     fn data_type() -> DataType {
         S::data_type()
+    }
+
+    fn read_type() -> DataType {
+        S::read_type()
     }
 
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
@@ -157,6 +176,10 @@ impl<S: Scalar> Value for S {
     fn renumber(&mut self, ids: &Renumbering) {
         *self = self.clone().renumbered(ids);
     }
+
+    fn made_of(value: u64) -> Self {
+        <S as Scalar>::made_of(value)
+    }
 }
 
 impl<S: Scalar> Value for Option<S> {
@@ -165,6 +188,10 @@ impl<S: Scalar> Value for Option<S> {
 
     fn data_type() -> DataType {
         S::data_type()
+    }
+
+    fn read_type() -> DataType {
+        S::read_type()
     }
 
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
@@ -186,6 +213,10 @@ impl<S: Scalar> Value for Option<S> {
 
     fn renumber(&mut self, ids: &Renumbering) {
         *self = self.take().map(|value| value.renumbered(ids));
+    }
+
+    fn made_of(value: u64) -> Self {
+        (value != 7).then(|| S::made_of(value))
     }
 }
 
@@ -225,6 +256,10 @@ macro_rules! numbers {
 
             fn blank() -> Self {
                 Self::default()
+            }
+
+            fn made_of(value: u64) -> Self {
+                $wrap(value as <$arrow as ArrowPrimitiveType>::Native)
             }
 
             $(fn renumbered(self, ids: &Renumbering) -> Self {
@@ -284,6 +319,10 @@ impl Scalar for f64 {
     fn blank() -> Self {
         0.0
     }
+
+    fn made_of(value: u64) -> Self {
+        if value < 1 << 20 { value as f64 } else { f64::from_bits(value) }
+    }
 }
 
 impl Scalar for bool {
@@ -317,14 +356,22 @@ impl Scalar for bool {
     fn blank() -> Self {
         false
     }
+
+    fn made_of(value: u64) -> Self {
+        !value.is_multiple_of(2)
+    }
 }
 
 impl Scalar for String {
     type Raw<'a> = &'a str;
-    type Read = StringArray;
+    type Read = StringViewArray;
 
     fn data_type() -> DataType {
         DataType::Utf8
+    }
+
+    fn read_type() -> DataType {
+        DataType::Utf8View
     }
 
     fn raw(&self) -> &str {
@@ -340,7 +387,7 @@ impl Scalar for String {
     }
 
     fn read(array: &ArrayRef) -> Result<Self::Read, String> {
-        array.as_string_opt().cloned().ok_or_else(wrong_type)
+        array.as_string_view_opt().cloned().ok_or_else(wrong_type)
     }
 
     fn at(read: &Self::Read, index: usize) -> Self {
@@ -349,6 +396,17 @@ impl Scalar for String {
 
     fn blank() -> Self {
         String::new()
+    }
+
+    fn made_of(value: u64) -> Self {
+        match value {
+            0 => String::new(),
+            1 => "\u{1b}]0;a\u{7}\n\u{202e}\u{9b}2J=1+1".to_owned(),
+            2 => "=1+1".to_owned(),
+            3 => "0-4095".to_owned(),
+            4 => "x".repeat(5000),
+            value => value.to_string(),
+        }
     }
 }
 
@@ -403,7 +461,8 @@ impl<W: Word> Scalar for W {
             let unknown =
                 array.keys().iter().flatten().find(|&key| known.get(key as usize).copied().flatten().is_none());
             if let Some(key) = unknown {
-                let word = words.value(key as usize).escape_debug();
+                let word = words.value(key as usize).chars().take(80).collect::<String>();
+                let word = word.escape_debug();
                 return Err(format!("unknown word `{word}`: written by a newer numalens, or damaged"));
             }
         }
@@ -419,5 +478,9 @@ impl<W: Word> Scalar for W {
 
     fn blank() -> Self {
         W::ALL[0]
+    }
+
+    fn made_of(value: u64) -> Self {
+        W::ALL[(value % W::ALL.len() as u64) as usize]
     }
 }

@@ -4,7 +4,7 @@
 //! state of the last checkpoint, because
 //!
 //! - a file that `meta` names is never changed: appended rows go to new parts (`TABLE.7.parquet`), replaced tables to a
-//!   new generation, each completed aside and renamed;
+//!   new generation, each completed aside (see `place`) and renamed;
 //! - `meta.parquet` lists the files that make up the profile. Renaming the new `meta` over the old one is the moment at
 //!   which a checkpoint becomes true;
 //! - files that the new `meta` no longer names are removed one checkpoint later, so that a reader that has just read
@@ -19,18 +19,19 @@ use crate::error::Error;
 use crate::file::{Extent, TableFile};
 use crate::kept::Kept;
 use crate::meta::Meta;
-use crate::read::{self, META, Profile};
+use crate::ours::{self, refuse_foreign};
+use crate::place;
+use crate::read::{self, META};
 use crate::row::Row;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use tempfile::TempPath;
 
 /// Parts of one level that are joined into one of the next.
 const JOIN: usize = 8;
-/// Ending of a file that is not complete yet.
-pub(crate) const WRITING: &str = "writing";
 
 /// A profile being written. When it is dropped without [`Writer::finish`], the last checkpoint stays in `PATH.partial`.
 pub struct Writer {
@@ -57,8 +58,11 @@ struct Part {
 struct Table {
     parts: Vec<Part>,
     open: Option<OpenPart>,
-    join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+    join: Join,
 }
+
+/// Writes files of one table, in order, to a new one, which is called so in messages. Returns its bytes.
+type Join = fn(File, &Path, &[Extent]) -> Result<u64, Error>;
 
 /// Writes a table to an empty file, which has this path or stands for it. Returns the file and its bytes.
 type Encode<'a> = dyn FnOnce(File, &Path) -> Result<(File, u64), Error> + Send + 'a;
@@ -66,7 +70,7 @@ type Encode<'a> = dyn FnOnce(File, &Path) -> Result<(File, u64), Error> + Send +
 /// The new content of a table: see [`Writer::replace_all`] and [`Profile::replace_all`].
 pub struct Content<'a> {
     pub(crate) table: &'static str,
-    join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+    join: Join,
     pub(crate) forget: fn(&Kept),
     encode: Box<Encode<'a>>,
 }
@@ -100,7 +104,7 @@ pub(crate) fn side_by_side<T: Send, R: Send>(things: Vec<T>, each: impl Fn(T) ->
 /// A part being written: its name when complete, where it is until then.
 struct OpenPart {
     name: String,
-    path: PathBuf,
+    place: TempPath,
     writer: Box<dyn Open>,
 }
 
@@ -125,9 +129,9 @@ impl<T: Row> Open for TableWriter<T> {
     }
 }
 
-/// Joins files of one table, in order, into a new one at `path`.
-fn join<T: Row>(path: &Path, parts: &[Extent]) -> Result<u64, Error> {
-    let mut writer = TableWriter::<T>::create(path)?;
+/// See [`Join`].
+fn join<T: Row>(file: File, path: &Path, parts: &[Extent]) -> Result<u64, Error> {
+    let mut writer = TableWriter::<T>::on(file, path, SCHEMA_VERSION)?;
     for part in parts {
         writer.append_file(&TableFile::open(part.clone())?)?;
     }
@@ -170,14 +174,16 @@ impl Writer {
         if rows.peek().is_none() {
             return Ok(());
         }
-        let (name, path) = self.new_part(T::TABLE);
+        let name = self.new_part(T::TABLE);
+        let path = self.partial.join(&name);
         let table =
             self.tables.entry(T::TABLE).or_insert_with(|| Table { parts: Vec::new(), open: None, join: join::<T> });
         let open = match &mut table.open {
             Some(open) => open,
             None => {
-                let writer = Box::new(TableWriter::<T>::create(&path)?);
-                table.open.insert(OpenPart { name, path, writer })
+                let (file, place) = aside(&path)?;
+                let writer = Box::new(TableWriter::<T>::on(file, &path, SCHEMA_VERSION)?);
+                table.open.insert(OpenPart { name, place, writer })
             }
         };
         match open.writer.rows().downcast_mut::<TableWriter<T>>() {
@@ -203,15 +209,18 @@ impl Writer {
     /// The first of theirs; the others are replaced.
     pub fn replace_all(&mut self, contents: Vec<Content<'_>>) -> Result<(), Error> {
         let parts: Vec<_> = contents.into_iter().map(|content| (self.new_part(content.table), content)).collect();
-        let written = side_by_side(parts, |((name, path), content)| {
-            let (table, join) = (content.table, content.join);
-            let file = File::create(&path).map_err(Error::io("create", &path));
-            let bytes = file.and_then(|file| content.encode(file, &path)).map(|(_, bytes)| bytes);
-            (name, path, table, join, bytes)
+        let partial = &self.partial;
+        let written = side_by_side(parts, |(name, content)| {
+            let (table, join, path) = (content.table, content.join, partial.join(&name));
+            let written = aside(&path).and_then(|(file, place)| {
+                let (_, bytes) = content.encode(file, &path)?;
+                Ok((place, bytes))
+            });
+            (name, table, join, written)
         });
         let mut outcome = Ok(());
-        for (name, path, table, join, bytes) in written {
-            outcome = outcome.and(bytes.and_then(|bytes| self.put(table, name, &path, bytes, join)));
+        for (name, table, join, written) in written {
+            outcome = outcome.and(written.and_then(|(place, bytes)| self.put(table, name, place, bytes, join)));
         }
         outcome
     }
@@ -221,15 +230,14 @@ impl Writer {
         &mut self,
         table: &'static str,
         name: String,
-        path: &Path,
+        written: TempPath,
         bytes: u64,
-        join: fn(&Path, &[Extent]) -> Result<u64, Error>,
+        join: Join,
     ) -> Result<(), Error> {
-        let part = self.complete(name, path, bytes, 0)?;
+        let part = self.complete(name, written, bytes, 0)?;
+        // One that was open goes: it was never completed, so no `meta` names it.
         if let Some(old) = self.tables.insert(table, Table { parts: vec![part], open: None, join }) {
             self.retire(old.parts);
-            // Never completed, so no `meta` names it.
-            old.open.map_or(Ok(()), |open| remove(&open.path))?;
         }
         Ok(())
     }
@@ -284,7 +292,9 @@ impl Writer {
                 [part] if fs::hard_link(part, &path).is_ok() => {}
                 parts => {
                     let extents = parts.iter().map(|part| Extent::whole(part)).collect::<Result<Vec<_>, _>>()?;
-                    (table.join)(&path, &extents)?;
+                    let (joined, place) = aside(&path)?;
+                    (table.join)(joined, &path, &extents)?;
+                    publish_file(place, &path)?;
                 }
             }
             files.push(file);
@@ -296,15 +306,15 @@ impl Writer {
         Ok(self.target)
     }
 
-    /// Name and path-to-be of a new part; it is written with another ending.
-    fn new_part(&mut self, table: &str) -> (String, PathBuf) {
+    /// The name of a new part.
+    fn new_part(&mut self, table: &str) -> String {
         let number = self.next;
         self.next += 1;
-        (format!("{table}.{number}.parquet"), self.partial.join(format!("{table}.{number}.{WRITING}")))
+        format!("{table}.{number}.parquet")
     }
 
-    fn complete(&mut self, name: String, written: &Path, bytes: u64, level: u32) -> Result<Part, Error> {
-        fs::rename(written, self.partial.join(&name)).map_err(Error::io("rename", written))?;
+    fn complete(&mut self, name: String, written: TempPath, bytes: u64, level: u32) -> Result<Part, Error> {
+        publish_file(written, &self.partial.join(&name))?;
         self.bytes += bytes;
         Ok(Part { name, level })
     }
@@ -317,7 +327,7 @@ impl Writer {
     fn close_part(&mut self, table: &'static str) -> Result<(), Error> {
         let Some(open) = self.tables.get_mut(table).and_then(|table| table.open.take()) else { return Ok(()) };
         let bytes = open.writer.finish()?;
-        let part = self.complete(open.name, &open.path, bytes, 0)?;
+        let part = self.complete(open.name, open.place, bytes, 0)?;
         self.tables.entry(table).and_modify(|table| table.parts.push(part));
         Ok(())
     }
@@ -335,9 +345,11 @@ impl Writer {
                 .iter()
                 .map(|part| Extent::whole(&self.partial.join(&part.name)))
                 .collect::<Result<Vec<_>, _>>()?;
-            let (name, path) = self.new_part(table);
-            let bytes = join(&path, &extents)?;
-            let joined = self.complete(name, &path, bytes, level + 1)?;
+            let name = self.new_part(table);
+            let path = self.partial.join(&name);
+            let (file, place) = aside(&path)?;
+            let bytes = join(file, &path, &extents)?;
+            let joined = self.complete(name, place, bytes, level + 1)?;
             if let Some(entry) = self.tables.get_mut(table) {
                 let old = entry.parts.drain(first..).collect();
                 entry.parts.push(joined);
@@ -368,7 +380,7 @@ pub(crate) fn room(target: &Path, force: bool) -> Result<(PathBuf, File), Error>
             return Err(Error::Unfinished { path: partial });
         }
         refuse_foreign(&partial)?;
-        fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+        ours::remove_directory(&partial)?;
         drop(lock);
     }
     fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
@@ -385,8 +397,7 @@ pub(crate) fn publish(from: &Path, to: &Path, force: bool) -> Result<(), Error> 
             // Both names change at once; then the old profile is the one called partial.
             renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
                 .map_err(|errno| Error::io("replace", to)(errno.into()))?;
-            let removed = if from.is_dir() { fs::remove_dir_all(from) } else { fs::remove_file(from) };
-            removed.map_err(Error::io("remove", from))?;
+            if from.is_dir() { ours::remove_directory(from)? } else { remove(from)? }
         }
         Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.to_owned() }),
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
@@ -432,12 +443,22 @@ pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], comple
 
 /// Writes a whole table aside and renames it to `path`.
 pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<u64, Error> {
-    let aside = path.with_extension(WRITING);
-    let mut writer = TableWriter::create(&aside)?;
+    let (file, place) = aside(path)?;
+    let mut writer = TableWriter::on(file, path, SCHEMA_VERSION)?;
     writer.append(rows)?;
     let written = writer.finish()?;
-    fs::rename(&aside, path).map_err(Error::io("rename", &aside))?;
+    publish_file(place, path)?;
     Ok(written)
+}
+
+/// See [`place::aside`].
+pub(crate) fn aside(path: &Path) -> Result<(File, TempPath), Error> {
+    place::aside(path).map_err(Error::io("create", path))
+}
+
+/// Gives a complete file its name.
+pub(crate) fn publish_file(written: TempPath, path: &Path) -> Result<(), Error> {
+    written.persist(path).map_err(|error| Error::io("rename", &error.path)(error.error))
 }
 
 fn remove(path: &Path) -> Result<(), Error> {
@@ -446,28 +467,14 @@ fn remove(path: &Path) -> Result<(), Error> {
 
 /// Locks a profile's directory for writing; the lock lasts as long as the file returned.
 pub(crate) fn lock(directory: &Path) -> Result<File, Error> {
-    let file = File::open(directory).map_err(Error::io("open", directory))?;
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    // A directory, and nothing that waits to be opened.
+    let file = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
+    let file = File::from(file.map_err(|errno| Error::io("open", directory)(errno.into()))?);
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: directory.to_owned() }),
         // A file system without locks: two recordings to one name are the user's affair there.
         Err(fs::TryLockError::Error(_)) => Ok(file),
     }
-}
-
-/// What `force` may replace: a profile, finished, unfinished or packed, or an empty directory.
-pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
-    let foreign = |why: &str| {
-        Err(Error::NotAProfile { path: path.to_owned(), why: format!("{why}, so --force does not replace it") })
-    };
-    if !path.is_dir() {
-        return if Profile::open(path).is_ok() { Ok(()) } else { foreign("it is another kind of file") };
-    }
-    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
-        let name = PathBuf::from(entry.map_err(Error::io("read", path))?.file_name());
-        if !name.extension().is_some_and(|ending| ending == "parquet" || ending == WRITING) {
-            return foreign(&format!("it holds {}", name.display()));
-        }
-    }
-    Ok(())
 }

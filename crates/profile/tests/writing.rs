@@ -229,6 +229,46 @@ fn force_replaces_nothing_but_profiles() {
     assert_eq!(std::fs::read_to_string(directory.join("letter.txt")).unwrap(), "dear");
 }
 
+/// By what a directory says of itself, not by how its files are called.
+#[test]
+fn parquet_tables_of_others_are_no_profile() {
+    let scratch = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| {
+        let before = names(path);
+        let error = Writer::create(path, true).err().unwrap().to_string();
+        assert!(error.contains("--force does not replace it"), "{error}");
+        assert_eq!(names(path), before);
+    };
+    let at = |name: &str, files: &[&str]| {
+        let path = scratch.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        files.iter().for_each(|file| std::fs::write(path.join(file), "PAR1 work PAR1").unwrap());
+        path
+    };
+    refused(&at("sales", &["sales.parquet"]));
+    refused(&at("sites", &["sites.parquet", "pages.parquet"]));
+    refused(&at("meta", &["meta.parquet", "sites.parquet"]));
+    refused(&at("writing", &["a.writing"]));
+    // A profile with something else in it: a file, a directory, a link.
+    let own = |name: &str| Synthetic::example().write(&scratch.path().join(name)).unwrap();
+    std::fs::write(own("a.numalens").join("sales.parquet"), "work").unwrap();
+    std::fs::create_dir(own("b.numalens").join("phases.writing")).unwrap();
+    std::os::unix::fs::symlink("meta.parquet", own("c.numalens").join("sites.7.parquet")).unwrap();
+    std::os::unix::fs::symlink(own("d.numalens"), scratch.path().join("link")).unwrap();
+    ["a.numalens", "b.numalens", "c.numalens", "link"].iter().for_each(|name| refused(&scratch.path().join(name)));
+
+    // What a recording leaves that ended before its first checkpoint, and an older one with a table half written.
+    let path = scratch.path().join("early.numalens");
+    at("early.numalens.partial", &["sites.0.writing", "page_accesses.3.a1B2c3.writing"]);
+    Writer::create(&path, true).unwrap().finish(&Meta::default()).unwrap();
+    std::fs::write(path.join("frames.writing"), "half").unwrap();
+    Writer::create(&path, true).unwrap().finish(&Meta::default()).unwrap();
+    assert_eq!(names(&path), ["meta.parquet"]);
+    let other = at("other.numalens.partial", &["sales.0.parquet"]);
+    let error = Writer::create(&other.with_extension(""), true).err().unwrap().to_string();
+    assert!(error.contains("sales.0.parquet") && names(&other) == ["sales.0.parquet"], "{error}");
+}
+
 #[test]
 fn symbols_are_added_to_a_finished_profile() {
     let scratch = tempfile::tempdir().unwrap();

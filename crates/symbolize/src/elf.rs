@@ -6,10 +6,10 @@
 
 use lzma_rust2::XzReader;
 use memmap2::Mmap;
+use numalens_profile::place::{self, Links};
 use object::{CompressionFormat, Object, ObjectSection};
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -46,15 +46,10 @@ impl Deref for Bytes {
 impl Bytes {
     /// Maps the regular file at `path`, without reading it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Asked for before opening: to open a pipe or a device can block or act.
-        let kind = std::fs::metadata(path)?;
-        if !kind.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
-        if kind.len() == 0 {
+        let file = place::open(path, Links::Follow)?;
+        if file.metadata()?.len() == 0 {
             return Ok(Self::owned(path.to_path_buf(), Vec::new()));
         }
-        let file = File::open(path)?;
         // SAFETY: the mapping is private and read-only, so nothing here changes it. Someone else may write to the file
         // meanwhile: the readers take every byte as untrusted and copy what they return, so that they may see wrong
         // names then (and end by SIGBUS if it is cut short at that moment). Linkers and package managers replace files

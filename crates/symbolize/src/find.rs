@@ -17,6 +17,7 @@ use crate::Options;
 use crate::doubt::Cause;
 use crate::elf::{self, Bytes};
 use crate::path_map::PathMap;
+use numalens_profile::tables::PERF_MAP;
 use object::Object;
 use std::ffi::OsStr;
 use std::io;
@@ -113,13 +114,42 @@ fn first_of_build(paths: impl IntoIterator<Item = PathBuf>, id: &str) -> Option<
 }
 
 fn by_build_id(id: &str, options: &Options) -> Option<Bytes> {
+    first_of_build(build_id_places(id, options), id)
+}
+
+fn build_id_places(id: &str, options: &Options) -> Vec<PathBuf> {
     // Build ids are hexadecimal; anything else in a damaged table must not become a path.
     if id.len() < 4 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
+        return Vec::new();
     }
     let (first, rest) = id.split_at(2);
     let places = |dir: &PathBuf| [dir.join(format!(".build-id/{first}/{rest}.debug")), dir.join(id).join("debuginfo")];
-    first_of_build(options.debug_dirs.iter().flat_map(places), id)
+    options.debug_dirs.iter().flat_map(places).collect()
+}
+
+/// Where files of a module may be, as far as its row tells: names that were found stay right while nothing changes
+/// there.
+pub(crate) fn places(path: &str, recorded: &str, options: &Options) -> Vec<PathBuf> {
+    let map = PathMap(&options.path_map);
+    if let Some(pid) = path.strip_prefix(PERF_MAP) {
+        return vec![map.apply(&PathBuf::from(format!("/tmp/perf-{pid}.map")))];
+    }
+    let here = map.apply(Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)));
+    let mut places = build_id_places(&recorded.to_ascii_lowercase(), options);
+    let (Some(dir), Some(name)) = (here.parent(), here.file_name()) else { return places };
+    let with = |ending: &str| {
+        let mut name = name.to_os_string();
+        name.push(ending);
+        name
+    };
+    let debug = with(".debug");
+    let beside = [with(".dwp"), debug.clone()].map(|name| dir.join(name));
+    let below = options.debug_dirs.iter().map(|debugs| debugs.join(dir.strip_prefix("/").unwrap_or(dir)).join(&debug));
+    places.extend(
+        beside.into_iter().chain(below).chain([dir.join(".debug").join(&debug), dir.join(".debug").join(name)]),
+    );
+    places.push(here);
+    places
 }
 
 fn by_debuglink(files: &mut Files, id: &str, options: &Options) -> Option<Bytes> {

@@ -5,8 +5,8 @@
 //!                                                                                                       frames
 //! ```
 //!
-//! [`symbolize_rows`] takes rows and gives rows; only `find` and `elf` look at the file system. [`symbolize`] reads
-//! the rows from a profile and writes them back.
+//! [`symbolize_rows`] takes rows and gives rows; only `find` and `elf` look at the file system. [`name_profile`] reads
+//! the rows from a profile and lays the names over it, which `cache` keeps for the next time.
 //!
 //! # What reads the files, and why
 //! `object` for ELF and `addr2line::Context` (over `gimli`) for DWARF, with an own search for debug files. Two
@@ -26,6 +26,7 @@
 //! Files are mapped, not read; units, lines and symbols are parsed as addresses ask for them, and of symbol tables only
 //! the answers are kept. A damaged file gives doubts, never a panic or a wrong module's names.
 
+mod cache;
 mod demangle;
 mod doubt;
 mod dwarf;
@@ -41,12 +42,13 @@ mod rows;
 mod store;
 mod symbols;
 
+pub use cache::Cache;
 pub use demangle::demangle;
 pub use doubt::{Cause, Doubt};
 pub use listing::{Instruction, Listing, listing};
 pub use path_map::parse_source_map;
 pub use rows::symbolize_rows;
-pub use store::{name_objects, symbolize, write_names};
+pub use store::{name_objects, name_profile, write_names};
 
 use numalens_profile::ids::ModuleId;
 use numalens_profile::tables::{Frame, Function};

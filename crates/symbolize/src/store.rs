@@ -1,5 +1,6 @@
 //! The thin layer over a profile's files.
 
+use crate::cache::{self, Cache, Entry};
 use crate::{Options, Outcome, demangle, symbolize_rows};
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site};
@@ -7,60 +8,83 @@ use numalens_profile::words::ObjectKind;
 use numalens_profile::{Content, Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Names the sites of `profile` and writes the tables `functions` and `frames` into it, and `objects` when a name in it
-/// was a linker's, and `phases` when some are named by a place. What an earlier run found is kept (see [`symbolize_rows`]).
+/// Names the sites of `profile`, for whoever reads it: the tables `functions` and `frames` are laid over it, and
+/// `objects` when a name in it was a linker's, and `phases` when some are named by a place. Nothing is written to the
+/// profile. What an earlier run found is kept (see [`symbolize_rows`]), and what one with the same files found is taken
+/// from `cache`.
+///
+/// Names that are not found are no error. Returns why they were not, what concerns most sites first.
 ///
 /// # Errors
-/// When a table cannot be read or written; a packed profile cannot be written. Names that are not found are no error
-/// but in [`Outcome::doubts`].
-pub fn symbolize(profile: &Profile, options: &Options) -> Result<Outcome, Error> {
+/// When a table cannot be read.
+pub fn name_profile(profile: &Profile, options: &Options, cache: Option<&Cache>) -> Result<Vec<String>, Error> {
     let (sites, modules) = (profile.rows::<Site>()?, profile.rows::<Module>()?);
     let (functions, frames) = (profile.rows::<Function>()?, profile.rows::<Frame>()?);
-    let outcome = symbolize_rows(&sites, &modules, options, Some((&functions, &frames)));
-    write(profile, &sites, &modules, &outcome, (&functions, &frames))?;
-    Ok(outcome)
+    let key = cache.map(|_| cache::key(profile, &modules, options)).transpose()?;
+    let known = cache.zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
+    let entry = match known {
+        Some(entry) => entry,
+        None => {
+            let found = Entry::from(symbolize_rows(&sites, &modules, options, Some((&functions, &frames))));
+            if let Some((cache, key)) = cache.zip(key.as_ref()) {
+                cache.put(key, &found);
+            }
+            found
+        }
+    };
+    let names = (&entry.functions[..], &entry.frames[..]);
+    profile
+        .overlay(contents(profile, &sites, &modules, names, (&functions, &frames))?, |meta| meta.lines_wait = false)?;
+    Ok(entry.doubts)
 }
 
-/// Writes the names of a profile that has none yet, found by [`symbolize_rows`] for its sites and modules.
+/// Writes the names of a profile that has just been made and has none yet, found by [`symbolize_rows`] for its sites
+/// and modules.
 ///
 /// # Errors
-/// As [`symbolize`].
+/// When a table cannot be read or written.
 pub fn write_names(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
-    write(profile, sites, modules, outcome, (&[], &[]))
+    let names = (&outcome.functions[..], &outcome.frames[..]);
+    profile.replace_all(contents(profile, sites, modules, names, (&[], &[]))?)
 }
 
-/// Writes what differs from the functions and frames that the profile has.
-fn write(
+/// Functions and frames.
+type Names<'a> = (&'a [Function], &'a [Frame]);
+
+/// What differs from the functions and frames that the profile has.
+fn contents<'a>(
     profile: &Profile,
     sites: &[Site],
     modules: &[Module],
-    outcome: &Outcome,
-    (functions, frames): (&[Function], &[Frame]),
-) -> Result<(), Error> {
+    names: Names<'a>,
+    (functions, frames): Names,
+) -> Result<Vec<Content<'a>>, Error> {
     let (mut objects, mut phases) = (profile.rows::<Object>()?, profile.rows::<Phase>()?);
     let mut contents = Vec::new();
     // The functions first: the frames of before fit them too, should the second one fail.
-    if outcome.functions != functions {
-        contents.push(Content::of(|| outcome.functions.iter().cloned()));
+    let (found_functions, found_frames) = names;
+    if found_functions != functions {
+        contents.push(Content::of(move || found_functions.iter().cloned()));
     }
-    if outcome.frames != frames {
-        contents.push(Content::of(|| outcome.frames.iter().cloned()));
+    if found_frames != frames {
+        contents.push(Content::of(move || found_frames.iter().cloned()));
     }
     if name_objects(&mut objects) {
         contents.push(Content::of(|| objects));
     }
-    if name_phases(&mut phases, sites, modules, outcome) {
+    if name_phases(&mut phases, sites, modules, names) {
         contents.push(Content::of(|| phases));
     }
-    profile.replace_all(contents)
+    Ok(contents)
 }
 
 /// Names the phases that are a place's: `omp parallel solve at cg.c:120`; whether there were any.
-fn name_phases(phases: &mut [Phase], sites: &[Site], modules: &[Module], outcome: &Outcome) -> bool {
+fn name_phases(phases: &mut [Phase], sites: &[Site], modules: &[Module], names: Names) -> bool {
     let wanted: FxHashSet<SiteId> = phases.iter().filter_map(|phase| phase.site).collect();
     let places = sites.iter().filter(|site| wanted.contains(&site.site));
+    let found = names;
     let names: FxHashMap<SiteId, String> =
-        places.map(|site| (site.site, format!("omp parallel{}", place(site, modules, outcome)))).collect();
+        places.map(|site| (site.site, format!("omp parallel{}", place(site, modules, found)))).collect();
     let mut changed = false;
     for phase in phases {
         let Some(name) = phase.site.and_then(|site| names.get(&site)) else { continue };
@@ -71,11 +95,10 @@ fn name_phases(phases: &mut [Phase], sites: &[Site], modules: &[Module], outcome
 }
 
 /// A function, without what compilers append to that of a region's own code, and a line; else where in which file.
-fn place(site: &Site, modules: &[Module], outcome: &Outcome) -> String {
+fn place(site: &Site, modules: &[Module], (functions, frames): Names) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let frame = outcome.frames.iter().filter(|frame| frame.site == site.site).min_by_key(|frame| frame.depth);
-    let function =
-        frame.and_then(|frame| outcome.functions.iter().find(|function| function.function == frame.function));
+    let frame = frames.iter().filter(|frame| frame.site == site.site).min_by_key(|frame| frame.depth);
+    let function = frame.and_then(|frame| functions.iter().find(|function| function.function == frame.function));
     let function = function.map(|function| format!(" {}", of_region(&function.name)));
     let line = frame.and_then(|frame| Some(format!("{}:{}", base(frame.file.as_deref()?), frame.line?)));
     let offset = || {

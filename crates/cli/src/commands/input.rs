@@ -8,6 +8,7 @@ use numalens_collect::exact::left_behind::Folder;
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::{Object, Thread};
+use numalens_symbolize::Cache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -128,12 +129,11 @@ pub fn open(path: &Path, source_map: &[(PathBuf, PathBuf)]) -> Result<Loaded, mi
     let asked_for = nameless || !source_map.is_empty();
     if asked_for || profile.meta.lines_wait {
         let options = numalens_symbolize::Options { path_map: source_map.to_vec(), ..Default::default() };
-        let mut outcome = numalens_symbolize::symbolize(&profile, &options).into_diagnostic()?;
-        profile.update_meta(|meta| meta.lines_wait = false).into_diagnostic()?;
-        outcome.doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));
+        let found =
+            numalens_symbolize::name_profile(&profile, &options, Cache::of_user().as_ref()).into_diagnostic()?;
         // Lines that waited are of modules of which nobody expects much.
         if asked_for {
-            doubts.extend(outcome.doubts.iter().map(ToString::to_string));
+            doubts = found;
         }
     }
     Ok(Loaded { profile, _merged: None, doubts })

@@ -7,6 +7,7 @@
 mod counted;
 pub mod large;
 pub mod load;
+mod mutate;
 #[allow(dead_code, reason = "the macro makes more than is used here")]
 mod older;
 
