@@ -340,6 +340,27 @@ impl Report {
         Report { shape, doubts: self.doubts.clone(), title: self.title.clone(), ..*self }
     }
 
+    /// Changes every text that may come from the profile; `true`: one that has no lines, as all but proposed source and
+    /// commands.
+    pub fn map_texts(&mut self, change: &mut dyn FnMut(&mut String, bool)) {
+        change(&mut self.title, true);
+        self.doubts.iter_mut().for_each(|doubt| change(doubt, true));
+        match &mut self.shape {
+            Shape::Record(fields) => map_fields(fields, change),
+            Shape::Table(table) => table.rows.iter_mut().flatten().for_each(|value| map_value(value, change)),
+            Shape::Findings(found) => {
+                for finding in found {
+                    finding.place.iter_mut().for_each(|place| map_place(place, change));
+                    map_fields(&mut finding.object, change);
+                    map_fields(&mut finding.evidence, change);
+                    change(&mut finding.in_code, false);
+                    change(&mut finding.without_code, false);
+                }
+            }
+            Shape::Matrix(_) | Shape::Series(_) => {}
+        }
+    }
+
     /// The metrics that [`Report::sort`] takes here.
     pub fn sort_keys(&self) -> Vec<&'static str> {
         match &self.shape {
@@ -347,4 +368,43 @@ impl Report {
             _ => Vec::new(),
         }
     }
+}
+
+fn map_fields(fields: &mut [Field], change: &mut dyn FnMut(&mut String, bool)) {
+    for field in fields {
+        for name in [&mut field.key, &mut field.title] {
+            // A constant is ours.
+            if let Cow::Owned(name) = name {
+                change(name, true);
+            }
+        }
+        map_value(&mut field.value, change);
+    }
+}
+
+fn map_value(value: &mut Value, change: &mut dyn FnMut(&mut String, bool)) {
+    match value {
+        Value::Text(text) => change(text, true),
+        Value::Location(place) => map_place(place, change),
+        Value::List(list) => list.iter_mut().for_each(|value| map_value(value, change)),
+        Value::Record(fields) | Value::Parts(fields) => map_fields(fields, change),
+        Value::Absent
+        | Value::Flag(_)
+        | Value::Count(_)
+        | Value::Estimate(..)
+        | Value::Within(..)
+        | Value::Number(..)
+        | Value::Percent(..)
+        | Value::Bytes(_)
+        | Value::Time(_)
+        | Value::Address(_)
+        | Value::Id(_)
+        | Value::Node(_)
+        | Value::PerNode(_) => {}
+    }
+}
+
+fn map_place(place: &mut Location, change: &mut dyn FnMut(&mut String, bool)) {
+    change(&mut place.function, true);
+    [&mut place.file, &mut place.module].into_iter().flatten().for_each(|text| change(text, true));
 }

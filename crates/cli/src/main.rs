@@ -3,8 +3,10 @@
 mod commands;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::tell::tell;
+use commands::tell::{self, tell};
 use commands::usage::Usage;
+use numalens_view::visible;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Shows where a program's remote memory traffic comes from, why, and what to do about it.
@@ -61,7 +63,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match parse().command {
         Command::Record(args) => commands::record::run(args),
         Command::Ctl(args) => commands::ctl::run(args),
         Command::Report(args) => commands::report::run(args),
@@ -87,8 +89,28 @@ fn run() -> ExitCode {
             ExitCode::from(2)
         }
         None => {
-            tell!("numalens: {error:?}");
+            tell::styled(&format!("numalens: {:?}\n", visible(&error)));
             ExitCode::FAILURE
         }
     })
+}
+
+/// What was typed. The parser repeats it in its complaints, and a shell puts names of files there.
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        // Asked of the arguments, as the text without colours is also without what looks like them.
+        let acts = |word: OsString| visible::line(&word.to_string_lossy()) != word.to_string_lossy();
+        if !std::env::args_os().any(acts) {
+            error.exit();
+        }
+        tell::styled(&visible::lines(&error.render().to_string()));
+        std::process::exit(error.exit_code())
+    })
+}
+
+/// An error and its causes as a terminal may see them; lines and colours are made of it afterwards.
+fn visible(error: &miette::Report) -> miette::Report {
+    let mut causes: Vec<String> = error.chain().map(|cause| visible::line(&cause.to_string()).into_owned()).collect();
+    let first = causes.pop().unwrap_or_default();
+    causes.into_iter().rev().fold(miette::miette!("{first}"), miette::Report::wrap_err)
 }

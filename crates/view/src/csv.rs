@@ -3,6 +3,7 @@
 //! What is an object in JSON becomes columns `site.file`, `site.line`; an interval becomes `KEY.low` and `KEY.high`;
 //! lists are joined by ` | `, nodes with their counts by blanks: `0:12 1:3 unpinned:4`.
 
+use crate::visible;
 use numalens_analyze::report::{Field, Finding, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
 use numalens_topology::NodeId;
 use std::fs::File;
@@ -27,7 +28,7 @@ pub fn write_all(reports: &[Report], directory: &Path) -> Result<Vec<String>, Er
         let name = format!("{}.csv", report.key.replace('.', "-"));
         let path = directory.join(&name);
         let failed = |source: ::csv::Error| Error { path: path.clone(), source };
-        write(report, File::create(&path).map_err(|error| failed(error.into()))?).map_err(failed)?;
+        write(report, File::create_new(&path).map_err(|error| failed(error.into()))?).map_err(failed)?;
         names.push(name);
     }
     Ok(names)
@@ -38,6 +39,7 @@ pub fn write_all(reports: &[Report], directory: &Path) -> Result<Vec<String>, Er
 /// # Errors
 /// The output does not take it.
 pub fn write(report: &Report, output: impl Write) -> Result<(), ::csv::Error> {
+    let report = &visible::report(report);
     let mut writer = ::csv::Writer::from_writer(output);
     match &report.shape {
         Shape::Record(fields) => {
@@ -62,9 +64,9 @@ fn findings<W: Write>(writer: &mut ::csv::Writer<W>, list: &[Finding]) -> Result
             (index + 1).to_string(),
             finding.pattern.name.to_string(),
             finding.remedy.name.to_string(),
-            place.file.unwrap_or_default(),
+            name(&place.file.unwrap_or_default()),
             place.line.map(|line| line.to_string()).unwrap_or_default(),
-            place.function,
+            name(&place.function),
             gain.to_string(),
             low.to_string(),
             high.to_string(),
@@ -80,7 +82,7 @@ fn record<W: Write>(writer: &mut ::csv::Writer<W>, prefix: &str, fields: &[Field
             Value::Record(inner) | Value::Parts(inner) => record(writer, &key, inner)?,
             value => {
                 let (low, high) = bounds(value);
-                writer.write_record([&key, &text(value), &low, &high])?;
+                writer.write_record([&name(&key), &cell(value), &low, &high])?;
             }
         }
     }
@@ -113,13 +115,13 @@ fn rows<W: Write>(writer: &mut ::csv::Writer<W>, table: &Table) -> Result<(), ::
         for (i, kind) in &kinds {
             match &row[*i] {
                 Value::Location(place) => record.extend([
-                    place.file.clone().unwrap_or_default(),
+                    name(place.file.as_deref().unwrap_or_default()),
                     place.line.map(|line| line.to_string()).unwrap_or_default(),
-                    place.function.clone(),
-                    place.module.clone().unwrap_or_default(),
+                    name(&place.function),
+                    name(place.module.as_deref().unwrap_or_default()),
                 ]),
                 _ if kind.location => record.extend([const { String::new() }; 4]),
-                value => record.push(text(value)),
+                value => record.push(cell(value)),
             }
             if kind.bounds {
                 let (low, high) = bounds(&row[*i]);
@@ -171,6 +173,20 @@ fn seconds(ns: u64) -> String {
 
 fn bounds(value: &Value) -> (String, String) {
     value.interval().map(|(low, high)| (format!("{low:.4}"), format!("{high:.4}"))).unwrap_or_default()
+}
+
+/// What stands in a cell of its own.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Text(_) | Value::Location(_) | Value::List(_) | Value::Record(_) | Value::Parts(_) => name(&text(value)),
+        value => text(value),
+    }
+}
+
+/// A cell that holds text of the profile. A spreadsheet computes what begins as a formula does, and asks nobody; with
+/// an apostrophe before it, it is text. Few names begin so (methods of Objective-C do), and programs have the JSON.
+fn name(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() }
 }
 
 fn text(value: &Value) -> String {

@@ -10,3 +10,4 @@ pub mod json;
 mod numbers;
 pub mod pprof;
 pub mod text;
+pub mod visible;

@@ -50,6 +50,6 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         What::End => Command::End,
     };
     let answer = control::send(pid, &command).map_err(|error| miette::miette!("{error}"))?;
-    output::print(format!("{answer}\n").as_bytes())?;
+    output::print_text(&format!("{answer}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

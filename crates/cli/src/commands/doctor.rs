@@ -30,9 +30,9 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let diagnosis = doctor::examine();
     let text = match args.format {
         Format::Text => text(&diagnosis),
-        Format::Json => format!("{:#}\n", json(&diagnosis)),
+        Format::Json => output::json(&json(&diagnosis))?,
     };
-    output::print(text.as_bytes())?;
+    output::print_text(&text)?;
     Ok(if diagnosis.can_record() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::paths::{self, Grain};
 use numalens_analyze::sections::{self, Section};
-use numalens_view::{callgrind, firefox, pprof};
+use numalens_profile::place;
+use numalens_view::{callgrind, firefox, pprof, visible};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,7 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     let loaded = input::load(&args.input)?;
     let paths = paths::load(&loaded.profile, &args.input.options(), grain).into_diagnostic()?;
     let document = match args.to {
-        Form::Callgrind => callgrind::document(&paths).into_bytes(),
+        Form::Callgrind => visible::lines(&callgrind::document(&paths)).into_owned().into_bytes(),
         Form::Pprof => pprof::document(&paths),
         Form::Csv | Form::Firefox => firefox::document(&paths).into_diagnostic()?,
     };
@@ -78,23 +79,15 @@ fn tables(args: &Args) -> Result<ExitCode, miette::Report> {
     let reports = sections::run(&loaded.profile, &args.input.options(), &wanted).into_diagnostic()?;
     let cannot = || format!("cannot make {}", args.output.display());
     // Beside the output, so that the rename stays within one file system.
-    let mut aside = args.output.clone().into_os_string();
-    aside.push(format!(".{}", std::process::id()));
-    let aside = PathBuf::from(aside);
-    std::fs::create_dir(&aside).into_diagnostic().wrap_err_with(cannot)?;
-    let written = numalens_view::csv::write_all(&reports, &aside).into_diagnostic().and_then(|files| {
-        if replaceable {
-            std::fs::remove_dir_all(&args.output)
-                .into_diagnostic()
-                .wrap_err_with(|| format!("cannot replace {}", args.output.display()))?;
-        }
-        std::fs::rename(&aside, &args.output).into_diagnostic().wrap_err_with(cannot)?;
-        Ok(files)
-    });
-    let files = written.inspect_err(|_| {
-        // Best effort: the error that matters is the one before.
-        let _ = std::fs::remove_dir_all(&aside);
-    })?;
+    let output: PathBuf = args.output.components().collect();
+    let aside = place::folder_aside(&output).into_diagnostic().wrap_err_with(cannot)?;
+    let files = numalens_view::csv::write_all(&reports, aside.path()).into_diagnostic()?;
+    if replaceable {
+        std::fs::remove_dir_all(&output)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("cannot replace {}", args.output.display()))?;
+    }
+    std::fs::rename(aside.path(), &output).into_diagnostic().wrap_err_with(cannot)?;
     tell!("numalens: {} files in {}", files.len(), args.output.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -100,7 +100,7 @@ fn show(args: &ShowArgs) -> Result<(), Report> {
                 document += "\nNothing is remote on one node, so `record` uses a virtual machine here; see it with\n";
                 document += "`numalens machine show --machine default`, others with `numalens machine list`.\n";
             }
-            output::print(document.as_bytes())
+            output::print_text(&document)
         }
     }
 }
@@ -126,7 +126,7 @@ fn measure(args: &MeasureArgs) -> Result<(), Report> {
     let measured = measure::measure(&host, &mut begins).into_diagnostic()?;
     match args.format {
         Format::Json => print_json(&measured_json(&measured))?,
-        Format::Text => output::print(measured_text(&measured).as_bytes())?,
+        Format::Text => output::print_text(&measured_text(&measured))?,
     }
     if let Some(path) = &args.output {
         output::write(Some(path), measured.machine(&host).to_hwloc().as_bytes())?;

@@ -3,7 +3,9 @@
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::report::Report;
+use numalens_profile::place;
 use numalens_view::text::{self, Look};
+use numalens_view::visible;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,9 +27,9 @@ impl Place {
         self.color.look(self.output.is_none())
     }
 
-    /// Writes the document.
+    /// Writes the document, whose names are visible already; see [`numalens_view::visible`].
     pub fn write(&self, document: &str) -> Result<(), miette::Report> {
-        write(self.output.as_deref(), document.as_bytes())
+        write(self.output.as_deref(), visible::styled(document).as_bytes())
     }
 
     /// Writes reports of which there is no page.
@@ -82,32 +84,36 @@ pub fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), miette::Report> {
 
 /// A JSON document as text.
 pub fn json(document: &serde_json::Value) -> Result<String, miette::Report> {
-    Ok(serde_json::to_string_pretty(document).into_diagnostic()? + "\n")
+    Ok(visible::json(&(serde_json::to_string_pretty(document).into_diagnostic()? + "\n")).into_owned())
 }
 
 /// Writes beside the file and renames, so that a reader never sees half of it.
 fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), miette::Report> {
     let cannot = || format!("cannot write {}", path.display());
-    // Not a file of its own: renaming would replace the device by a file.
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+    // Not a file of its own: renaming would replace the device by a file, or the system's link to what is open
+    // (`/dev/stdout`).
+    let is_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    if is_system || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, bytes).into_diagnostic().wrap_err_with(cannot);
     }
-    let name = path.file_name().ok_or_else(|| miette!("{} is not a name of a file", path.display()))?;
-    let mut aside = std::ffi::OsString::from(".");
-    aside.push(name);
-    aside.push(format!(".{}", std::process::id()));
-    let aside = path.with_file_name(aside);
-    std::fs::write(&aside, bytes)
-        .and_then(|()| std::fs::rename(&aside, path))
-        .inspect_err(|_| {
-            // Best effort: the error that matters is the one before.
-            let _ = std::fs::remove_file(&aside);
+    if path.file_name().is_none() {
+        return Err(miette!("{} is not a name of a file", path.display()));
+    }
+    place::aside(path)
+        .and_then(|(mut file, aside)| {
+            file.write_all(bytes)?;
+            aside.persist(path).map_err(|error| error.error)
         })
         .into_diagnostic()
         .wrap_err_with(cannot)
 }
 
-/// To standard output; a reader that has seen enough is no error.
+/// Text without colours to standard output. What a terminal would obey in it is written out.
+pub fn print_text(text: &str) -> Result<(), miette::Report> {
+    print(visible::lines(text).as_bytes())
+}
+
+/// To standard output, as it is; a reader that has seen enough is no error.
 pub fn print(bytes: &[u8]) -> Result<(), miette::Report> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

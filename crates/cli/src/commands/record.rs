@@ -441,7 +441,7 @@ fn summarise(profile: &Profile) {
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             let summary = text::closing_summary(&reports, profile.path(), Look { color, width: None });
-            tell::write(format_args!("{summary}"));
+            tell::styled(&summary);
             // This process ends: taking a hundred thousand things apart one by one would only take time.
             std::mem::forget((study, reports));
         }

@@ -1,17 +1,28 @@
 //! What is said beside a command's document, on standard error. That may be full or closed, which is no reason to end otherwise than without it: so
 //! nothing here fails, as `eprintln!` would.
 
+use numalens_view::visible;
 use std::fmt::Arguments;
 use std::io::Write;
 
-/// A line on standard error, as far as somebody takes it.
+/// A line on standard error, as far as somebody takes it. What a terminal would obey in it is written out: names come
+/// from others.
 macro_rules! tell {
-    ($($text:tt)*) => { $crate::commands::tell::write(format_args!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { $crate::commands::tell::line(format_args!($($text)*)) };
 }
 pub(crate) use tell;
 
-/// Writes to standard error what can be written there.
-pub fn write(text: Arguments<'_>) {
+/// Writes a line to standard error, if it can be written there.
+pub fn line(text: Arguments<'_>) {
+    write(&visible::line(&text.to_string()), "\n");
+}
+
+/// Writes lines with our own colours, whose names are visible already.
+pub fn styled(text: &str) {
+    write(&visible::styled(text), "");
+}
+
+fn write(text: &str, end: &str) {
     // In one piece, as others write there too; without colours where that is no terminal.
-    let _ = anstream::stderr().write_all(text.to_string().as_bytes());
+    let _ = anstream::stderr().write_all(format!("{text}{end}").as_bytes());
 }

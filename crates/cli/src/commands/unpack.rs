@@ -27,6 +27,6 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Report> {
     keep_files_private();
     let directory = numalens_profile::unpack(&args.file, args.output.as_deref(), args.force).into_diagnostic()?;
-    output::print(format!("{}\n", directory.display()).as_bytes())?;
+    output::print_text(&format!("{}\n", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,13 +8,17 @@ mod series;
 mod table;
 
 use crate::text::value;
+use crate::visible;
 use numalens_analyze::report::{Report, Shape, Shown, Value};
 
 const STYLE: &str = include_str!("style.css");
 
 /// The page of these reports; advice comes first where it is among them.
 pub fn document(reports: &[Report]) -> String {
-    let shown: Vec<&Report> = reports.iter().filter(|report| report.shown != Shown::Data).collect();
+    // Bidirectional marks would show a line in another order than it has, here too.
+    let visible: Vec<Report> =
+        reports.iter().filter(|report| report.shown != Shown::Data).map(visible::report).collect();
+    let shown: Vec<&Report> = visible.iter().collect();
     let meta = shown.iter().find(|report| report.section == "meta");
     let title = meta.map(|meta| command(meta)).unwrap_or_default();
     let first = shown.iter().filter(|report| matches!(report.shape, Shape::Findings(_)));

@@ -1,6 +1,7 @@
 //! The ten lines at the end of `record`: is there remote traffic, how much, who causes it, what to type next.
 
 use super::{Look, command, how, value};
+use crate::visible;
 use numalens_analyze::Need;
 use numalens_analyze::report::{Report, Shape, Value};
 use std::path::Path;
@@ -13,6 +14,7 @@ pub const NEEDS: [Need; 4] = [Need::Sites, Need::Objects, Need::Placed, Need::Na
 
 /// Ten lines from the reports of [`SECTIONS`]. `path` is where the profile lies.
 pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {
+    let reports: Vec<Report> = reports.iter().map(visible::report).collect();
     let find = |key: &str| reports.iter().find(|report| report.key == key);
     let (Some(meta), Some(summary)) = (find("meta"), find("summary")) else { return String::new() };
     let text = |report: &Report, key: &str| report.field(key).map(value::in_record).unwrap_or_default();
@@ -48,7 +50,10 @@ pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {
         "limits",
         if meta.doubts.is_empty() { "nothing was lost".to_string() } else { look.warn(meta.doubts.join("; ")) },
     );
-    out + &line("next", look.bold(format_args!("numalens report {}", shell_word(&path.to_string_lossy()))))
+    out + &line(
+        "next",
+        look.bold(format_args!("numalens report {}", visible::line(&shell_word(&path.to_string_lossy())))),
+    )
 }
 
 /// `samples` of a clock, else `accesses`.

@@ -10,6 +10,7 @@ pub(crate) mod value;
 
 pub use closing::{NEEDS as CLOSING_NEEDS, SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
 
+use crate::visible;
 use anstyle::{AnsiColor, Style};
 use numalens_analyze::report::{Report, Shape, Shown, Value};
 use std::fmt::Display;
@@ -52,9 +53,9 @@ impl Look {
 /// The reports, one after the other; the first lines say what was recorded and what limits the figures.
 pub fn render(reports: &[Report], look: Look) -> String {
     let mut out = String::new();
-    for report in reports.iter().filter(|report| report.shown != Shown::Data) {
+    for report in reports.iter().filter(|report| report.shown != Shown::Data).map(visible::report) {
         if report.section == "meta" {
-            out += &header(report, look);
+            out += &header(&report, look);
         } else {
             out += &format!("\n{}\n", look.bold(&report.title));
         }
