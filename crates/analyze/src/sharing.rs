@@ -50,14 +50,15 @@ pub fn of(uses: &mut [Use]) -> Option<Sharing> {
     Some(Sharing { same, basis, users: 1.0 / same.max(1.0 / 4096.0) })
 }
 
-/// The same with neighbouring parts taken together until enough of them were used twice. At least `parts` parts are kept.
+/// The same with neighbouring parts taken together until enough of them were used twice. At least `parts` parts are
+/// kept, and at least one.
 pub fn of_neighbours(uses: &[Use], enough: f64, parts: u64) -> Option<Sharing> {
     let (low, high) = (uses.iter().map(|one| one.part).min()?, uses.iter().map(|one| one.part).max()?);
     let mut shift = 0;
     loop {
         let mut coarse: Vec<Use> = uses.iter().map(|one| Use { part: (one.part - low) >> shift, ..*one }).collect();
         let found = of(&mut coarse).filter(|sharing| sharing.basis >= enough);
-        if found.is_some() || (high - low) >> (shift + 1) < parts {
+        if found.is_some() || (high - low).checked_shr(shift + 1).unwrap_or(0) < parts.max(1) {
             return found;
         }
         shift += 1;
@@ -118,5 +119,16 @@ mod tests {
         assert!(sharing.same > 0.99, "{sharing:?}");
         assert_eq!(of_neighbours(&uses[..3], 500.0, 16), None);
         assert_eq!(of_neighbours(&[], 1.0, 1), None);
+    }
+
+    /// Nobody to keep parts for: all become one in the end, and there it ends.
+    #[test]
+    fn neighbours_are_taken_together_until_there_is_one() {
+        let ends = [use_of(0, 0, 1), use_of(u64::MAX, 1, 1)];
+        assert_eq!(of_neighbours(&ends, 1e9, 0), None);
+        assert_eq!(of_neighbours(&ends, 1e9, 1), None);
+        assert_eq!(of_neighbours(&ends[..1], 1.0, 0), None);
+        let near = [use_of(0, 0, 1), use_of(6, 1, 1)];
+        assert_eq!(of_neighbours(&near, 2.0, 0).unwrap().basis, 2.0);
     }
 }

@@ -97,7 +97,7 @@ mod tests {
             find_code: Box::new(|_, _| Ok(MachineCode::default())),
         };
         let app = Arc::new(App::new(view).unwrap());
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(compute(app.clone()));
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(compute(app.clone()));
         for path in FIRST {
             let question = question(&app, path).unwrap().unwrap();
             assert!(app.known(&question).is_some(), "{path}");

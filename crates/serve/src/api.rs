@@ -15,12 +15,21 @@ use numalens_analyze::sections::{self, Section};
 use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, disassembly, whatif};
 use numalens_profile::tables::Phase;
 use numalens_topology::Machine;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 /// Bytes of answers that are kept: of the whole recording, whatever filters are asked for meanwhile, and of filters.
 const MOST_OF_WHOLE: usize = 64 << 20;
 const MOST_OF_PARTS: usize = 32 << 20;
+
+/// What a question may take.
+const LONGEST: Duration = Duration::from_secs(120);
+/// Computations that may go on without anybody who waits for them: of four threads that compute or read, two are left
+/// for others.
+const MOST_ABANDONED: usize = 2;
 
 /// What answers are made of, and those that were given.
 pub struct App {
@@ -30,9 +39,15 @@ pub struct App {
     phases: Vec<Phase>,
     whole: Mutex<Cache>,
     parts: Mutex<Cache>,
-    shelf: Mutex<Shelf>,
+    /// Facts that are asked for again. A computation that does not end keeps the one that it has; the next gets
+    /// another.
+    shelf: Mutex<Arc<Mutex<Shelf>>>,
     /// One computation at a time: each uses all CPUs, and many at once would need as many times the memory.
     turn: Arc<Semaphore>,
+    /// What a question may take, its wait for its turn included.
+    pub longest: Duration,
+    /// Computations that nobody waits for any more, and that have not ended.
+    abandoned: AtomicUsize,
 }
 
 /// How tables are written: as docs/json.md says, or by columns, for pages.
@@ -69,12 +84,22 @@ impl App {
             machine: view.profile.machine()?,
             sources: Sources::of(&view.profile)?,
             phases: view.profile.rows()?,
-            shelf: Mutex::new(Shelf::new(view.options.clone())),
+            shelf: Mutex::new(App::new_shelf(&view)),
             view,
             whole: Mutex::new(Cache::new(MOST_OF_WHOLE)),
             parts: Mutex::new(Cache::new(MOST_OF_PARTS)),
             turn: Arc::new(Semaphore::new(1)),
+            longest: LONGEST,
+            abandoned: AtomicUsize::new(0),
         })
+    }
+
+    fn new_shelf(view: &View) -> Arc<Mutex<Shelf>> {
+        Arc::new(Mutex::new(Shelf::new(view.options.clone())))
+    }
+
+    fn shelf(&self) -> Arc<Mutex<Shelf>> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -234,13 +259,47 @@ impl App {
         if let Some(known) = self.known(&question) {
             return Ok(known);
         }
-        let turn = self.turn().await?;
+        let app = self.clone();
+        // In a task of its own: it ends as it should, and gives its turn away, when who has asked does not wait for it.
+        tokio::spawn(async move { app.within_time(question).await }).await.map_err(|_| lost())?
+    }
+
+    async fn within_time(self: &Arc<App>, question: Question) -> Result<Answer, Refusal> {
+        let end = Instant::now() + self.longest;
+        let turn = timeout_at(end, self.turn()).await.map_err(|_| self.too_long())??;
         // Whoever was before us may have asked the same.
         if let Some(known) = self.known(&question) {
             return Ok(known);
         }
+        if self.abandoned.load(Relaxed) >= MOST_ABANDONED {
+            let why = "computations of this recording do not end, so no more are begun; start numalens view again";
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why.to_string()));
+        }
         let app = self.clone();
-        tokio::task::spawn_blocking(move || app.made(question, turn)).await.map_err(|_| lost())?
+        let mut made = tokio::task::spawn_blocking(move || app.made(question));
+        if let Ok(made) = timeout_at(end, &mut made).await {
+            return made.map_err(|_| lost())?;
+        }
+        // A thread cannot be stopped. Others get another shelf, as it has this one, and its turn.
+        self.abandoned.fetch_add(1, Relaxed);
+        *self.shelf.lock().unwrap_or_else(PoisonError::into_inner) = App::new_shelf(&self.view);
+        drop(turn);
+        let app = self.clone();
+        tokio::spawn(async move {
+            // Its answer is kept, and is there when it is asked for again.
+            let _ = made.await;
+            app.abandoned.fetch_sub(1, Relaxed);
+        });
+        Err(self.too_long())
+    }
+
+    fn too_long(&self) -> Refusal {
+        let why = format!(
+            "no answer within {} s: the recording is large, or was made to keep us busy; ask for less of it (a phase, a thread, an object), \
+             or ask again, as what was begun goes on",
+            self.longest.as_secs()
+        );
+        (StatusCode::SERVICE_UNAVAILABLE, why)
     }
 
     /// Waits until nobody computes.
@@ -249,13 +308,12 @@ impl App {
     }
 
     /// Computes an answer, and keeps it.
-    fn made(self: &Arc<App>, question: Question, turn: OwnedSemaphorePermit) -> Result<Answer, Refusal> {
+    fn made(self: &Arc<App>, question: Question) -> Result<Answer, Refusal> {
         let Question { key, form, is_whole, doubt, compute } = question;
         let mut reports = compute(self)?;
         (self.view.amend)(&mut reports);
         reports.iter_mut().for_each(|report| report.doubts.extend(doubt.clone()));
         let document = self.keep(is_whole, key, written(&reports, form));
-        drop(turn);
         // Nobody need wait until the rows of a large table are gone.
         tokio::task::spawn_blocking(move || drop(reports));
         Ok(document)
@@ -263,7 +321,8 @@ impl App {
 
     /// Keeps facts, in as many bytes at most; the answer is what they take.
     pub fn keep_facts(&self, most: usize) -> Result<usize, numalens_profile::Error> {
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = self.shelf();
+        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         shelf.keep_facts(&self.view.profile, most)
     }
 
@@ -279,7 +338,8 @@ impl App {
         if needs.contains(&Need::Pages) {
             needs.push(Need::Flows);
         }
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = self.shelf();
+        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         shelf.study(&self.view.profile, options, &needs).map(analyze).map_err(failed)
     }
 
@@ -335,4 +395,55 @@ fn failed(error: numalens_analyze::LoadError) -> Refusal {
 /// The computation stopped unexpectedly; the terminal of the server has the reason.
 fn lost() -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, "numalens failed here; its terminal says how".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_analyze::disassembly::MachineCode;
+    use numalens_profile::Profile;
+    use numalens_profile::testing::Synthetic;
+    use std::sync::mpsc;
+
+    /// A question that does not end until `ends` is told to.
+    fn endless(key: &str, ends: mpsc::Receiver<()>) -> Question {
+        let compute = move |_: &App| {
+            let _ = ends.recv();
+            Ok(Vec::new())
+        };
+        Question { key: key.into(), form: Form::Rows, is_whole: true, doubt: None, compute: Box::new(compute) }
+    }
+
+    /// The time to answer is over at once, so nothing here depends on how long anything takes.
+    #[test]
+    fn what_takes_too_long_is_refused_and_stands_in_nobodys_way() {
+        let scratch = tempfile::tempdir().unwrap();
+        let profile = Profile::open(&Synthetic::example().write(&scratch.path().join("a.numalens")).unwrap()).unwrap();
+        let view = View {
+            profile,
+            options: Options::default(),
+            amend: Box::new(|_| ()),
+            find_code: Box::new(|_, _| Ok(MachineCode::default())),
+        };
+        let slow = Arc::new(App { longest: Duration::ZERO, ..App::new(view).unwrap() });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut ends = Vec::new();
+        runtime.block_on(async {
+            for (key, why) in [("a", "no answer within"), ("b", "no answer within"), ("c", "do not end")] {
+                let (end, ended) = mpsc::channel();
+                ends.push(end);
+                let (status, said) = slow.answer(endless(key, ended)).await.unwrap_err();
+                assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+                assert!(said.contains(why), "{said}");
+            }
+            assert!(slow.turn().await.is_ok(), "nobody waits for their turn");
+            assert!(slow.shelf().try_lock().is_ok());
+            ends.clear();
+            while slow.abandoned.load(Relaxed) > 0 {
+                tokio::task::yield_now().await;
+            }
+            let (_, never) = mpsc::channel();
+            assert!(slow.answer(endless("a", never)).await.is_ok(), "what was begun went on");
+        });
+    }
 }

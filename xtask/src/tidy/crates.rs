@@ -31,7 +31,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
     // Its tests look at what was imported.
     ("numalens-import", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
-    ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
+    // Its tests ask for everything that it may have to show.
+    ("numalens-view", &["numalens-topology", "numalens-profile", "numalens-simulate", "numalens-analyze"]),
     (
         "numalens-serve",
         &["numalens-topology", "numalens-profile", "numalens-simulate", "numalens-analyze", "numalens-view"],
@@ -53,7 +54,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-lab",
         ],
     ),
-    ("numalens-fuzz", &["numalens-topology", "numalens-profile", "numalens-import", "numalens-analyze"]),
+    (
+        "numalens-fuzz",
+        &[
+            "numalens-topology",
+            "numalens-profile",
+            "numalens-import",
+            "numalens-simulate",
+            "numalens-analyze",
+            "numalens-view",
+        ],
+    ),
     ("numalens-bench", &[]),
     ("xtask", &[]),
 ];
