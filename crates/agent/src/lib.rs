@@ -33,6 +33,7 @@ pub mod boot;
 pub mod cache;
 pub mod code;
 pub mod entry;
+pub mod far;
 pub mod give_way;
 pub mod heap;
 pub mod inject;

@@ -3,6 +3,7 @@
 use crate::allocator::Allocator;
 use crate::area::{self, Area, Layout};
 use crate::code::World;
+use crate::far;
 use crate::lock::Lock;
 use crate::machine;
 use crate::pages::{Shadow, Toucher, is_virtual};
@@ -180,7 +181,7 @@ fn note_fetched(thread: &Thread, pages: &[u64]) {
 fn cannot_go_on(thread: &mut Thread, error: Error) -> u64 {
     match error {
         Error::Unreadable { ip, .. } if let Some(after) = syscalls::kernel_function(thread, ip) => enter(thread, after),
-        Error::Unreadable { ip, at } => signals::bad_jump(thread, ip, at),
+        Error::Unreadable { ip, at } => signals::bad_access(thread, ip, at),
         error => give_up(format_args!("{error}")),
     }
 }
@@ -214,10 +215,11 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     let thread = unsafe { Thread::of(area) };
     take_notice(thread);
     let goes_on = |left: &Leave| match *left {
-        Leave::Enter(address) | Leave::Syscall { execute: address, .. } | Leave::Reached { execute: address, .. } => {
-            Some(address)
-        }
-        Leave::Request { .. } | Leave::Asks { .. } | Leave::Unsupported { .. } => None,
+        Leave::Enter(address)
+        | Leave::Syscall { execute: address, .. }
+        | Leave::OldSyscall { execute: address, .. }
+        | Leave::Reached { execute: address, .. } => Some(address),
+        Leave::Request { .. } | Leave::Asks { .. } | Leave::Returns { .. } | Leave::Unsupported { .. } => None,
     };
     let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
     match left {
@@ -249,9 +251,21 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             }
             execute
         }
-        Ok(Leave::Unsupported { ip }) => give_up(format_args!(
-            "the program uses an instruction at {ip:#x} that cannot be observed (one that needs GS)"
-        )),
+        Ok(Leave::OldSyscall { ip, next, execute }) => match syscalls::examine_old(thread, ip, next) {
+            Verdict::Execute => {
+                area.set(numalens_translator::area::CALLING, 1);
+                execute
+            }
+            Verdict::Done(result) => {
+                area.set_register(0, result);
+                enter(thread, next)
+            }
+            Verdict::Continue(address) => address,
+        },
+        Ok(Leave::Returns { ip, how }) => far::take(thread, ip, &how),
+        Ok(Leave::Unsupported { ip, why }) => {
+            give_up(format_args!("the program uses an instruction at {ip:#x} that cannot be observed: {why}"))
+        }
         Err(error) => cannot_go_on(thread, error),
     }
 }

@@ -217,8 +217,9 @@ pub fn set_mask(thread: &mut Thread, mask: u64) {
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const mask, 0, 8) };
 }
 
-/// The program jumped to `ip`, where no code can be read at `at`. Returns where to go on.
-pub fn bad_jump(thread: &mut Thread, ip: u64, at: u64) -> u64 {
+/// The program's instruction at `ip` has accessed `at`, where it must not; of a jump to where no code is, it is the
+/// code. Returns where to go on.
+pub fn bad_access(thread: &mut Thread, ip: u64, at: u64) -> u64 {
     let was = block_all();
     let mapped = runtime().code.lock().world.maps.find(at).is_some();
     let mut info: SigInfo = [0; SIGINFO_WORDS];
@@ -518,6 +519,17 @@ pub fn open(thread: &mut Thread) {
 pub fn forget(thread: &mut Thread) {
     thread.pending = thread.pending.inherited();
     thread.area.set(own::PENDING, 0);
+}
+
+/// The kernel has taken all handlers from the calling task, as at an exec: so does the program's table, and the agent
+/// has its own again.
+pub fn clear_handlers(thread: &Thread) {
+    for action in thread.actions.table.lock().iter_mut().filter(|action| action.handler > 1) {
+        *action = Action::default();
+    }
+    for signal in HELD {
+        install(signal, &thread.actions.get(signal));
+    }
 }
 
 /// Actions for a task that shares them, or has a copy.

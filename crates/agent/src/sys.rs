@@ -68,9 +68,46 @@ pub unsafe fn for_program(number: u32, arguments: [u64; 6]) -> u64 {
     unsafe { program_syscall(u64::from(number), a, b, c, d, e, f) }
 }
 
-/// The address that the kernel reports for calls of [`for_program`].
-pub fn program_call_address() -> u64 {
-    program_syscall_made as *const () as u64
+unsafe extern "C" {
+    fn program_old_syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64;
+    /// Behind the `int 0x80` that makes the program's calls by 32-bit rules.
+    fn program_old_syscall_made();
+}
+
+global_asm!(
+    ".globl program_old_syscall, program_old_syscall_made",
+    "program_old_syscall:",
+    "push rbx",
+    "push rbp",
+    "mov eax, edi",
+    "mov ebx, esi",
+    "mov r10d, edx",
+    "mov r11d, ecx",
+    "mov esi, r8d",
+    "mov edi, r9d",
+    "mov ebp, [rsp + 24]",
+    "mov ecx, r10d",
+    "mov edx, r11d",
+    "int 0x80",
+    "program_old_syscall_made:",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+);
+
+/// The same by `int 0x80`: numbers, structures and where memory goes are those of 32-bit programs.
+///
+/// # Safety
+/// As the call itself.
+pub unsafe fn for_program_by_old_rules(number: u32, arguments: [u64; 6]) -> u64 {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the caller's promise.
+    unsafe { program_old_syscall(u64::from(number), a, b, c, d, e, f) }
+}
+
+/// The addresses that the kernel reports for calls of [`for_program`] and [`for_program_by_old_rules`].
+pub fn program_call_addresses() -> [u64; 2] {
+    [program_syscall_made as *const () as u64, program_old_syscall_made as *const () as u64]
 }
 
 /// What the kernel left in rax, as a result.

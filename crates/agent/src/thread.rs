@@ -37,6 +37,8 @@ pub struct Thread {
     pub allocations: Calls,
     /// When memory was moved by its latest `mremap`.
     pub moved_ns: Cell<u64>,
+    /// It begins without handlers of signals (`CLONE_CLEAR_SIGHAND`).
+    pub clears_handlers: bool,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -88,6 +90,7 @@ impl Thread {
             cache: RefCell::new(None),
             allocations: Calls::default(),
             moved_ns: Cell::new(0),
+            clears_handlers: false,
             borrows: false,
         }));
         area.set(own::THREAD, &raw mut *thread as u64);

@@ -370,6 +370,30 @@ fn calls_at_fixed_addresses_of_the_kernel_work() {
 fn returns_of_all_kinds_go_where_they_should() {
     same_as_native("returns.c", &["-O1", "-mno-red-zone"], &[]);
     same_as_native("returns.c", &["-O1", "-mno-red-zone", "-no-pie"], &[]);
+    same_as_native("returns.c", &["-O1", "-mno-red-zone"], &["unhandled"]);
+    same_as_native("far.c", &["-O1", "-mno-red-zone"], &[]);
+}
+
+#[test]
+fn what_cannot_be_observed_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "far.c", &["-O1", "-mno-red-zone"]);
+    let recorded = record(directory.path(), &[], &[program.to_str().unwrap(), "32"]);
+    let said = String::from_utf8_lossy(&recorded.output.stderr);
+    assert_eq!(recorded.output.status.code(), Some(125), "{said}");
+    assert!(said.contains("cannot be observed: it goes on in 32-bit code"), "{said}");
+}
+
+#[test]
+fn calls_of_32_bit_programs_do_what_they_do_natively() {
+    same_as_native("old_calls.c", &["-O1", "-w"], &[]);
+    same_as_native("old_calls.c", &["-O1", "-w", "-static"], &[]);
+}
+
+#[test]
+fn clone3_makes_all_kinds_of_tasks() {
+    same_as_native("clone3.c", &["-O1", "-pthread"], &[]);
+    same_as_native("clone3.c", &["-O1", "-pthread", "-static"], &[]);
 }
 
 #[test]

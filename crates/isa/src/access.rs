@@ -6,7 +6,7 @@
 
 use crate::Kind;
 use crate::operand::{RBP, RDI, RSI, RSP, kind_of, number};
-use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Instruction, InstructionInfo, Mnemonic, OpKind, Register};
 
 /// How the accesses of an operand follow from the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,6 +315,19 @@ fn operand_address(instruction: &Instruction) -> Option<Address> {
     Some(Address { base, index, scale, displacement, narrow, byte_index, ..Address::default() })
 }
 
+/// Words that a far return, or one from an interrupt, takes off the stack, and the bytes of each.
+fn far_frame(instruction: &Instruction) -> (i64, i64) {
+    use Code as C;
+    match instruction.code() {
+        C::Retfw | C::Retfw_imm16 => (2, 2),
+        C::Retfd | C::Retfd_imm16 => (2, 4),
+        C::Iretw => (5, 2),
+        C::Iretd => (5, 4),
+        C::Iretq => (5, 8),
+        _ => (2, 8),
+    }
+}
+
 fn stack_operations(instruction: &Instruction, found: &mut impl FnMut(Access)) {
     use Mnemonic as M;
     let mut add = |kind, size: u32, base, displacement| {
@@ -327,6 +340,10 @@ fn stack_operations(instruction: &Instruction, found: &mut impl FnMut(Access)) {
         }
         M::Pop | M::Popf | M::Popfq => add(Kind::Read, increment.unsigned_abs(), RSP, 0),
         M::Ret => add(Kind::Read, 8, RSP, 0),
+        M::Retf | M::Iret | M::Iretd | M::Iretq => {
+            let (words, size) = far_frame(instruction);
+            (0..words).for_each(|word| add(Kind::Read, size as u32, RSP, word * size));
+        }
         M::Leave => add(Kind::Read, 8, RBP, 0),
         M::Enter => {
             let levels = i64::from(instruction.immediate8_2nd() & 31);

@@ -67,6 +67,7 @@ impl Usage {
 pub fn leaves_the_program(instruction: &Instruction) -> bool {
     instruction.is_invalid()
         || matches!(instruction.flow_control(), FlowControl::Interrupt | FlowControl::Exception)
+        || instruction.flow_control() == FlowControl::Return && instruction.mnemonic() != Mnemonic::Ret
         || instruction.mnemonic() == Mnemonic::Syscall
         || is_request(instruction)
 }

@@ -4,6 +4,7 @@
 //! packed ([`crate::kept`]).
 
 use crate::due::Due;
+use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
 use crate::kept::{Kept, Members};
 use crate::links::Chain;
@@ -169,10 +170,14 @@ pub(crate) enum ExitKind {
     Reached { execute: u64 },
     /// Behind a system call, to `target`: the owner of the cache wants to hear of it.
     News,
+    /// Before a system call by 32-bit rules, as [`ExitKind::Syscall`].
+    OldSyscall { execute: u64 },
+    /// A return that takes more than rip off the stack.
+    Returns(FarReturn),
     /// The program's code is no longer what was translated.
     Stale,
     /// An instruction that cannot be translated.
-    Unsupported,
+    Unsupported(Obstacle),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use crate::count::{Heat, Hotter};
 use crate::decode::Source;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
+use crate::far::{FarReturn, Obstacle};
 use crate::fetch::{FetchCounter, Stretch};
 use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
@@ -56,10 +57,29 @@ pub enum Leave {
         /// The address in the cache of what stands there.
         execute: u64,
     },
-    /// An instruction that cannot be translated: whatever uses GS, far jumps, 32-bit system calls.
+    /// A system call by 32-bit rules (`int 0x80`), as [`Leave::Syscall`], but that rcx and r11 stay what they are.
+    OldSyscall {
+        /// The address of the instruction.
+        ip: u64,
+        /// The address after it.
+        next: u64,
+        /// The address in the cache of a copy of it.
+        execute: u64,
+    },
+    /// A return that takes more than rip off the stack. When stack pointer and flags are what it makes of them, go on
+    /// at [`Cache::entry`] of where it goes.
+    Returns {
+        /// The address of the instruction.
+        ip: u64,
+        /// What it takes.
+        how: FarReturn,
+    },
+    /// An instruction that cannot be translated.
     Unsupported {
         /// The address of the instruction.
         ip: u64,
+        /// Why not.
+        why: Obstacle,
     },
 }
 
@@ -256,7 +276,9 @@ impl Cache {
     pub fn leave(&mut self, env: &mut impl Env, id: ExitId) -> Result<Leave, Error> {
         let (block, Exit { kind, target, .. }) = self.exit(id).ok_or(Error::NoExit(id))?;
         match kind {
-            ExitKind::Unsupported => Ok(Leave::Unsupported { ip: target }),
+            ExitKind::Unsupported(why) => Ok(Leave::Unsupported { ip: target, why }),
+            ExitKind::Returns(how) => Ok(Leave::Returns { ip: target, how }),
+            ExitKind::OldSyscall { execute } => Ok(Leave::OldSyscall { ip: target, next: block.end(), execute }),
             // The only system call of a block is its last instruction.
             ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end(), execute }),
             ExitKind::Request => Ok(Leave::Request { next: block.end() }),

@@ -3,14 +3,15 @@
 use crate::cache::PAGE;
 use crate::convention::is_tail_call;
 use crate::evict::pages;
+use crate::far::{Obstacle, is_old_call};
 use crate::forms::Encoded;
 use crate::liveness::{Live, Liveness};
 use crate::{BlockId, Changes, Config, Env, Error, Question};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
-use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::{Access, Usage, is_request};
+use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use numalens_isa::{Access, Usage, is_request, leaves_the_program};
 
 /// Bytes of one instruction at most.
 pub(crate) const LONGEST: usize = 15;
@@ -26,7 +27,8 @@ pub(crate) struct Decoded {
     /// What is to be counted: a piece of the list of those of the block.
     pub accesses: Range<u16>,
     pub length: usize,
-    pub is_unsupported: bool,
+    /// It cannot be translated.
+    pub obstacle: Option<Obstacle>,
     /// See [`crate::forms::Form::leaves`].
     pub leaves: bool,
 }
@@ -109,12 +111,12 @@ pub(crate) fn decode(
                     0
                 },
                 length,
-                is_unsupported: form.is_unsupported,
+                obstacle: form.obstacle,
                 leaves: form.leaves,
             });
             at += length as u64;
             match instruction.flow_control() {
-                _ if form.is_unsupported || form.ends_block => break 'block,
+                _ if form.obstacle.is_some() || form.ends_block => break 'block,
                 FlowControl::ConditionalBranch => {
                     side_exits += 1;
                     if side_exits > config.side_exits {
@@ -149,6 +151,7 @@ pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
     !goes_on
         || instruction.is_invalid()
         || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
+        || is_old_call(instruction)
         || is_request(instruction)
         || Question::of(config, instruction).is_some()
 }
@@ -168,7 +171,7 @@ pub(crate) fn find_live(
 ) {
     let ends = list.first().map(|one| one.instruction.ip()).zip(list.last());
     let Some((first, (last, last_is_unsupported))) =
-        ends.map(|(ip, last)| (ip, (last.instruction, last.is_unsupported)))
+        ends.map(|(ip, last)| (ip, (last.instruction, last.obstacle.is_some())))
     else {
         return;
     };
@@ -182,7 +185,7 @@ pub(crate) fn find_live(
         Changes::Told | Changes::Silently => Live::ALL,
     };
     let mut live = match last.flow_control() {
-        _ if last_is_unsupported => Live::ALL,
+        _ if last_is_unsupported || leaves_the_program(&last) => Live::ALL,
         FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
         FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
         FlowControl::IndirectBranch if is_tail_call(&last) => liveness.at_call(),
@@ -199,42 +202,4 @@ pub(crate) fn find_live(
         }
         one.before = live;
     }
-}
-
-/// What would have to be emulated: whatever uses GS, and jumps that change more than rip.
-pub(crate) fn is_unsupported(instruction: &Instruction) -> bool {
-    use Mnemonic as M;
-    if instruction.is_invalid() {
-        return false;
-    }
-    let has_memory = (0..instruction.op_count()).any(|operand| {
-        matches!(
-            instruction.op_kind(operand),
-            OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemorySegESI | OpKind::MemorySegRDI | OpKind::MemorySegEDI
-        )
-    });
-    let uses_gs = has_memory
-        && instruction.memory_segment() == Register::GS
-        && !matches!(instruction.mnemonic(), M::Lea | M::Nop | M::Reservednop);
-    let loads_gs = instruction.op_count() > 0
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op0_register() == Register::GS;
-    uses_gs
-        || loads_gs && matches!(instruction.mnemonic(), M::Mov | M::Pop)
-        || matches!(
-            instruction.mnemonic(),
-            M::Swapgs | M::Rdgsbase | M::Wrgsbase | M::Lgs | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysenter | M::Sysexit
-                | M::Sysexitq | M::Sysret | M::Sysretq | M::Uiret | M::Rsm
-        )
-        || instruction.mnemonic() == M::Int && instruction.immediate8() == 0x80
-        || instruction.is_call_far()
-        || instruction.is_call_far_indirect()
-        || instruction.is_jmp_far()
-        || instruction.is_jmp_far_indirect()
-        // With a 16-bit operand they cut rip.
-        || matches!(
-            instruction.code(),
-            Code::Call_rm16 | Code::Jmp_rm16 | Code::Call_rel16 | Code::Jmp_rel16 | Code::Jmp_rel8_16 | Code::Retnw
-                | Code::Retnw_imm16
-        )
 }

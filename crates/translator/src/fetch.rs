@@ -29,7 +29,7 @@ use crate::{Env, Error, Shape, SiteId};
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::FlowControl;
-use numalens_isa::Access;
+use numalens_isa::{Access, leaves_the_program};
 
 const PAGE: u64 = 4096;
 
@@ -114,10 +114,11 @@ pub(crate) fn stretches(list: &[Decoded], accesses: &[Access], plan: &Plan, plan
 
 fn own_place(list: &[Decoded], range: Range<usize>) -> Own {
     let last = &list[range.end - 1];
-    let goes_by_lookup = matches!(
-        last.instruction.flow_control(),
-        FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall
-    );
+    let goes_by_lookup = !leaves_the_program(&last.instruction)
+        && matches!(
+            last.instruction.flow_control(),
+            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall
+        );
     let mut live = if goes_by_lookup { Live::ALL } else { last.before };
     let mut quiet = None;
     for at in range.clone().rev() {
@@ -126,7 +127,7 @@ fn own_place(list: &[Decoded], range: Range<usize>) -> Own {
     }
     match quiet {
         Some(at) => Own::Before(at),
-        None if goes_by_lookup && !last.is_unsupported => Own::OnTheWay,
+        None if goes_by_lookup && last.obstacle.is_none() => Own::OnTheWay,
         None => Own::Quietly(range.start),
     }
 }

@@ -10,7 +10,8 @@
 //! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the operand says
 //! (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of a `nop`, which may be a request.
 
-use crate::decode::{LONGEST, ends_block, is_unsupported};
+use crate::decode::{LONGEST, ends_block};
+use crate::far::Obstacle;
 use crate::liveness::place;
 use crate::{Config, Question};
 use alloc::boxed::Box;
@@ -28,7 +29,8 @@ const PLACES: usize = 1 << 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub usage: Usage,
-    pub is_unsupported: bool,
+    /// It cannot be translated.
+    pub obstacle: Option<Obstacle>,
     /// A block ends with it.
     pub ends_block: bool,
     /// Control may go elsewhere than to the next instruction, or to the agent.
@@ -71,7 +73,7 @@ pub(crate) struct Forms {
 
 impl Forms {
     pub fn new(config: &Config) -> Self {
-        let form = Form { usage: Usage::ALL, is_unsupported: false, ends_block: false, leaves: false };
+        let form = Form { usage: Usage::ALL, obstacle: None, ends_block: false, leaves: false };
         let none = Known { key: 0, form, accesses: Accesses::None };
         let known = alloc::vec![none; PLACES].into();
         Forms { known, factory: InstructionInfoFactory::new(), found: Vec::new(), config: *config }
@@ -111,9 +113,9 @@ impl Forms {
     fn look_into(&mut self, instruction: &Instruction, key: u128) -> Known {
         let Forms { factory, found, config, .. } = self;
         found.clear();
-        let is_unsupported = is_unsupported(instruction);
+        let obstacle = Obstacle::of(instruction);
         let mut usage = Usage::ALL;
-        if !is_unsupported {
+        if obstacle.is_none() {
             let info = factory.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
             usage = Usage::of(instruction, info);
             if !instruction.is_invalid() {
@@ -134,7 +136,7 @@ impl Forms {
             || instruction.mnemonic() == Mnemonic::Syscall
             || is_request(instruction)
             || Question::of(config, instruction).is_some();
-        let form = Form { usage, is_unsupported, ends_block, leaves };
+        let form = Form { usage, obstacle, ends_block, leaves };
         let displacement = instruction.memory_displacement64() as i64;
         let accesses = match found[..] {
             [] => Accesses::None,

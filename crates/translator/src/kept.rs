@@ -11,6 +11,7 @@
 //! All is in the order in which it was made, and read from its start: a block has a few of each.
 
 use crate::block::{Ahead, Drafts, Exit, ExitKind};
+use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
 use crate::marks::{self, Mark};
 use crate::packed::{put, put_signed, split, take, take_signed};
@@ -118,6 +119,8 @@ const REACHED: u8 = 5;
 const STALE: u8 = 6;
 const UNSUPPORTED: u8 = 7;
 const NEWS: u8 = 8;
+const OLD_SYSCALL: u8 = 9;
+const RETURNS: u8 = 10;
 
 impl Exit {
     fn pack(&self, into: &mut Vec<u8>, ip: u64, hot: u64, cold: u64) {
@@ -140,7 +143,15 @@ impl Exit {
             }
             ExitKind::News => into.push(NEWS),
             ExitKind::Stale => into.push(STALE),
-            ExitKind::Unsupported => into.push(UNSUPPORTED),
+            ExitKind::OldSyscall { execute } => {
+                into.push(OLD_SYSCALL);
+                put_signed(into, near(execute, hot));
+            }
+            ExitKind::Returns(FarReturn { bytes, interrupt, drops }) => {
+                into.extend([RETURNS, bytes, u8::from(interrupt)]);
+                into.extend(drops.to_le_bytes());
+            }
+            ExitKind::Unsupported(obstacle) => into.extend([UNSUPPORTED, obstacle as u8]),
         }
         put_signed(into, near(self.target, ip));
         put_signed(into, near(self.stub, cold));
@@ -161,7 +172,15 @@ impl Exit {
             REACHED => ExitKind::Reached { execute: near(hot) },
             NEWS => ExitKind::News,
             STALE => ExitKind::Stale,
-            _ => ExitKind::Unsupported,
+            OLD_SYSCALL => ExitKind::OldSyscall { execute: near(hot) },
+            RETURNS => match *split(bytes, 4) {
+                [bytes, interrupt, low, high] => {
+                    let drops = u16::from_le_bytes([low, high]);
+                    ExitKind::Returns(FarReturn { bytes, interrupt: interrupt != 0, drops })
+                }
+                _ => return None,
+            },
+            _ => ExitKind::Unsupported(*Obstacle::ALL.get(usize::from(*split(bytes, 1).first()?))?),
         };
         let mut near = |start: u64| start.wrapping_add_signed(take_signed(bytes));
         Some(Exit { kind, target: near(ip), stub: near(cold) })
@@ -251,6 +270,9 @@ mod tests {
         })
     }
 
+    /// Those of which nothing more is to be said.
+    const PLAIN: [ExitKind; 4] = [ExitKind::Asks(Question::Cpuid), ExitKind::Request, ExitKind::News, ExitKind::Stale];
+
     fn exit() -> impl Strategy<Value = Exit> {
         let kind = prop_oneof![
             any::<u64>().prop_map(|branch| ExitKind::Direct { branch }),
@@ -258,11 +280,11 @@ mod tests {
             any::<u64>().prop_map(|execute| ExitKind::Reached { execute }),
             any::<[u8; 3]>()
                 .prop_map(|[to, bytes, selector]| { ExitKind::Asks(Question::Limit { to, bytes, selector }) }),
-            Just(ExitKind::Asks(Question::Cpuid)),
-            Just(ExitKind::Request),
-            Just(ExitKind::News),
-            Just(ExitKind::Stale),
-            Just(ExitKind::Unsupported),
+            prop::sample::select(&PLAIN[..]),
+            prop::sample::select(&Obstacle::ALL[..]).prop_map(ExitKind::Unsupported),
+            any::<u64>().prop_map(|execute| ExitKind::OldSyscall { execute }),
+            any::<(u8, bool, u16)>()
+                .prop_map(|(bytes, interrupt, drops)| { ExitKind::Returns(FarReturn { bytes, interrupt, drops }) }),
         ];
         (kind, any::<u64>(), any::<u64>()).prop_map(|(kind, target, stub)| Exit { kind, target, stub })
     }

@@ -72,7 +72,7 @@ impl Lap {
                 one.instruction.flow_control(),
                 FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
             );
-            jumps && !one.is_unsupported && one.instruction.near_branch64() == start
+            jumps && one.obstacle.is_none() && one.instruction.near_branch64() == start
         };
         let back = list.iter().position(|one| goes_back(&one))?;
         if list[back + 1..].iter().any(|one| goes_back(&one)) {

@@ -100,15 +100,36 @@ impl<E: Env> Builder<'_, E> {
         self.current = (next - self.start) as u32;
         self.counted = 0;
         self.mark_hot(State::AfterSyscall);
-        self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
-        self.hot.imm32(area::CALLING);
-        self.hot.imm32(0);
+        self.note_return();
         if self.config.own_processor {
             self.look_for_news(next)?;
         }
         self.hot.constant(RCX, next);
         self.mark_hot(State::Before);
         self.leave_to(&[0xe9], next)
+    }
+
+    /// A system call by 32-bit rules: it returns as an interrupt does, with all registers but rax.
+    pub(crate) fn old_system_call(&mut self, next: u64, code: &[u8]) -> Result<(), Error> {
+        let field = self.hot.relative(&[0xe9]);
+        let stub = self.cold.here();
+        self.resolve_hot(field, stub)?;
+        let execute = self.hot.here();
+        self.exit_stub(ExitKind::OldSyscall { execute }, self.start + u64::from(self.current))?;
+        self.mark_hot(State::Before);
+        self.hot.raw(code);
+        self.current = (next - self.start) as u32;
+        self.counted = 0;
+        self.mark_hot(State::Before);
+        self.note_return();
+        self.leave_to(&[0xe9], next)
+    }
+
+    /// The thread is in no system call any more.
+    fn note_return(&mut self) {
+        self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
+        self.hot.imm32(area::CALLING);
+        self.hot.imm32(0);
     }
 
     /// Leaves where the owner wants to hear of it. Behind a system call rcx is free, and the flags are the program's.

@@ -7,7 +7,8 @@
 //! program's own code, and consists of the program's instructions, byte for byte, with only displacements changed, and
 //! counting code before each instruction that accesses memory. Translated code is shared by all threads; what belongs
 //! to a thread is reached through GS, whose base is the [`area`] of the thread. A program that uses GS itself is not
-//! supported: its instructions leave through [`Leave::Unsupported`].
+//! supported: its instructions leave through [`Leave::Unsupported`], as do those few that cannot be translated for
+//! other reasons ([`Obstacle`]).
 //!
 //! ```text
 //!   program          code cache, hot half                     code cache, cold half
@@ -70,6 +71,7 @@ mod elements;
 mod emit;
 mod error;
 mod evict;
+mod far;
 mod fetch;
 mod forms;
 mod hot;
@@ -102,6 +104,7 @@ pub use due::{Due, settle_passes};
 pub use elements::count_elements;
 pub use error::Error;
 pub use evict::Struck;
+pub use far::{FarReturn, FarTarget, Obstacle};
 pub use fetch::{FetchCounter, Stretch};
 pub use ids::{BlockId, ExitId, SiteId, StayId};
 pub use question::Question;

@@ -15,11 +15,12 @@
 
 use crate::block::State;
 use crate::count::{Operation, What};
+use crate::decode::Decoded;
 use crate::emit::{Memory, RCX, RDI, RSI};
 use crate::instrument::{call_out, describe, load_entry};
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Env, Error, SiteId, area};
+use crate::{Env, Error, Site, SiteId, area};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind};
 
@@ -39,6 +40,30 @@ unsafe extern "C" {
 }
 
 impl<E: Env> Builder<'_, E> {
+    /// A repeated string instruction with its counting around it.
+    pub(crate) fn string(&mut self, one: &Decoded, code: &[u8], list: &[Access]) -> Result<(), Error> {
+        let is_source = |access: &&Access| access.address.base == Some(RSI);
+        let source = list.iter().find(is_source);
+        let destination = list.iter().find(|access| !is_source(access));
+        let what = string_operation(source, destination);
+        let mut sites = Vec::with_capacity(2);
+        for access in source.iter().chain(destination.iter()) {
+            sites.push(self.new_site(&Site::new(one.instruction.ip(), access))?);
+        }
+        if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
+            self.ahead_of_string(&what, site, one.before)?;
+            self.scratch.restore(&mut self.hot, one.usage.reads);
+            self.mark_hot(State::Before);
+        }
+        self.before_string(&what, &sites);
+        self.mark_hot(State::String);
+        self.hot.copy(code, one.length);
+        self.counted = sites.len() as u8;
+        self.mark_hot(State::Counting);
+        self.scratch.current += 1;
+        self.after_string(&what, &sites, one.before)
+    }
+
     /// Whether `what` is done in place where it can be: flags are dead, also behind it, as instructions that write leave them alone.
     fn is_simple(&self, what: &What, live: Live) -> bool {
         let writes = !what.destination || what.kind == Kind::Write;
@@ -46,7 +71,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Tells of a repeated string instruction that writes, before it.
-    pub(crate) fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
+    fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
         self.mark_spilled();
         let ahead = What { ahead: true, ..*what };
@@ -84,7 +109,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
-    pub(crate) fn before_string(&mut self, what: &What, sites: &[SiteId]) {
+    fn before_string(&mut self, what: &What, sites: &[SiteId]) {
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
             self.hot.store(register, Memory::area(area::STRING_BEFORE + 8 * number as u32));
         }
@@ -92,7 +117,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Counts a repeated string instruction after it.
-    pub(crate) fn after_string(&mut self, what: &What, sites: &[SiteId], live: Live) -> Result<(), Error> {
+    fn after_string(&mut self, what: &What, sites: &[SiteId], live: Live) -> Result<(), Error> {
         let avoid = 1 << RCX | 1 << RSI | 1 << RDI;
         let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
         self.mark_spilled();
@@ -125,7 +150,7 @@ impl<E: Env> Builder<'_, E> {
 }
 
 /// What a repeated string instruction does.
-pub(crate) fn string_operation(source: Option<&Access>, destination: Option<&Access>) -> What {
+fn string_operation(source: Option<&Access>, destination: Option<&Access>) -> What {
     let one = destination.or(source);
     let size = one.map_or(1, |access| access.size as u8);
     What {

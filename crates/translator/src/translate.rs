@@ -8,6 +8,7 @@ use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
 use crate::due::Due;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
+use crate::far::{FarReturn, is_old_call, is_privileged};
 use crate::fetch::{self, Piece, Planned};
 use crate::kept::Kept;
 use crate::lap::Lap;
@@ -16,7 +17,6 @@ use crate::liveness::Liveness;
 use crate::marks::Mark;
 use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
-use crate::strings::string_operation;
 use crate::warm::free_register;
 use crate::{BlockId, Changes, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
 use alloc::boxed::Box;
@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use hashbrown::{HashMap, HashSet};
 use iced_x86::{FlowControl, Mnemonic, Register};
-use numalens_isa::{Access, Kind, is_request};
+use numalens_isa::{Access, is_request};
 
 /// Numbers given so far.
 #[derive(Debug, Default)]
@@ -383,12 +383,12 @@ impl<E: Env> Builder<'_, E> {
             self.hot.raw(&[0x0f, 0x0b]);
             return Ok(true);
         }
-        if one.is_unsupported {
+        if let Some(obstacle) = one.obstacle {
             self.scratch.restore(&mut self.hot, u16::MAX);
             let field = self.hot.relative(&[0xe9]);
             let stub = self.cold.here();
             self.resolve_hot(field, stub)?;
-            self.exit_stub(ExitKind::Unsupported, instruction.ip())?;
+            self.exit_stub(ExitKind::Unsupported(obstacle), instruction.ip())?;
             return Ok(true);
         }
         let list = one.accesses_in(self.accesses);
@@ -433,30 +433,6 @@ impl<E: Env> Builder<'_, E> {
         self.hot.store(register, Memory::area(area::FS_BASE));
     }
 
-    fn string(&mut self, one: &Decoded, code: &[u8], list: &[Access]) -> Result<(), Error> {
-        let is_source = |access: &&Access| access.address.base == Some(crate::emit::RSI);
-        let source = list.iter().find(is_source);
-        let destination = list.iter().find(|access| !is_source(access));
-        let what = string_operation(source, destination);
-        let mut sites = Vec::with_capacity(2);
-        for access in source.iter().chain(destination.iter()) {
-            sites.push(self.new_site(&Site::new(one.instruction.ip(), access))?);
-        }
-        if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
-            self.ahead_of_string(&what, site, one.before)?;
-            self.scratch.restore(&mut self.hot, one.usage.reads);
-            self.mark_hot(State::Before);
-        }
-        self.before_string(&what, &sites);
-        self.mark_hot(State::String);
-        self.hot.copy(code, one.length);
-        self.counted = sites.len() as u8;
-        self.mark_hot(State::Counting);
-        self.scratch.current += 1;
-        self.after_string(&what, &sites, one.before)?;
-        Ok(())
-    }
-
     /// The instruction itself.
     fn original(&mut self, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
@@ -468,6 +444,8 @@ impl<E: Env> Builder<'_, E> {
         }
         match instruction.flow_control() {
             _ if instruction.mnemonic() == Mnemonic::Syscall => self.system_call(next)?,
+            _ if is_old_call(instruction) => self.old_system_call(next, &code[..one.length])?,
+            _ if let Some(how) = FarReturn::of(instruction) => self.hand_over(ExitKind::Returns(how))?,
             _ if is_request(instruction) => self.hand_over(ExitKind::Request)?,
             _ if let Some(question) = Question::of(self.config, instruction) => {
                 self.hand_over(ExitKind::Asks(question))?;
@@ -486,7 +464,7 @@ impl<E: Env> Builder<'_, E> {
                 self.copy(one, code)?;
                 return Ok(false);
             }
-            FlowControl::Interrupt | FlowControl::Exception => {
+            flow if matches!(flow, FlowControl::Interrupt | FlowControl::Exception) || is_privileged(instruction) => {
                 self.copy(one, code)?;
                 self.current = (next - self.start) as u32;
                 self.counted = 0;
@@ -503,7 +481,7 @@ impl<E: Env> Builder<'_, E> {
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(one, next)?,
-            FlowControl::Return => self.give_back(instruction),
+            _ => self.give_back(instruction),
         }
         Ok(true)
     }

@@ -175,6 +175,25 @@ const FORMS: &[Form] = &[
     ("mov rax, [rsp - 4096]", |s| vec![reads(s.rsp() - 4096, 1)]),
     ("mov [rsp + r9*8], rdx", |s| vec![writes(s.rsp() + 8 * s.r9(), 1)]),
     ("enter 32, 0\nleave", |s| vec![writes(s.rsp() - 8, 1), reads(s.rsp() - 8, 1)]),
+    // Far returns: lretq, and iretq. What they leave on the stack depends on where they are.
+    (
+        "mov eax, cs\npush rax\nlea rax, [rip + 1f]\npush rax\n.byte 0x48, 0xcb\nud2\n\
+         1: mov eax, 5\nmov qword ptr [rsp - 16], 0",
+        |s| {
+            let words = [8, 16];
+            let pushed = words.map(|word| writes(s.rsp() - word, 1));
+            [&pushed[..], &words.map(|word| reads(s.rsp() - word, 1)), &[writes(s.rsp() - 16, 1)]].concat()
+        },
+    ),
+    (
+        "mov r11, rsp\nmov eax, ss\npush rax\npush r11\npush 0x8d7\nmov eax, cs\npush rax\n\
+         lea rax, [rip + 1f]\npush rax\n.byte 0x48, 0xcf\nud2\n1: mov eax, 5\nmov qword ptr [rsp - 40], 0",
+        |s| {
+            let words = [8, 16, 24, 32, 40];
+            let pushed = words.map(|word| writes(s.rsp() - word, 1));
+            [&pushed[..], &words.map(|word| reads(s.rsp() - word, 1)), &[writes(s.rsp() - 40, 1)]].concat()
+        },
+    ),
     // Bit strings: the bit number moves the address.
     ("bt qword ptr [rdi], 5", |s| vec![reads(s.rdi(), 1)]),
     ("bt [rdi], r10", |s| vec![reads(at(s.rdi(), (s.r10() >> 6) * 8), 1)]),

@@ -1,7 +1,7 @@
 //! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with them.
 
 use super::own_memory::{self, Judgement};
-use super::{EINVAL, limits};
+use super::{EINVAL, Gate, limits};
 use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
@@ -18,18 +18,18 @@ use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::log;
 
 /// Executes the call and follows what it did. Returns the kernel's word.
-pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
+pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6], gate: Gate) -> u64 {
     let runtime = runtime();
     let mut code = runtime.code.lock();
     match own_memory::judge(&mut code, thread, number, &arguments) {
-        Judgement::Pass => execute_one(thread, &mut code, number, arguments),
+        Judgement::Pass => execute_one(thread, &mut code, number, arguments, gate),
         Judgement::Refuse(error) => error,
         Judgement::Pieces(pieces, done) => {
             let rest = arguments;
             for piece in pieces {
                 let mut arguments = rest;
                 (arguments[0], arguments[1]) = (piece.start, piece.end - piece.start);
-                let result = execute_one(thread, &mut code, number, arguments);
+                let result = execute_one(thread, &mut code, number, arguments, gate);
                 // A hole in it says no more than the one that stays.
                 if sys::check(result).is_err() && result != ENOMEM {
                     return result;
@@ -40,7 +40,7 @@ pub fn execute(thread: &Thread, number: u32, arguments: [u64; 6]) -> u64 {
     }
 }
 
-fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6]) -> u64 {
+fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6], gate: Gate) -> u64 {
     let runtime = runtime();
     let [address, bytes, ..] = arguments;
     let range = address..address.saturating_add(bytes).next_multiple_of(PAGE).max(address);
@@ -81,7 +81,7 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
         thread.moved_ns.set(sys::now_ns());
     }
     // SAFETY: the program's own call with the program's own arguments.
-    let result = unsafe { sys::for_program(number, arguments) };
+    let result = unsafe { gate.make(number, arguments) };
     if sys::check(result).is_ok() {
         follow(runtime, code, number, arguments, range, result);
         told_policies::tell(runtime, &code.world.maps);

@@ -7,6 +7,7 @@ mod descriptors;
 mod exec;
 mod limits;
 mod memory;
+mod old;
 pub mod own_memory;
 pub mod seccomp;
 pub mod tasks;
@@ -21,6 +22,7 @@ use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::user;
+use tasks::Task;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +33,46 @@ pub enum Verdict {
     Done(u64),
     /// Go on at this address in the cache.
     Continue(u64),
+}
+
+/// By which instruction the program makes a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gate {
+    /// `syscall`.
+    Syscall,
+    /// `int 0x80`, with this number there.
+    Old(u32),
+}
+
+impl Gate {
+    /// Makes a call of the program's in its name; number and arguments are those of `syscall`.
+    ///
+    /// # Safety
+    /// As the call itself.
+    pub unsafe fn make(self, number: u32, arguments: [u64; 6]) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Gate::Syscall => sys::for_program(number, arguments),
+                Gate::Old(number) => sys::for_program_by_old_rules(number, old::as_there(number, arguments)),
+            }
+        }
+    }
+}
+
+/// A call that the program is about to make; number and arguments are those of `syscall`.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The address of the instruction.
+    pub ip: u64,
+    /// The address after it.
+    pub next: u64,
+    /// `__NR_*`.
+    pub number: u32,
+    /// As the number has them.
+    pub arguments: [u64; 6],
+    /// The instruction.
+    pub gate: Gate,
 }
 
 /// The arguments of a system call, from the saved registers.
@@ -58,10 +100,8 @@ const LEAST_CODE: u64 = 1 << 44;
 
 /// Looks at the system call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
-    let area = thread.area;
-    let number = area.register(0) as u32;
+    let number = thread.area.register(0) as u32;
     let arguments = arguments(thread);
-    let [a, b, c, d, ..] = arguments;
     if interposer::contains(ip) && interposer::makes(number) {
         // SAFETY: the library's own call, of those that change nothing of the program's.
         return Verdict::Done(unsafe { sys::syscall(number, arguments) });
@@ -69,6 +109,17 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     if seccomp::forbids(thread.tid, number) {
         signals::kill_process();
     }
+    examine_call(thread, &Call { ip, next, number, arguments, gate: Gate::Syscall })
+}
+
+/// Looks at the call by `int 0x80` at `ip` before it is executed.
+pub fn examine_old(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
+    old::examine(thread, ip, next)
+}
+
+fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
+    let &Call { ip, number, arguments, gate, .. } = call;
+    let [a, b, c, d, ..] = arguments;
     let changes_memory = matches!(
         number,
         raw::__NR_mmap
@@ -87,8 +138,8 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         return verdict;
     }
     match number {
-        // Programs that register neither do without: the C library falls back to clone and to slower code.
-        raw::__NR_rseq | raw::__NR_clone3 | MAP_SHADOW_STACK => Verdict::Done(ENOSYS),
+        // Programs that have neither do without: the C library falls back to slower code.
+        raw::__NR_rseq | MAP_SHADOW_STACK => Verdict::Done(ENOSYS),
         // GS is the agent's.
         raw::__NR_arch_prctl if matches!(a, ARCH_SET_GS | ARCH_GET_GS) || SHADOW_STACKS.contains(&a) => {
             Verdict::Done(EINVAL)
@@ -136,7 +187,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         | raw::__NR_madvise
         | raw::__NR_mbind
         | raw::__NR_shmat
-        | raw::__NR_shmdt => Verdict::Done(memory::execute(thread, number, arguments)),
+        | raw::__NR_shmdt => Verdict::Done(memory::execute(thread, number, arguments, gate)),
         raw::__NR_read | raw::__NR_pread64 | raw::__NR_recvfrom => {
             runtime().shadow.written_by_kernel(b, c);
             Verdict::Execute
@@ -154,14 +205,15 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         raw::__NR_move_pages | raw::__NR_migrate_pages
             if (a as u32 == 0 || a as u32 == sys::process_id()) && (number == raw::__NR_migrate_pages || d != 0) =>
         {
-            Verdict::Done(memory::execute(thread, number, arguments))
+            Verdict::Done(memory::execute(thread, number, arguments, gate))
         }
-        raw::__NR_clone => tasks::clone(thread, ip, next, arguments),
-        raw::__NR_fork => tasks::clone(thread, ip, next, [u64::from(raw::SIGCHLD), 0, 0, 0, 0, 0]),
+        raw::__NR_clone => tasks::clone(thread, call, Task::of_clone(arguments)),
+        raw::__NR_fork => tasks::clone(thread, call, Task::of_clone([raw::SIGCHLD.into(), 0, 0, 0, 0, 0])),
         raw::__NR_vfork => {
             let flags = raw::CLONE_VM | raw::CLONE_VFORK | raw::SIGCHLD;
-            tasks::clone(thread, ip, next, [u64::from(flags), 0, 0, 0, 0, 0])
+            tasks::clone(thread, call, Task::of_clone([flags.into(), 0, 0, 0, 0, 0]))
         }
+        raw::__NR_clone3 => tasks::clone3(thread, call),
         raw::__NR_execve => exec::execute(thread, ip, raw::AT_FDCWD, a, 0, number, arguments),
         raw::__NR_execveat => exec::execute(thread, ip, a as i32, b, arguments[4] as u32, number, arguments),
         raw::__NR_exit => tasks::exit_thread(thread, a),

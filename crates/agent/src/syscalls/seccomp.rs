@@ -79,17 +79,18 @@ pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     result
 }
 
-fn head() -> [u64; 8] {
+fn head() -> [u64; 9] {
     let image = &runtime().image;
     let (high, first, end) = (image.start >> 32, image.start & 0xffff_ffff, image.end & 0xffff_ffff);
-    let theirs = sys::program_call_address() & 0xffff_ffff;
+    let theirs = sys::program_call_addresses().map(|address| address & 0xffff_ffff);
     [
         instruction(LOAD, 0, 0, HIGH_HALF),
-        instruction(JUMP_EQUAL, 0, 5, high),
+        instruction(JUMP_EQUAL, 0, 6, high),
         instruction(LOAD, 0, 0, LOW_HALF),
-        instruction(JUMP_AT_LEAST, 0, 3, first),
-        instruction(JUMP_AT_LEAST, 2, 0, end),
-        instruction(JUMP_EQUAL, 1, 0, theirs),
+        instruction(JUMP_AT_LEAST, 0, 4, first),
+        instruction(JUMP_AT_LEAST, 3, 0, end),
+        instruction(JUMP_EQUAL, 2, 0, theirs[0]),
+        instruction(JUMP_EQUAL, 1, 0, theirs[1]),
         instruction(RETURN, 0, 0, ALLOW),
         // A filter begins with nothing loaded.
         instruction(LOAD_CONSTANT, 0, 0, 0),
@@ -105,6 +106,18 @@ pub fn judged(number: u32, arguments: [u64; 6]) -> Option<u64> {
     // SAFETY: refused by the kernel, if it gets there.
     let result = unsafe { sys::for_program(number, arguments) };
     (result != EINVAL).then_some(result)
+}
+
+/// The same for a call by `int 0x80`, of which filters mostly know no more than that it is one: a question that changes
+/// nothing is put to them.
+pub fn judged_by_old_rules() -> Option<u64> {
+    const GETPID: u32 = 20;
+    if !FILTERED.load(Relaxed) {
+        return None;
+    }
+    // SAFETY: no arguments.
+    let result = unsafe { sys::for_program_by_old_rules(GETPID, [0; 6]) };
+    (result != u64::from(sys::process_id())).then_some(result)
 }
 
 /// Filters of a program before this one are in force from the start.

@@ -1,15 +1,16 @@
 //! Threads and processes: begin, fork, end.
 
-use super::{Verdict, errno, exec};
+use super::{Call, EFAULT, EINVAL, Gate, Verdict, errno, exec, seccomp};
 use crate::area::{Area, own};
 use crate::machine::told_policies;
 use crate::pages::{Inherited, is_virtual};
 use crate::runtime::{self, runtime};
 use crate::shared::Session;
-use crate::sys::{self, Errno, raw};
+use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
-use crate::{HEAP, boot, call, entry, placement, signals};
+use crate::{HEAP, boot, call, entry, placement, signals, user};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, end, kind};
@@ -23,20 +24,100 @@ pub fn live() -> u32 {
     LIVE.load(Relaxed)
 }
 
-/// The program's clone, fork or vfork; arguments as clone has them.
-pub fn clone(thread: &mut Thread, ip: u64, next: u64, arguments: [u64; 6]) -> Verdict {
-    let flags = arguments[0] as u32;
+/// What a new task is to be.
+pub struct Task {
+    /// `CLONE_*`. Those of clone3 have more than 32 bits.
+    flags: u64,
+    /// The stack pointer that it begins with; 0: as it is.
+    stack: u64,
+    how: How,
+}
+
+/// How the kernel is told.
+enum How {
+    /// By clone: parent's and child's word for the thread's id, thread-local data.
+    Clone([u64; 3]),
+    /// By clone3: so many bytes of its structure.
+    Clone3(Vec<u64>, u64),
+}
+
+/// Words of clone3's structure.
+mod word {
+    pub const STACK: usize = 5;
+    pub const STACK_BYTES: usize = 6;
+}
+
+/// Bytes of clone3's structure at least.
+const LEAST_CLONE3: u64 = 64;
+
+impl Task {
+    /// That of clone.
+    pub fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> Self {
+        Task { flags: flags & 0xffff_ffff, stack, how: How::Clone([parent_tid, child_tid, tls]) }
+    }
+
+    /// That of clone3, whose structure these words are; none where its stack is none.
+    fn of_clone3(words: Vec<u64>, bytes: u64) -> Option<Self> {
+        let [flags, stack, stack_bytes] = [0, word::STACK, word::STACK_BYTES].map(|at| words[at]);
+        let is_whole = (stack == 0) == (stack_bytes == 0);
+        let stack = stack.checked_add(stack_bytes).filter(|&end| is_whole && end <= sys::USER_END)?;
+        Some(Task { flags, stack, how: How::Clone3(words, bytes) })
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags & u64::from(flag) != 0
+    }
+
+    /// Its signals are handled as by default.
+    fn clears_handlers(&self) -> bool {
+        self.flags & CLEAR_HANDLERS != 0 && !self.has(raw::CLONE_SIGHAND)
+    }
+}
+
+/// `CLONE_CLEAR_SIGHAND`.
+const CLEAR_HANDLERS: u64 = 1 << 32;
+
+/// The program's clone, fork or vfork.
+pub fn clone(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     if thread.area.get(own::PENDING) != 0 {
         // What waits is delivered first; the call is made again afterwards.
-        return Verdict::Continue(runtime::enter(thread, ip));
+        return Verdict::Continue(runtime::enter(thread, call.ip));
     }
-    if flags & raw::CLONE_VM != 0 { share(thread, next, arguments) } else { fork(thread, arguments) }
+    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { fork(thread, task) }
+}
+
+/// The program's clone3.
+pub fn clone3(thread: &mut Thread, call: &Call) -> Verdict {
+    let [at, bytes, ..] = call.arguments;
+    // The kernel refuses it without looking further.
+    if !(LEAST_CLONE3..=PAGE).contains(&bytes) {
+        return Verdict::Execute;
+    }
+    if let Some(answer) = seccomp::judged(raw::__NR_clone3, [0; 6]) {
+        return Verdict::Done(answer);
+    }
+    let mut words = alloc::vec![0u64; bytes.div_ceil(8) as usize];
+    let last = words.len() - 1;
+    let read = user::read_words(at, &mut words[..last]).and_then(|()| {
+        let mut rest = [0u8; 8];
+        let from = last as u64 * 8;
+        user::read_bytes(at + from, &mut rest[..(bytes - from) as usize])?;
+        words[last] = u64::from_le_bytes(rest);
+        Ok(())
+    });
+    if read.is_err() {
+        return Verdict::Done(EFAULT);
+    }
+    match Task::of_clone3(words, bytes) {
+        Some(task) => clone(thread, call, task),
+        None => Verdict::Done(EINVAL),
+    }
 }
 
 /// A task that shares the memory: a thread, or a process that borrows it until it execs (vfork).
-fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> Verdict {
-    let runtime = runtime();
-    let is_thread = flags as u32 & raw::CLONE_THREAD != 0;
+fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
+    let (runtime, next) = (runtime(), call.next);
+    let is_thread = task.has(raw::CLONE_THREAD);
     let no_memory = Verdict::Done(errno(linux_raw_sys::errno::EAGAIN));
     let process = runtime.process().extent;
     // The id follows when the thread knows it.
@@ -51,16 +132,16 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         return no_memory;
     };
     boot::prepare(area);
-    let shared_actions = flags as u32 & raw::CLONE_SIGHAND != 0;
-    let actions = signals::inherit(&thread.actions, shared_actions);
+    let actions = signals::inherit(&thread.actions, task.has(raw::CLONE_SIGHAND));
     let child = Thread::new(area, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;
+    child.clears_handlers = task.clears_handlers();
     child.pending = thread.pending.inherited();
     if is_virtual() {
         placement::begin(&runtime.session, child);
     }
     // A vfork child keeps the alternate stack, a thread does not.
-    if flags as u32 & raw::CLONE_VFORK != 0 {
+    if task.has(raw::CLONE_VFORK) {
         child.alternate = thread.alternate;
     }
     for register in 0..16 {
@@ -68,9 +149,11 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     }
     area.set(fixed::FLAGS, thread.area.get(fixed::FLAGS));
     area.set_register(0, 0);
-    area.set_register(1, next);
-    if stack != 0 {
-        area.set_register(4, stack);
+    if call.gate == Gate::Syscall {
+        area.set_register(1, next);
+    }
+    if task.stack != 0 {
+        area.set_register(4, task.stack);
     }
     area.set(own::NEXT, next);
     runtime.session.entry(extent).stack.store(area.register(4), Relaxed);
@@ -79,7 +162,14 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
     child.first_mask = mask;
     let child = &raw mut *child;
     // SAFETY: the child goes to its own area at once; the parent goes on here. All signals are blocked in both.
-    let result = unsafe { entry::clone_thread(flags, stack, parent_tid, child_tid, tls, area.0) };
+    let result = unsafe {
+        match &task.how {
+            &How::Clone([parent_tid, child_tid, tls]) => {
+                entry::clone_thread(task.flags, task.stack, parent_tid, child_tid, tls, area.0)
+            }
+            How::Clone3(words, bytes) => entry::clone3_thread(words.as_ptr(), *bytes, area.0),
+        }
+    };
     signals::set_mask(thread, mask);
     if sys::check(result).is_err() {
         // SAFETY: no child has seen it.
@@ -87,10 +177,10 @@ fn share(thread: &mut Thread, next: u64, [flags, stack, parent_tid, child_tid, t
         runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         LIVE.fetch_sub(1, Relaxed);
         area.unmap(&runtime.layout);
-    } else if is_virtual() && (is_thread || flags as u32 & raw::CLONE_VFORK == 0) {
+    } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);
-    } else if flags as u32 & raw::CLONE_VFORK != 0 && !is_thread {
+    } else if task.has(raw::CLONE_VFORK) && !is_thread {
         // It has its own memory by now, or is gone.
         LIVE.fetch_sub(1, Relaxed);
         runtime.threads.lock().retain(|(_, other)| *other != area);
@@ -129,6 +219,9 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
     area.note_fs_base();
+    if thread.clears_handlers {
+        signals::clear_handlers(thread);
+    }
     let next = area.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
@@ -136,8 +229,19 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
 }
 
 /// A process with a copy of the memory.
-fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
+fn fork(thread: &mut Thread, task: Task) -> Verdict {
     let runtime = runtime();
+    let (clears_handlers, stack) = (task.clears_handlers(), task.stack);
+    // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
+    let (number, arguments, _words) = match task.how {
+        How::Clone([parent_tid, child_tid, tls]) => {
+            (raw::__NR_clone, [task.flags, 0, parent_tid, child_tid, tls, 0], Vec::new())
+        }
+        How::Clone3(mut words, bytes) => {
+            (words[word::STACK], words[word::STACK_BYTES]) = (0, 0);
+            (raw::__NR_clone3, [words.as_ptr() as u64, bytes, 0, 0, 0, 0], words)
+        }
+    };
     let mask = signals::block_all();
     // Whatever is half done in another thread must be done before the memory is copied.
     runtime.code.hold();
@@ -152,10 +256,8 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
     // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
     // this process until it knows the child, so it is told before there is one.
     let child = child_to_be(&runtime.session, parent);
-    // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
-    let [flags, stack, parent_tid, child_tid, tls, _] = arguments;
     // SAFETY: without CLONE_VM both go on with memory of their own.
-    let result = unsafe { sys::for_program(raw::__NR_clone, [flags, 0, parent_tid, child_tid, tls, 0]) };
+    let result = unsafe { sys::for_program(number, arguments) };
     // SAFETY: held above, by this thread or by the one that this is a copy of.
     unsafe {
         HEAP.release();
@@ -171,6 +273,9 @@ fn fork(thread: &mut Thread, arguments: [u64; 6]) -> Verdict {
         }
         if stack != 0 {
             thread.area.set_register(4, stack);
+        }
+        if clears_handlers {
+            signals::clear_handlers(thread);
         }
     } else if let Some(child) = child {
         let entry = runtime.session.entry(child);

@@ -513,7 +513,9 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
     machine.world.left += 1;
     match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
-        Leave::Enter(address) | Leave::Syscall { execute: address, .. } => address,
+        Leave::Enter(address)
+        | Leave::Syscall { execute: address, .. }
+        | Leave::OldSyscall { execute: address, .. } => address,
         Leave::Reached { ip, execute } => {
             let sp = machine.area.get(area::register(4) as usize);
             machine.world.reached.push((ip, sp));
@@ -525,8 +527,20 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
             machine.cache.entry(&mut machine.world, next).expect("it can be translated")
         }
         Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
-        Leave::Unsupported { ip } => {
-            assert_eq!(ip, machine.end, "an unsupported instruction");
+        Leave::Returns { how, .. } => {
+            let stack = machine.area.get(area::register(4) as usize);
+            let frame: Vec<u8> = (0..how.words() as u64 * u64::from(how.bytes))
+                // SAFETY: the program is about to read its stack itself.
+                .map(|at| unsafe { ((stack + at) as *const u8).read() })
+                .collect();
+            let flags = machine.area.get(area::FLAGS as usize);
+            let target = how.target(stack, &frame, flags).expect("a whole frame");
+            machine.area.set(area::register(4) as usize, target.stack);
+            machine.area.set(area::FLAGS as usize, target.interrupt.map_or(flags, |(flags, _)| flags));
+            machine.cache.entry(&mut machine.world, target.ip).expect("it can be translated")
+        }
+        Leave::Unsupported { ip, why } => {
+            assert_eq!(ip, machine.end, "an unsupported instruction: {why}");
             switch::finish as *const () as u64
         }
     }

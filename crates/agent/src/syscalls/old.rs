@@ -1,0 +1,401 @@
+//! System calls by `int 0x80` in 64-bit code: those of 32-bit programs, by numbers and structures of their own.
+//!
+//! They are made as the program makes them, by `int 0x80`, so that the kernel does what it does natively (memory goes
+//! below 4 GiB). What changes what the agent knows of the program is looked at as the call of the same name by
+//! `syscall`, with its structures brought into that one's shape; all others pass. Two kinds cannot be followed, and end
+//! the program with a message: handlers of signals, which the kernel would begin in 32-bit code, and the return from
+//! them; and threads with a segment of their own for thread-local data.
+
+use super::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno, examine_call, limits, memory, seccomp};
+use crate::runtime::{give_up, runtime};
+use crate::signals::{self, Action};
+use crate::sys::{self, PAGE, raw};
+use crate::thread::{AlternateStack, Thread};
+use crate::user;
+use alloc::vec::Vec;
+
+/// The calls that are looked at, by their numbers here, which have the arguments of the call of that number by
+/// `syscall`.
+const SAME: &[(u32, u32)] = &[
+    (1, raw::__NR_exit),
+    (2, raw::__NR_fork),
+    (3, raw::__NR_read),
+    (5, raw::__NR_open),
+    (6, raw::__NR_close),
+    (12, raw::__NR_chdir),
+    (33, raw::__NR_access),
+    (45, raw::__NR_brk),
+    (55, raw::__NR_fcntl),
+    (63, raw::__NR_dup2),
+    (85, raw::__NR_readlink),
+    (91, raw::__NR_munmap),
+    (125, raw::__NR_mprotect),
+    (133, raw::__NR_fchdir),
+    (152, raw::__NR_mlockall),
+    (153, raw::__NR_munlockall),
+    (163, raw::__NR_mremap),
+    (172, raw::__NR_prctl),
+    (175, raw::__NR_rt_sigprocmask),
+    (176, raw::__NR_rt_sigpending),
+    (180, raw::__NR_pread64),
+    (183, raw::__NR_getcwd),
+    (190, raw::__NR_vfork),
+    (MMAP2, raw::__NR_mmap),
+    (219, raw::__NR_madvise),
+    (221, raw::__NR_fcntl),
+    (229, raw::__NR_getxattr),
+    (230, raw::__NR_lgetxattr),
+    (232, raw::__NR_listxattr),
+    (233, raw::__NR_llistxattr),
+    (241, raw::__NR_sched_setaffinity),
+    (242, raw::__NR_sched_getaffinity),
+    (252, raw::__NR_exit_group),
+    (274, raw::__NR_mbind),
+    (275, raw::__NR_get_mempolicy),
+    (276, raw::__NR_set_mempolicy),
+    (294, raw::__NR_migrate_pages),
+    (295, raw::__NR_openat),
+    (305, raw::__NR_readlinkat),
+    (307, raw::__NR_faccessat),
+    (318, raw::__NR_getcpu),
+    (330, raw::__NR_dup3),
+    (340, raw::__NR_prlimit64),
+    (354, raw::__NR_seccomp),
+    (371, raw::__NR_recvfrom),
+    (380, raw::__NR_pkey_mprotect),
+    (383, raw::__NR_statx),
+    (386, raw::__NR_rseq),
+    (SHMAT, raw::__NR_shmat),
+    (SHMDT, raw::__NR_shmdt),
+];
+/// From here on numbers are the same for all.
+const COMMON: u32 = 424;
+const MMAP2: u32 = 192;
+const SHMAT: u32 = 397;
+const SHMDT: u32 = 398;
+const ARCH_SET_CPUID: u64 = 0x1012;
+/// Most strings of an exec, and pages of `move_pages`.
+const MOST: usize = 1 << 20;
+/// Pieces of memory that the kernel takes in one call.
+const MOST_PIECES: u64 = 1024;
+
+/// Looks at the call at `ip` before it is executed.
+pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
+    let area = thread.area;
+    let old = area.register(0) as u32;
+    let arguments = [3, 1, 2, 6, 7, 5].map(|register| area.register(register) & 0xffff_ffff);
+    let strictly = match old {
+        1 => raw::__NR_exit,
+        3 => raw::__NR_read,
+        4 => raw::__NR_write,
+        _ => u32::MAX,
+    };
+    if seccomp::forbids(thread.tid, strictly) {
+        signals::kill_process();
+    }
+    if let Some(answer) = seccomp::judged_by_old_rules() {
+        return Verdict::Done(answer);
+    }
+    let call = Call { ip, next, number: u32::MAX, arguments, gate: Gate::Syscall };
+    if let Some(verdict) = in_another_shape(thread, old, &call) {
+        return verdict;
+    }
+    let same = SAME.iter().find(|(number, _)| *number == old).map(|&(_, number)| number);
+    let number = if old >= COMMON { old } else { same.unwrap_or(u32::MAX) };
+    let mut arguments = arguments;
+    if old == MMAP2 {
+        arguments[5] *= PAGE;
+    }
+    examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..call })
+}
+
+/// Arguments of a call by `syscall` as they are told here.
+pub fn as_there(old: u32, mut arguments: [u64; 6]) -> [u64; 6] {
+    if old == MMAP2 {
+        arguments[5] /= PAGE;
+    }
+    arguments
+}
+
+/// Calls whose arguments or structures have another shape here; `call` has them as they are. None: those of all others
+/// are the same, or nobody looks at them.
+fn in_another_shape(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
+    let [a, b, c, _, e, _] = call.arguments;
+    match old {
+        11 | 358 => {
+            let (at, number) = if old == 11 { (1, raw::__NR_execve) } else { (2, raw::__NR_execveat) };
+            let [Ok(strings), Ok(variables)] = [at, at + 1].map(|list| pointers(call.arguments[list])) else {
+                return Some(Verdict::Done(EFAULT));
+            };
+            let mut arguments = call.arguments;
+            for (argument, list) in [(at, &strings), (at + 1, &variables)] {
+                arguments[argument] = list.as_ref().map_or(0, |list| list.as_ptr() as u64);
+            }
+            Some(examine_call(thread, &Call { number, arguments, ..*call }))
+        }
+        120 if a as u32 & raw::CLONE_SETTLS != 0 => cannot(call, "clone", "its thread would have a segment of its own"),
+        // Its last two arguments the other way round.
+        120 => {
+            let (number, arguments) = (raw::__NR_clone, [a, b, c, e, 0, 0]);
+            Some(examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call }))
+        }
+        // Of all that is asked here only this is answered.
+        384 if a == ARCH_SET_CPUID => Some(examine_call(thread, &Call { number: raw::__NR_arch_prctl, ..*call })),
+        172 | 354 if is_filter(old, a, b) => {
+            let Ok([length, instructions]) = halves::<2>(c) else { return Some(Verdict::Done(EFAULT)) };
+            let program = [length & 0xffff, instructions];
+            let number = if old == 172 { raw::__NR_prctl } else { raw::__NR_seccomp };
+            let mut arguments = call.arguments;
+            arguments[2] = program.as_ptr() as u64;
+            Some(examine_call(thread, &Call { number, arguments, ..*call }))
+        }
+        75 | 76 | 191 if a == limits::ADDRESS_SPACE => Some(Verdict::Done(address_space(old == 75, b))),
+        _ => of_memory(thread, old, call).or_else(|| of_signals(thread, old, call).map(Verdict::Done)),
+    }
+}
+
+fn cannot(call: &Call, name: &str, why: &str) -> ! {
+    let ip = call.ip;
+    give_up(format_args!(
+        "the program makes the 32-bit system call {name} by int 0x80 at {ip:#x}, which cannot be observed: {why}"
+    ))
+}
+
+/// Those that map memory, or write it.
+fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
+    let [a, b, c, d, e, _] = call.arguments;
+    match old {
+        90 => {
+            let Ok(arguments) = halves::<6>(a) else { return Some(Verdict::Done(EFAULT)) };
+            if !arguments[5].is_multiple_of(PAGE) {
+                return Some(Verdict::Done(EINVAL));
+            }
+            let gate = Gate::Old(MMAP2);
+            Some(examine_call(thread, &Call { number: raw::__NR_mmap, arguments, gate, ..*call }))
+        }
+        117 => shared_memory(thread, call),
+        145 | 333 | 378 => {
+            let pieces = (0..c.min(MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
+            runtime().shadow.pieces_written_by_kernel(pieces);
+            Some(Verdict::Execute)
+        }
+        181 => {
+            let at = d | e << 32;
+            if at >= LEAST_CODE {
+                memory::written_at(at, c);
+            }
+            Some(Verdict::Execute)
+        }
+        317 => {
+            let mut pages = alloc::vec![0u64; (b as usize).min(MOST)];
+            for (number, page) in pages.iter_mut().enumerate() {
+                let Ok([address]) = halves::<1>(c + 4 * number as u64) else { return Some(Verdict::Done(EFAULT)) };
+                *page = address;
+            }
+            let mut arguments = call.arguments;
+            (arguments[1], arguments[2]) = (pages.len() as u64, pages.as_ptr() as u64);
+            Some(examine_call(thread, &Call { number: raw::__NR_move_pages, arguments, ..*call }))
+        }
+        _ => None,
+    }
+}
+
+/// Those about signals. The kernel's word.
+fn of_signals(thread: &mut Thread, old: u32, call: &Call) -> Option<u64> {
+    let [a, b, ..] = call.arguments;
+    Some(match old {
+        48 | 67 | 174 => {
+            let Ok((new, told)) = wanted_action(old, call.arguments) else { return Some(EFAULT) };
+            if new.is_some_and(|new| new.handler > 1) {
+                cannot(call, "sigaction", "the kernel would begin the handler in 32-bit code");
+            }
+            action(thread, old, a, new, told)
+        }
+        119 | 173 => cannot(call, "sigreturn", "it returns from a handler in 32-bit code"),
+        68 | 69 | 73 | 126 => mask(thread, old, call.arguments),
+        186 => alternate_stack(thread, a, b),
+        _ => return None,
+    })
+}
+
+/// Words of 32 bits at an address.
+fn halves<const N: usize>(address: u64) -> Result<[u64; N], sys::Errno> {
+    let mut words = [0u64; N];
+    for (number, word) in words.iter_mut().enumerate() {
+        let mut bytes = [0u8; 4];
+        user::read_bytes(address + 4 * number as u64, &mut bytes)?;
+        *word = u32::from_le_bytes(bytes).into();
+    }
+    Ok(words)
+}
+
+/// Writes words of 32 bits to an address. The kernel's word.
+fn put<const N: usize>(address: u64, words: [u64; N]) -> u64 {
+    let told = words
+        .iter()
+        .enumerate()
+        .all(|(number, &word)| user::write_bytes(address + 4 * number as u64, &(word as u32).to_le_bytes()).is_ok());
+    if told { 0 } else { EFAULT }
+}
+
+/// A list of pointers that ends with 0, as 64-bit programs have it; none where there is none.
+fn pointers(address: u64) -> Result<Option<Vec<u64>>, sys::Errno> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    while list.len() < MOST {
+        let [pointer] = halves::<1>(address + 4 * list.len() as u64)?;
+        list.push(pointer);
+        if pointer == 0 {
+            break;
+        }
+    }
+    Ok(Some(list))
+}
+
+/// `ipc`: of its calls those that attach and detach memory.
+fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    const ATTACH: u64 = 21;
+    const DETACH: u64 = 22;
+    let [what, id, flags, told, at, _] = call.arguments;
+    let (number, old, arguments) = match what {
+        ATTACH => (raw::__NR_shmat, SHMAT, [id, at, flags, 0, 0, 0]),
+        DETACH => (raw::__NR_shmdt, SHMDT, [at, 0, 0, 0, 0, 0]),
+        _ => return None,
+    };
+    let verdict = examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call });
+    match verdict {
+        Verdict::Done(result) if what == ATTACH && sys::check(result).is_ok() => {
+            Some(Verdict::Done(put(told, [result])))
+        }
+        verdict => Some(verdict),
+    }
+}
+
+/// Whether `prctl` or `seccomp` installs a filter.
+fn is_filter(old: u32, a: u64, b: u64) -> bool {
+    match old {
+        172 => a == u64::from(linux_raw_sys::prctl::PR_SET_SECCOMP) && b == seccomp::FILTER,
+        _ => a == 1,
+    }
+}
+
+/// getrlimit and setrlimit of the address space.
+fn address_space(sets: bool, at: u64) -> u64 {
+    const INFINITY: u64 = 0xffff_ffff;
+    if sets {
+        let Ok(words) = halves::<2>(at) else { return EFAULT };
+        let limits = words.map(|word| if word == INFINITY { u64::MAX } else { word });
+        return limits::exchange(runtime(), limits.as_ptr() as u64, 0);
+    }
+    let mut limits = [0u64; 2];
+    match limits::exchange(runtime(), 0, limits.as_mut_ptr() as u64) {
+        0 => put(at, core::hint::black_box(limits).map(|word| word.min(INFINITY))),
+        error => error,
+    }
+}
+
+/// What `signal`, `sigaction` and `rt_sigaction` want done, and where they want to be told what was.
+fn wanted_action(old: u32, [_, b, c, ..]: [u64; 6]) -> Result<(Option<Action>, u64), sys::Errno> {
+    let new = match old {
+        48 => Some(Action { handler: b, flags: u64::from(raw::SA_RESETHAND | raw::SA_NODEFER), ..Action::default() }),
+        _ if b == 0 => None,
+        67 => {
+            let [handler, mask, flags, restorer] = halves(b)?;
+            Some(Action { handler, flags, restorer, mask })
+        }
+        _ => {
+            let [handler, flags, restorer, low, high] = halves(b)?;
+            Some(Action { handler, flags, restorer, mask: low | high << 32 })
+        }
+    };
+    Ok((new, if old == 48 { 0 } else { c }))
+}
+
+fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, told: u64) -> u64 {
+    let mut was = Action::default();
+    let new = new.as_ref().map_or(0, |new| &raw const *new as u64);
+    let result = signals::action(thread, signal, new, &raw mut was as u64, 8);
+    let was = core::hint::black_box(was);
+    match old {
+        _ if result != 0 => result,
+        48 => was.handler,
+        _ if told == 0 => 0,
+        67 => put(told, [was.handler, was.mask, was.flags, was.restorer]),
+        _ => put(told, [was.handler, was.flags, was.restorer, was.mask, was.mask >> 32]),
+    }
+}
+
+/// `sgetmask`, `ssetmask`, `sigpending` and `sigprocmask`: of the first 32 signals.
+fn mask(thread: &mut Thread, old: u32, [a, b, c, ..]: [u64; 6]) -> u64 {
+    const LOW: u64 = 0xffff_ffff;
+    let mut was = 0u64;
+    let at = &raw mut was as u64;
+    if old == 73 {
+        let result = signals::pending(thread, at, 8);
+        return if result == 0 { put(a, [core::hint::black_box(was)]) } else { result };
+    }
+    let result = signals::mask(thread, raw::SIG_BLOCK.into(), 0, at, 8);
+    let was = core::hint::black_box(was);
+    if result != 0 || old == 68 {
+        return if result != 0 { result } else { was & LOW };
+    }
+    let wanted = match (old, a as u32) {
+        (69, _) => Some(a),
+        _ if b == 0 => None,
+        _ => {
+            let Ok([set]) = halves::<1>(b) else { return EFAULT };
+            match a as u32 {
+                raw::SIG_BLOCK => Some(was | set),
+                raw::SIG_UNBLOCK => Some(was & !set),
+                raw::SIG_SETMASK => Some(was & !LOW | set),
+                _ => return EINVAL,
+            }
+        }
+    };
+    if let Some(wanted) = wanted {
+        signals::mask(thread, raw::SIG_SETMASK.into(), &raw const wanted as u64, 0, 8);
+    }
+    match old {
+        69 => was & LOW,
+        _ if c == 0 => 0,
+        _ => put(c, [was]),
+    }
+}
+
+fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
+    let wanted = match (new != 0).then(|| halves::<3>(new)).transpose() {
+        Ok(wanted) => {
+            wanted.map(|[base, flags, bytes]| AlternateStack { base, flags: flags as i32, padding: 0, bytes })
+        }
+        Err(error) => return errno(error.0 as u32),
+    };
+    let mut was = AlternateStack::NONE;
+    let new = wanted.as_ref().map_or(0, |wanted| &raw const *wanted as u64);
+    let result = signals::alternate_stack(thread, new, &raw mut was as u64);
+    let was = core::hint::black_box(was);
+    if result != 0 || old == 0 {
+        return result;
+    }
+    put(old, [was.base, u64::from(was.flags as u32), was.bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_order_and_structures_of_32_bits_arrive() {
+        assert!(SAME.is_sorted_by_key(|&(old, _)| old), "each is there once, and can be found");
+        let words = [1u32, 0xffff_fff0, 3, 0];
+        let at = words.as_ptr() as u64;
+        assert_eq!(halves::<3>(at), Ok([1, 0xffff_fff0, 3]));
+        assert_eq!(pointers(at), Ok(Some(alloc::vec![1, 0xffff_fff0, 3, 0])));
+        assert_eq!((pointers(0), pointers(8).is_err()), (Ok(None), true));
+        assert_eq!(as_there(MMAP2, [0, 0, 0, 0, 0, 3 * PAGE]), [0, 0, 0, 0, 0, 3]);
+        let mut told = [0u32; 2];
+        assert_eq!(put(told.as_mut_ptr() as u64, [7, 1 << 32 | 9]), 0);
+        assert_eq!(core::hint::black_box(told), [7, 9]);
+    }
+}
