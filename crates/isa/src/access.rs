@@ -3,9 +3,34 @@
 //! Unlike the operands that a sample is resolved with, these include gathers, masked vectors, bit strings and, marked as
 //! stack operations, what `push`, `pop`, `call` and `ret` do. Not accesses: `lea`, prefetches and other hints about a cache
 //! line, `nop` with an operand.
+//!
+//! # What one operand does not say
+//! After the manuals of Intel and AMD; an access is one at the page where it begins, whatever its size, unless another
+//! line says more:
+//!
+//! | instruction | accesses |
+//! |---|---|
+//! | `movs`, `cmps`, `lods`, `scas`, `stos`, `ins`, `outs` | at rsi, at rdi, or both; with `rep`, for each element |
+//! | gathers, scatters | one for each active lane, at its own index |
+//! | `vmaskmov`, `maskmovdqu` (at rdi), masked vectors | one at the first active element, none without any |
+//! | masked broadcasts, `vpcompress`, `vexpand` | one at the address if any element is active |
+//! | instructions that look at the mask but read all (classes E4NF to E6NF) | one |
+//! | `bt`, `bts`, `btr`, `btc` with a register | one at the operand that the bit number selects |
+//! | `tileloadd`, `tileloaddt1`, `tilestored` | one for each row of the tile: [`crate::Tile`] |
+//! | `ldtilecfg`, `sttilecfg` (64 bytes) | one |
+//! | `fxsave`, `xsave` and their kin | one in each page that the image reaches into: [`crate::Image`] |
+//! | `fsave` (108 bytes), `fldenv`, `cmpxchg16b`, key locker's handles and its wide forms | one each |
+//! | `movdir64b`, `enqcmd`, `enqcmds` | a read at the operand, a write of 64 bytes where the register operand points |
+//! | `clzero` | a write of the line at rax |
+//! | `xlat` | one at rbx + al |
+//! | `vp2intersect`, `v4fmaddps` | one: pairs and quads are of registers |
+//! | `sgdt`, `sidt`, `lgdt` and the like (10 bytes; the latter fault) | one |
+//! | `push`, `pop`, `call`, `ret`, `enter`, `leave`, `lret`, `iret` | their operand, and words of the stack, as such |
+//! | `monitorx`, `umonitor`, `clflush`, `clwb`, `cldemote`, prefetches | none |
+//! | APX (`push2`, `pop2`, 32 registers), `movrs`, what came after | none: the decoder does not know them (SIGILL) |
 
-use crate::Kind;
 use crate::operand::{RBP, RDI, RSI, RSP, kind_of, number};
+use crate::{ImageForm, Kind};
 use iced_x86::{Code, Instruction, InstructionInfo, Mnemonic, OpKind, Register};
 
 /// How the accesses of an operand follow from the registers.
@@ -19,6 +44,10 @@ pub enum Shape {
     Masked,
     /// One access per active element of a gather or scatter.
     Elements,
+    /// One access per row of a tile; the index is the distance between rows.
+    Tile,
+    /// An image of the processor's state: one access per page that it reaches into.
+    Image(ImageForm),
     /// One access near the address, chosen by a bit number in a register (`bt [m], r` and its kin).
     Bits,
 }
@@ -119,6 +148,11 @@ fn plain(kind: Kind, size: u32, address: Address) -> Access {
     Access { kind, size, shape: Shape::Plain, stack: address.base == Some(RSP), implied: false, address }
 }
 
+/// Instructions whose index is the distance between the rows of a tile.
+pub(crate) fn has_stride(mnemonic: Mnemonic) -> bool {
+    matches!(mnemonic, Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 | Mnemonic::Tilestored)
+}
+
 /// Instructions with a memory operand whose bytes they neither read nor write for the program.
 fn hints(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
@@ -192,6 +226,12 @@ fn shape(instruction: &Instruction) -> Shape {
     use Mnemonic as M;
     match instruction.mnemonic() {
         _ if instruction.is_vsib() => Shape::Elements,
+        mnemonic if has_stride(mnemonic) => Shape::Tile,
+        M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64 => Shape::Image(ImageForm::Legacy),
+        M::Xsave | M::Xsave64 => Shape::Image(ImageForm::Whole),
+        M::Xsaveopt | M::Xsaveopt64 => Shape::Image(ImageForm::InUse),
+        M::Xsavec | M::Xsavec64 => Shape::Image(ImageForm::Compact),
+        M::Xrstor | M::Xrstor64 => Shape::Image(ImageForm::Restore),
         M::Bt | M::Bts | M::Btr | M::Btc if instruction.op1_kind() == OpKind::Register => Shape::Bits,
         M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq => Shape::Masked,
         mnemonic if instruction.has_op_mask() && !ignores_mask(mnemonic) => Shape::Masked,
@@ -300,12 +340,8 @@ fn operand_address(instruction: &Instruction) -> Option<Address> {
         _ => None,
     };
     let base = part(instruction.memory_base())?;
-    let mut index = part(instruction.memory_index())?;
+    let index = part(instruction.memory_index())?;
     let mut displacement = instruction.memory_displacement64() as i64;
-    // The rows of a tile lie `index` apart: the first is taken for all.
-    if matches!(instruction.mnemonic(), Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 | Mnemonic::Tilestored) {
-        index = None;
-    }
     // `pop [rsp + x]` computes its address after it has popped.
     if instruction.mnemonic() == Mnemonic::Pop && base == Some(RSP) {
         displacement += i64::from(instruction.stack_pointer_increment());

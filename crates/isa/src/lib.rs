@@ -36,16 +36,20 @@ extern crate alloc;
 mod access;
 mod boundaries;
 mod fault;
+mod image;
 mod operand;
 mod plan;
 mod request;
 mod step;
+mod tile;
 mod usage;
 
 pub use access::{Access, Address, Shape, accesses};
 pub use fault::access_at;
+pub use image::{Component, Image, ImageForm};
 pub use plan::{Plan, plan, recover};
 pub use request::{REQUEST, is_request};
+pub use tile::Tile;
 pub use usage::{STATUS_FLAGS, Usage, leaves_the_program};
 
 /// The registers of a thread at one moment, as `perf_event_open` samples them.

@@ -1,5 +1,6 @@
 //! Memory operands: from an instruction to the address, given registers.
 
+use crate::access::has_stride;
 use crate::step::State;
 use crate::{Kind, Registers};
 use iced_x86::{Instruction, InstructionInfo, OpAccess, OpKind, Register};
@@ -164,7 +165,8 @@ fn explicit(instruction: &Instruction, size: u32, kind: Kind, frame_pointer: boo
         _ => None,
     };
     let base = part(instruction.memory_base())?;
-    let index = part(instruction.memory_index())?;
+    // Of a tile, its first row.
+    let index = if has_stride(instruction.mnemonic()) { None } else { part(instruction.memory_index())? };
     let stack = base == Some(RSP) || (frame_pointer && base == Some(RBP));
     Some(Operand {
         base,

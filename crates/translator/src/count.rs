@@ -9,6 +9,8 @@
 //! | [`Operation::String`] | rcx after | rsi after | rdi after | base of FS, or 0 |
 //! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
 //! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
+//! | [`Operation::Tile`] | address without the stride | stride; the configuration stands at `area::COUNT_VECTOR` | | |
+//! | [`Operation::Image`] | address | edx:eax | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
 //! | [`Operation::Again`] | (tallies: as above) | | a counter | |
@@ -19,8 +21,8 @@
 
 use crate::block::Unmade;
 use crate::stay::{Record, descriptor};
-use crate::{Config, PageEntry, SiteId, area, tally};
-use numalens_isa::Kind;
+use crate::{Config, PageEntry, SiteId, area, image, tally};
+use numalens_isa::{Kind, Tile};
 
 /// What the operands in the area mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,11 @@ pub enum Operation {
     /// The block of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
     /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
     Again = 7,
+    /// One access for each row of a tile; the lanes are the tile's number.
+    Tile = 8,
+    /// An access in each page that an image of the processor's state reaches into; the lanes are the number of an
+    /// [`numalens_isa::ImageForm`].
+    Image = 9,
 }
 
 /// Why a block is to be translated again: see [`crate::Cache::heat`].
@@ -70,7 +77,8 @@ pub struct What {
     pub kind: Kind,
     /// Bytes of one element, a power of two up to 64.
     pub size: u8,
-    /// Elements of a mask, or of a gather: 1 to 64. Of one access: how many times `size` it has, up to 127.
+    /// Elements of a mask, or of a gather: 1 to 64; the number of a tile, or of an [`numalens_isa::ImageForm`]. Of one
+    /// access: how many times `size` it has, up to 127.
     pub lanes: u8,
     /// Bytes of an index: 4 or 8; of a bit number: 2, 4, 8.
     pub index_size: u8,
@@ -89,7 +97,7 @@ pub struct What {
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
-const OPERATIONS: [Operation; 8] = [
+const OPERATIONS: [Operation; 10] = [
     Operation::One,
     Operation::String,
     Operation::FirstActive,
@@ -98,6 +106,8 @@ const OPERATIONS: [Operation; 8] = [
     Operation::Bits,
     Operation::Group,
     Operation::Again,
+    Operation::Tile,
+    Operation::Image,
 ];
 
 impl What {
@@ -126,7 +136,8 @@ impl What {
 
     /// For an immediate operand.
     pub fn pack(self) -> i32 {
-        self.operation as i32
+        (self.operation as i32 & 7)
+            | (self.operation as i32 >> 3) << 24
             | i32::from(kind_bits(self.kind)) << 3
             | (self.size.trailing_zeros() as i32) << 5
             | i32::from(self.lanes) << 8
@@ -143,7 +154,7 @@ impl What {
     pub fn unpack(packed: u64) -> Option<What> {
         let bits = |from: u32, count: u32| packed >> from & ((1 << count) - 1);
         Some(What {
-            operation: *OPERATIONS.get(bits(0, 3) as usize)?,
+            operation: *OPERATIONS.get((bits(0, 3) | bits(24, 1) << 3) as usize)?,
             kind: *KINDS.get(bits(3, 2) as usize)?,
             size: 1 << bits(5, 3),
             lanes: bits(8, 7) as u8,
@@ -192,6 +203,12 @@ pub trait Pages {
     /// out on the way.
     fn ahead(&mut self, run: &Run) {
         let _ = run;
+    }
+
+    /// The word of the program's memory at an address, if it can be read.
+    fn peek(&mut self, address: u64) -> Option<u64> {
+        let _ = address;
+        None
     }
 
     /// `run` was counted with `entry`. With [`Config::each`] only.
@@ -304,6 +321,10 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
         let (count, address) = (arguments[0] & limit, arguments[1] & limit);
         return pages.ahead(&Run { site: first, kind: what.kind, address, size, count, done: false });
     }
+    let image = match what.operation {
+        Operation::Image => image::asked(pages, arguments, what.lanes),
+        _ => None,
+    };
     let mut access = |site: SiteId, kind: Kind, address: u64, size: u32, count: u64| {
         let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
@@ -334,6 +355,17 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
                 let index = index(area, what.index_size, lane);
                 let offset = index.wrapping_mul(u64::from(what.scale));
                 access(first, what.kind, address.wrapping_add(offset) & limit, size, 1);
+            }
+        }
+        Operation::Tile => {
+            let configuration = configuration(area);
+            if let Some(tile) = Tile::of(&configuration, what.lanes) {
+                tile.addresses(address, mask).for_each(|row| access(first, what.kind, row & limit, tile.bytes, 1));
+            }
+        }
+        Operation::Image => {
+            if let Some(image) = image {
+                image::by_page(&image, address & limit, |at, bytes| access(first, what.kind, at & limit, bytes, 1));
             }
         }
         Operation::Bits => {
@@ -434,6 +466,15 @@ fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u6
         address = if upwards { address.wrapping_add(step) } else { address.wrapping_sub(step) } & limit;
         left -= here;
     }
+}
+
+/// What `sttilecfg` has stored.
+fn configuration(area: Area) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    for (offset, word) in (0..).step_by(8).zip(bytes.chunks_exact_mut(8)) {
+        word.copy_from_slice(&area.load(area::COUNT_VECTOR + offset).to_le_bytes());
+    }
+    bytes
 }
 
 fn index(area: Area, size: u8, lane: u32) -> u64 {

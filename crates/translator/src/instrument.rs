@@ -20,12 +20,12 @@
 
 use crate::block::State;
 use crate::count::{Operation, What};
-use crate::emit::{Code, Field, Memory, RAX, RCX};
+use crate::emit::{Code, Field, Memory, RAX, RCX, RDX};
 use crate::liveness::Live;
 use crate::translate::Builder;
 use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::{Access, Address, Kind};
+use numalens_isa::{Access, Address, ImageForm, Kind};
 
 /// How many of each an access is.
 fn reads_and_writes(kind: Kind) -> (u8, u8) {
@@ -46,6 +46,8 @@ impl<E: Env> Builder<'_, E> {
             Shape::Masked => self.count_masked(instruction, access, site, live),
             Shape::Elements => self.count_elements(instruction, access, site, live),
             Shape::Bits => self.count_bits(instruction, access, site, live),
+            Shape::Tile => self.count_tile(instruction, access, site, live),
+            Shape::Image(form) => self.count_image(form, access, site, live),
             // Counted afterwards.
             Shape::String => Ok(()),
         }
@@ -273,6 +275,53 @@ impl<E: Env> Builder<'_, E> {
         self.call_out_inline(&what, site, &[r1, r2], r1)
     }
 
+    /// Leaves with the address of a tile's first row, the distance between rows, and the thread's configuration of
+    /// tiles.
+    fn count_tile(
+        &mut self,
+        instruction: &Instruction,
+        access: &Access,
+        site: SiteId,
+        live: Live,
+    ) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape);
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        self.hot.raw(&[0x65, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]); // sttilecfg gs:[..]
+        self.hot.imm32(area::COUNT_VECTOR);
+        let Address { index, scale, narrow, .. } = access.address;
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        match index {
+            Some(_) => {
+                let stride = Memory::Flat { base: None, index, scale: scale.max(1), displacement: 0 };
+                self.hot.memory(!narrow, &[0x8d], r2, stride);
+            }
+            None => self.hot.constant(r2, 0),
+        }
+        let is_tile = |register: &Register| register.is_tmm();
+        let tile = [instruction.op0_register(), instruction.op1_register()].into_iter().find(is_tile);
+        let lanes = tile.map_or(0, |tile| tile.number() as u8);
+        let what = What { operation: Operation::Tile, lanes, narrow, ..What::one(access.kind) };
+        self.call_out_inline(&what, site, &[r1, r2], r1)
+    }
+
+    /// Leaves with the address of an image of the processor's state and what of it is asked for.
+    fn count_image(&mut self, form: ImageForm, access: &Access, site: SiteId, live: Live) -> Result<(), Error> {
+        let avoid = access.address.registers(access.shape) | 1 << RAX | 1 << RDX;
+        let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
+        let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
+        self.mark_spilled();
+        address(&mut self.hot, r1, r2, &access.address, access.shape);
+        for (half, register) in [(0, RAX), (4, RDX)] {
+            // mov gs:[..], register
+            self.hot.memory(false, &[0x89], register, Memory::area(area::COUNT_ARGUMENTS + 8 + half));
+        }
+        let narrow = access.address.narrow;
+        let what = What { operation: Operation::Image, lanes: form as u8, narrow, ..What::one(access.kind) };
+        self.call_out_inline(&what, site, &[r1], r1)
+    }
+
     /// Loads the address of the operand and its mask into two registers.
     fn address_and_mask(&mut self, instruction: &Instruction, access: &Access, live: Live) -> [u8; 2] {
         let avoid = access.address.registers(access.shape);
@@ -380,7 +429,7 @@ pub(crate) fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments
 /// `r1` becomes the address; `r2` is another scratch register. The flags are left alone.
 fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
     let displacement = address.displacement;
-    let index = if shape == Shape::Elements { None } else { address.index };
+    let index = if matches!(shape, Shape::Elements | Shape::Tile) { None } else { address.index };
     if address.base.is_none() && index.is_none() {
         let masked = if address.narrow { displacement as u64 & 0xffff_ffff } else { displacement as u64 };
         code.constant(r1, masked);

@@ -76,6 +76,7 @@ mod fetch;
 mod forms;
 mod hot;
 mod ids;
+mod image;
 mod instrument;
 mod kept;
 mod lap;

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rand_free::Random;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use support::assemble::assemble;
 use support::expected::{Expected, by_page, reads, updates, writes};
@@ -75,6 +76,20 @@ impl S<'_> {
     fn index64(&self, register: usize, lane: usize) -> i64 {
         let bytes = Vectors::get(&self.0.vectors, register);
         i64::from_le_bytes(bytes[8 * lane..8 * lane + 8].try_into().expect("eight bytes"))
+    }
+
+    /// An image of the state at r8: so many bytes, and the components of a mask that the processor has.
+    fn image(&self, kind: Kind, bytes: u64, mask: u32) -> Vec<Expected> {
+        let enabled = Vectors::enabled();
+        let components = (2..32).filter(|number| mask & enabled >> number & 1 == 1).map(Vectors::component);
+        let all = [(0, bytes)].into_iter().chain(components);
+        let at = |offset: u64| (self.r8() + offset) >> 12;
+        let pages: BTreeSet<u64> = all.flat_map(|(start, bytes)| at(start)..=at(start + bytes - 1)).collect();
+        pages.into_iter().map(|page| Expected { kind, address: page << 12, count: 1 }).collect()
+    }
+
+    fn words<const N: usize>(&self, offsets: [u64; N]) -> Vec<Expected> {
+        offsets.map(|offset| writes(self.r8() + offset, 1)).to_vec()
     }
 
     /// Sign bits of the elements of a vector register.
@@ -194,6 +209,26 @@ const FORMS: &[Form] = &[
             [&pushed[..], &words.map(|word| reads(s.rsp() - word, 1)), &[writes(s.rsp() - 40, 1)]].concat()
         },
     ),
+    // Images of the state. What depends on where code is, and on what the processor takes for used, is overwritten.
+    ("fxsave64 [r8]\nfxrstor64 [r8]\nmov qword ptr [r8 + 8], 0\nmov qword ptr [r8 + 16], 0", |s| {
+        [s.image(Kind::Write, 464, 0), s.image(Kind::Read, 464, 0), s.words([8, 16])].concat()
+    }),
+    (
+        "mov eax, 0xe7\nxor edx, edx\nxsave64 [r8]\nmov qword ptr [r8 + 8], 0\nmov qword ptr [r8 + 16], 0\n\
+         mov qword ptr [r8 + 512], 0",
+        |s| [s.image(Kind::ReadWrite, 576, 0xe7), s.words([8, 16, 512])].concat(),
+    ),
+    (
+        "mov qword ptr [r8 + 520], 0\nmov qword ptr [r8 + 528], 0\nmov qword ptr [r8 + 536], 0\n\
+         mov qword ptr [r8 + 544], 0\nmov qword ptr [r8 + 552], 0\nmov qword ptr [r8 + 560], 0\n\
+         mov qword ptr [r8 + 568], 0\nmov eax, 3\nxor edx, edx\nxsave64 [r8]\nxrstor64 [r8]\n\
+         mov qword ptr [r8 + 8], 0\nmov qword ptr [r8 + 16], 0\nmov qword ptr [r8 + 512], 0",
+        |s| {
+            let header = s.words([520, 528, 536, 544, 552, 560, 568]);
+            let images = [s.image(Kind::ReadWrite, 576, 0), s.image(Kind::Read, 576, 0)].concat();
+            [header, images, s.words([8, 16, 512])].concat()
+        },
+    ),
     // Bit strings: the bit number moves the address.
     ("bt qword ptr [rdi], 5", |s| vec![reads(s.rdi(), 1)]),
     ("bt [rdi], r10", |s| vec![reads(at(s.rdi(), (s.r10() >> 6) * 8), 1)]),
@@ -267,6 +302,11 @@ const FORMS_512: &[Form] = &[
     ("vaddps zmm4{k6}, zmm5, [rdi]{1to16}", |s| masked(Kind::Read, s.rdi(), 0, s.mask(6), 16)),
     ("vmovss xmm4{k1}, [rdi]", |s| masked(Kind::Read, s.rdi(), 4, s.mask(1), 1)),
     ("vmulsd xmm4{k2}, xmm5, [rdi]", |s| masked(Kind::Read, s.rdi(), 8, s.mask(2), 1)),
+    (
+        "mov eax, 3\nxor edx, edx\nxsavec64 [r8]\nmov qword ptr [r8 + 8], 0\nmov qword ptr [r8 + 16], 0\n\
+         mov qword ptr [r8 + 512], 0",
+        |s| [s.image(Kind::Write, 576, 0), s.words([8, 16, 512])].concat(),
+    ),
     ("vpcompressd [rdi]{k3}, zmm4", |s| masked(Kind::Write, s.rdi(), 0, s.mask(3), 16)),
     ("vexpandpd zmm4{k4}, [rdi]", |s| masked(Kind::Read, s.rdi(), 0, s.mask(4), 8)),
     ("vpbroadcastd zmm4{k5}, [rdi]", |s| masked(Kind::Read, s.rdi(), 0, s.mask(5), 16)),
@@ -292,6 +332,13 @@ const FORMS_512: &[Form] = &[
     }),
 ];
 
+/// The same for processors that store 64 bytes at once.
+const FORMS_64: &[Form] = &[("movdir64b r8, [rdi]", |s| vec![reads(s.rdi(), 1), writes(s.r8(), 1)])];
+
+fn has_direct_stores() -> bool {
+    std::arch::x86_64::__cpuid_count(7, 0).ecx >> 28 & 1 == 1
+}
+
 /// What follows: nothing, so that everything is needed; or code that makes flags, or flags and registers, dead.
 const ENDINGS: [&str; 3] =
     ["nop", "add r15, r14", "add r15, r14\nmov r11, r15\nmov r12, r15\nmov r13, r15\nmov edx, r15d"];
@@ -309,6 +356,9 @@ fn code() -> &'static Code {
             forms.extend(FORMS_512);
         } else {
             eprintln!("this machine has no AVX-512: its forms are not tried");
+        }
+        if has_direct_stores() {
+            forms.extend(FORMS_64);
         }
         let texts: Vec<&str> = forms.iter().map(|form| form.0).chain(ENDINGS).collect();
         let mut bytes = assemble(&texts);

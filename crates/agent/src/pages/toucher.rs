@@ -89,6 +89,10 @@ impl Pages for Toucher<'_> {
         }
     }
 
+    fn peek(&mut self, address: u64) -> Option<u64> {
+        crate::user::read(address).ok()
+    }
+
     fn counted(&mut self, run: &Run, entry: PageEntry) {
         let runtime = runtime();
         if runtime.layout.lines {

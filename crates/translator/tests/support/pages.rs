@@ -22,6 +22,11 @@ impl Pages for World {
         Some(entry)
     }
 
+    fn peek(&mut self, address: u64) -> Option<u64> {
+        // SAFETY: the program is about to read there itself.
+        Some(unsafe { (address as *const u64).read_unaligned() })
+    }
+
     fn counted(&mut self, run: &Run, _: PageEntry) {
         let last = run.address + (run.count - 1) * u64::from(run.size);
         assert_eq!(run.address / LINE, last / LINE, "{run:x?}");

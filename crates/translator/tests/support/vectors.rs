@@ -43,6 +43,20 @@ impl Vectors {
         Vectors { image }
     }
 
+    /// The components that the kernel has switched on.
+    pub fn enabled() -> u32 {
+        let (low, _high): (u32, u32);
+        // SAFETY: AVX, which all of this needs, comes with the instruction and with a kernel that has switched it on.
+        unsafe { std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _high, options(nomem, nostack)) };
+        low
+    }
+
+    /// Where in an image a component begins, and its bytes.
+    pub fn component(number: u32) -> (u64, u64) {
+        let (start, bytes) = component(number);
+        (start as u64, bytes as u64)
+    }
+
     fn pieces(register: usize) -> Vec<(usize, usize)> {
         if register < 16 {
             let (avx, upper) = (component(AVX).0, component(UPPER_HALVES));
