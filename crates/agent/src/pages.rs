@@ -464,7 +464,9 @@ impl Shadow {
     pub fn forget(&self, range: Range<u64>) {
         let runtime = runtime();
         let sites = runtime.process().header().sites.load(Acquire);
-        for (_, area) in runtime.threads.lock().iter() {
+        let threads = runtime.threads.lock();
+        crate::placement::FORGOTTEN.fetch_add(1, Relaxed);
+        for (_, area) in threads.iter() {
             area.forget(&runtime.layout, sites, &range);
         }
     }

@@ -1,8 +1,15 @@
 //! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one kept here
 //! ([`crate::machine`]).
 //!
-//! Every change closes what was counted before: the thread goes on with counters of its own, in a new extent. A thread that another one
-//! binds notices when it next leaves the code cache.
+//! Every change is told in the log. What is counted is kept apart by node, and by nothing else of a place: so a
+//! thread that a change leaves on its node goes on with
+//! its counters, and one that comes to another node has counters for that one, in an extent of their own
+//! ([`Seat`]). They are mapped in the place of those before, which
+//! wait until the thread comes back: programs bind threads to and fro, for each piece of work or each block.
+//!
+//! A thread is known by its first extent in a process, whichever has its counters: where it may run is told and
+//! asked for there. A thread that another one binds notices
+//! when it next leaves the code cache.
 
 use crate::call;
 use crate::machine::cpus::{CpuSet, NodeSet, bits};
@@ -14,8 +21,9 @@ use crate::runtime::runtime;
 use crate::shared::Session;
 use crate::sys;
 use crate::thread::Thread;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use numalens_event::exact::{self, Extent, GONE_ON, end, kind};
+use numalens_event::exact::{self, Extent, GONE_ON, end, log};
 use numalens_translator::area as fixed;
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
@@ -26,11 +34,15 @@ const CPUS: usize = NODES + 2 * exact::NODE_WORDS;
 /// Where the nodes begin.
 const NODES: usize = 2;
 const _: () = assert!(WORDS * 8 == size_of::<exact::ThreadPlace>());
+/// A place in words.
+pub type Words = [u64; WORDS];
+/// That of a thread which nobody has told.
+pub const NOWHERE: Words = [0; WORDS];
 /// The mode without its flags.
 const MODE: u64 = 0xff;
 
 /// Where the calling thread may run, as `exact::ThreadPlace` has it, and the index of the node that this binds it to; negative: none.
-fn ask(session: &Session) -> ([u64; WORDS], i32) {
+fn ask(session: &Session) -> (Words, i32) {
     let mut place = [0u64; WORDS];
     place[0] = 1;
     let mut nodes = NodeSet::EMPTY;
@@ -60,25 +72,47 @@ fn ask(session: &Session) -> ([u64; WORDS], i32) {
     (place, found.map_or(-1, i32::from))
 }
 
-/// Notes where the calling thread may run in its new extent. On a virtual machine also for a thread that does not run yet: its place must be that
+/// Counters that a thread has for a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// Where they are.
+    pub extent: Extent,
+    /// The index of the node; negative: those for the time in which it is unpinned.
+    pub node: i32,
+    /// How often entries of the table of pages had changed when the thread left them.
+    forgotten: u64,
+}
+
+/// How often threads were to look again at their pages, as entries of the table of pages had changed: added to
+/// under the lock of the threads. Counters that are not
+/// mapped at that time look again at all of their pages when they are.
+pub static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Notes where the calling thread may run in its first extent. On a virtual machine also for a thread that does not
+/// run yet: its place must be that
 /// of its creator then, or of the program before.
 pub fn begin(session: &Session, thread: &mut Thread) {
-    let entry = session.entry(thread.extent);
+    let entry = session.entry(thread.first);
     let place = if is_virtual() {
-        let index = entry.index.load(Relaxed);
-        thread.place = thread.place.clone().seated(session.placement(), index);
-        thread.node = node_of(session, &thread.place);
-        thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
+        sit(session, thread);
         to_words(session, &thread.place.cpus, &thread.place.policy)
     } else {
         let (place, node) = ask(session);
-        thread.node = node;
+        (thread.node, thread.known) = (node, place);
         Some(place)
     };
     entry.node.store(thread.node, Relaxed);
     if let Some(place) = place {
-        session.write(thread.extent.offset() + exact::thread::PLACE, &place);
+        session.write(thread.first.offset() + exact::thread::PLACE, &place);
     }
+}
+
+/// Finds where a thread of a virtual machine is on its CPUs.
+fn sit(session: &Session, thread: &mut Thread) {
+    let index = session.entry(thread.first).index.load(Relaxed);
+    thread.place = thread.place.clone().seated(session.placement(), index);
+    thread.node = node_of(session, &thread.place);
+    thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
 }
 
 /// The index of the node that a place binds a thread to: by its CPUs, else by its memory policy; negative: none.
@@ -91,16 +125,18 @@ fn node_of(session: &Session, place: &Place) -> i32 {
 }
 
 /// A place on a virtual machine in words; none for that of a thread of which nobody has said anything.
-fn to_words(session: &Session, cpus: &CpuSet, policy: &Policy) -> Option<[u64; WORDS]> {
-    if *policy == Policy::NONE && *cpus == all_cpus(session.placement()) {
-        return None;
-    }
+fn to_words(session: &Session, cpus: &CpuSet, policy: &Policy) -> Option<Words> {
+    let is_open = *policy == Policy::NONE && *cpus == all_cpus(session.placement());
+    (!is_open).then(|| words_of(cpus, policy))
+}
+
+fn words_of(cpus: &CpuSet, policy: &Policy) -> Words {
     let mut words = [0u64; WORDS];
     words[..NODES].copy_from_slice(&[1, policy.word().into()]);
     words[NODES..NODES + exact::NODE_WORDS].copy_from_slice(&policy.nodes.0);
     words[NODES + exact::NODE_WORDS..CPUS].copy_from_slice(&policy.named.0);
     words[CPUS..].copy_from_slice(&cpus.0);
-    Some(words)
+    words
 }
 
 /// The place that stands at an offset of the session file.
@@ -143,47 +179,106 @@ pub fn carry_over(session: &Session, before: Extent, told: u32, now: Extent) {
 
 /// The calling thread of a real machine may run elsewhere now.
 pub fn changed(thread: &mut Thread) {
-    if !is_virtual() {
-        go_on(thread, 0);
+    if is_virtual() {
+        return;
+    }
+    let (place, node) = ask(&runtime().session);
+    if (thread.known, thread.node) != (place, node) {
+        (thread.known, thread.node) = (place, node);
+        go_on(thread, &place);
     }
 }
 
 /// The calling thread of a virtual machine has these CPUs and this policy from now on.
 pub fn settle(thread: &mut Thread, cpus: CpuSet, policy: Policy) {
-    settle_as_told(thread, cpus, policy, 0);
-}
-
-/// `told`: as many things that others have told it are heeded by that.
-fn settle_as_told(thread: &mut Thread, cpus: CpuSet, policy: Policy, told: u32) {
     if thread.place.cpus != cpus || thread.place.policy != policy {
+        let place = words_of(&cpus, &policy);
         (thread.place.cpus, thread.place.policy) = (cpus, policy);
-        go_on(thread, told);
+        sit(&runtime().session, thread);
+        go_on(thread, &place);
     }
 }
 
-/// The calling thread goes on with new counters, where it is now.
-fn go_on(thread: &mut Thread, told: u32) {
+/// Tells where the calling thread is now, and goes on with the counters for that.
+fn go_on(thread: &mut Thread, place: &Words) {
+    let runtime = runtime();
+    let used = place.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
+    let mut words = [0u64; WORDS + 2];
+    words[..2].copy_from_slice(&[u64::from(thread.first.0), thread.node as u64]);
+    words[2..][..used].copy_from_slice(&place[..used]);
+    runtime.process().log(log::PLACED, &words[..2 + used], &[]);
+    publish(&runtime.session, thread.first, place);
+    let on = runtime.session.entry(thread.extent).node.load(Relaxed);
+    if on != thread.node {
+        change_counters(thread, on);
+    }
+}
+
+/// Maps the counters for the node of the calling thread in the place of those for the node `on`.
+fn change_counters(thread: &mut Thread, on: i32) {
     let runtime = runtime();
     let session = &runtime.session;
-    let before = thread.extent;
-    let old = session.entry(before);
-    let (process, index) = (runtime.process().extent, old.index.load(Relaxed));
-    // Without a new extent all goes on under the old place.
-    let Some(extent) = session.new_extent(kind::THREAD, process, 0, index) else { return };
-    // Until the old one has its end nobody settles what was counted there.
+    // Until these have their end nobody settles what was counted there.
     let threads = runtime.threads.lock();
-    if thread.area.map_counters(&runtime.layout, session, extent).is_err() {
-        session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+    let now = FORGOTTEN.load(Relaxed);
+    let known = thread.seats.iter().position(|seat| seat.node == thread.node);
+    let index = session.entry(thread.first).index.load(Relaxed);
+    let next = match known {
+        Some(known) => thread.seats[known],
+        None => match session.new_seat(runtime.process().extent, thread.tid, index, thread.node) {
+            Some(extent) => Seat { extent, node: thread.node, forgotten: now },
+            // Without a new extent all goes on under the old place.
+            None => return,
+        },
+    };
+    if thread.area.map_counters(&runtime.layout, session, next.extent).is_err() {
+        let _ = thread.area.map_counters(&runtime.layout, session, thread.extent);
+        if known.is_none() {
+            end_extent(session, next.extent, end::REPLACED);
+        }
         return;
     }
-    thread.extent = extent;
-    begin(session, thread);
-    carry_over(session, before, told, extent);
-    old.end.store(end::REPLACED, Relaxed);
-    old.end_ns.store(sys::now_ns(), Release);
+    let left = Seat { extent: thread.extent, node: on, forgotten: now };
+    thread.extent = next.extent;
+    if next.forgotten != now {
+        let sites = runtime.process().header().sites.load(Acquire);
+        thread.area.forget(&runtime.layout, sites, &(0..u64::MAX));
+    }
+    if let Some(known) = known {
+        thread.seats.swap_remove(known);
+    }
+    if !runtime.layout.words {
+        thread.seats.push(left);
+        return;
+    }
+    // What is counted by word is settled whenever a block begins or ends, in counters that are mapped: nobody
+    // comes back to others.
+    session.entry(left.extent).left_ns.store(sys::now_ns(), Release);
+    if left.extent != thread.first {
+        end_extent(session, left.extent, end::REPLACED);
+    }
     drop(threads);
-    session.take_name(extent);
-    session.entry(extent).id.store(thread.tid, Release);
+}
+
+fn end_extent(session: &Session, extent: Extent, how: u32) {
+    let entry = session.entry(extent);
+    entry.end.store(how, Relaxed);
+    entry.end_ns.store(sys::now_ns(), Release);
+}
+
+/// All extents of a thread but its first have come to their end, in this manner; with [`end::NONE`] they have not.
+pub fn end_seats(session: &Session, thread: &Thread, how: u32) {
+    let all = thread.seats.iter().map(|seat| seat.extent).chain([thread.extent]);
+    for extent in all.filter(|&extent| extent != thread.first) {
+        match how {
+            end::NONE => {
+                let entry = session.entry(extent);
+                entry.end_ns.store(0, Release);
+                entry.end.store(end::NONE, Relaxed);
+            }
+            _ => end_extent(session, extent, how),
+        }
+    }
 }
 
 /// Somebody bound the thread `tid` of a real machine, which may be one of the recording.
@@ -233,14 +328,39 @@ fn write_wanted(session: &Session, extent: Extent, cpus: &CpuSet) {
 pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
     // In this order: what the thread notices in between, it has written down before it says so.
     let has_noticed = session.entry(extent).bound_anew.load(Acquire) & !GONE_ON == 0;
-    let (cpus, policy) = read(session, extent.offset() + exact::thread::PLACE);
+    let (cpus, policy) = current(session, extent);
     if has_noticed { (cpus, policy) } else { (read(session, extent.offset() + exact::thread::WANTED).0, policy) }
+}
+
+/// Lets others know where the calling thread may run by now: at one of two places in turn, so that they can read
+/// the other one meanwhile.
+fn publish(session: &Session, extent: Extent, place: &Words) {
+    let changes = &session.entry(extent).places;
+    let next = changes.load(Relaxed).wrapping_add(1).max(1);
+    session.write(extent.offset() + exact::thread::now(next), place);
+    changes.store(next, Release);
+}
+
+/// What a thread has published last.
+fn current(session: &Session, extent: Extent) -> (CpuSet, Policy) {
+    /// A thread that changes its place all the time is not waited for any longer.
+    const PATIENCE: u32 = 1000;
+    let changes = &session.entry(extent).places;
+    let mut tries = 0;
+    loop {
+        let seen = changes.load(Acquire);
+        let place = read(session, extent.offset() + exact::thread::now(seen));
+        tries += 1;
+        if changes.load(Acquire) == seen || tries == PATIENCE {
+            return place;
+        }
+    }
 }
 
 /// Takes notice of what another thread did.
 pub fn take_notice(thread: &mut Thread) {
     let session = &runtime().session;
-    let told = thread.extent;
+    let told = thread.first;
     let count = &session.entry(told).bound_anew;
     loop {
         let seen = count.load(Acquire);
@@ -249,12 +369,12 @@ pub fn take_notice(thread: &mut Thread) {
         }
         if is_virtual() {
             let (cpus, _) = read(session, told.offset() + exact::thread::WANTED);
-            settle_as_told(thread, cpus, thread.place.policy, seen);
+            settle(thread, cpus, thread.place.policy);
         } else {
-            go_on(thread, seen);
+            changed(thread);
         }
-        // Only now: until then `wanted` must answer with what was asked for. An extent that is over may as well do so for ever: what came later has been carried over.
-        if thread.extent != told || count.compare_exchange(seen, 0, AcqRel, Acquire).is_ok() {
+        // Only now: until then `wanted` must answer with what was asked for.
+        if count.compare_exchange(seen, 0, AcqRel, Acquire).is_ok() {
             return;
         }
     }

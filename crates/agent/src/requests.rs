@@ -110,7 +110,7 @@ fn tell(thread: &Thread, request: Request, name: u64) {
     }
     let mut text = [0u8; MOST_NAME_BYTES];
     let text = user::read_beginning(name, &mut text);
-    let words = [request as u64, u64::from(thread.extent.0)];
+    let words = [request as u64, u64::from(thread.first.0)];
     runtime.process().log(log::MARK, &words, text);
     ask(header);
 }

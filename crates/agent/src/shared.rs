@@ -99,6 +99,15 @@ impl Session {
 
     /// A new extent for a process or thread `id` that begins now.
     pub fn new_extent(&self, what: u32, parent: Extent, id: u32, index: u32) -> Option<Extent> {
+        self.give(what, parent, id, index, -1)
+    }
+
+    /// A new extent for the counters that the thread `id`, which runs and has this index, has on a node.
+    pub fn new_seat(&self, process: Extent, id: u32, index: u32, node: i32) -> Option<Extent> {
+        self.give(kind::SEAT, process, id, index, node)
+    }
+
+    fn give(&self, what: u32, parent: Extent, id: u32, index: u32, node: i32) -> Option<Extent> {
         let extent = Extent(self.header().extents.fetch_add(1, AcqRel));
         if extent.0 >= exact::MOST_EXTENTS {
             return None;
@@ -107,7 +116,7 @@ impl Session {
         entry.parent.store(parent.0, Relaxed);
         entry.id.store(id, Relaxed);
         entry.index.store(index, Relaxed);
-        entry.node.store(-1, Relaxed);
+        entry.node.store(node, Relaxed);
         entry.start_ns.store(sys::now_ns(), Relaxed);
         entry.kind.store(what, Release);
         Some(extent)
@@ -133,7 +142,8 @@ impl Session {
         sys::thread_name(&self.entry(extent).name);
     }
 
-    /// The extent of the thread `tid` that runs; the latest that has the id. One that is on its way to its next extent, bound anew or in an exec, still has the one
+    /// The first extent of the thread `tid` that runs; the latest that has the id. One that is on its way to
+    /// its next one, in an exec, still has the one
     /// before; for that of a process that was forked just now, this waits.
     pub fn thread_of(&self, tid: u32) -> Option<Extent> {
         /// A child that does not get to run, as it is stopped, is not waited for any longer.
@@ -152,7 +162,7 @@ impl Session {
                 }
             })?;
             if entry.kind.load(Acquire) == kind::THREAD {
-                let goes_on = || matches!(entry.end.load(Relaxed), end::EXEC | end::REPLACED);
+                let goes_on = || entry.end.load(Relaxed) == end::EXEC;
                 return Some(extent).filter(|_| entry.end_ns.load(Acquire) == 0 || goes_on());
             }
             let now = sys::now_ns();

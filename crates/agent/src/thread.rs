@@ -4,10 +4,12 @@ use crate::allocator::Calls;
 use crate::area::{Area, own};
 use crate::cache::Cache;
 use crate::machine::place::Place;
+use crate::placement::{self, Seat, Words};
 use crate::signals::{Actions, Pending};
 use crate::sys;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use numalens_event::exact::Extent;
 
@@ -17,10 +19,16 @@ pub struct Thread {
     pub area: Area,
     /// Its id in the kernel.
     pub tid: u32,
-    /// Its extent.
+    /// Its extent, by which it is known: the first that it has in this process.
+    pub first: Extent,
+    /// The extent of the counters that it has now.
     pub extent: Extent,
+    /// Those that it has for other nodes.
+    pub seats: Vec<Seat>,
     /// The index of the node that it is bound to; negative: unpinned.
     pub node: i32,
+    /// Where it may run on a real machine, as it was told last.
+    pub known: Words,
     /// Where it is on a virtual machine.
     pub place: Place,
     /// What signals do: shared by the threads of a process, not by a child that borrows the memory (vfork).
@@ -80,8 +88,11 @@ impl Thread {
         let thread = Box::leak(Box::new(Thread {
             area,
             tid: sys::thread_id(),
+            first: extent,
             extent,
+            seats: Vec::new(),
             node: -1,
+            known: placement::NOWHERE,
             place,
             actions,
             alternate: AlternateStack::NONE,

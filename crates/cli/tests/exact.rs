@@ -16,6 +16,8 @@ mod layout;
 mod lines;
 #[path = "exact/moving.rs"]
 mod moving;
+#[path = "exact/places.rs"]
+mod places;
 #[path = "exact/sealed.rs"]
 mod sealed;
 #[path = "exact/segments.rs"]

@@ -34,6 +34,11 @@
 //! **Stretches** say how often code is executed: instructions that are executed together, and which of the counters above tells how
 //! often ([`StretchRecord`]).
 //!
+//! **Seats** are counters that a thread has for other nodes than the one it began on: in its own extent it has
+//! counted what it did on that one, in a seat's extent what
+//! it did on the seat's. It goes to and fro between them, and the log tells each change of where it may run
+//! ([`log::PLACED`]).
+//!
 //! **Cache lines** are counted where [`SessionHeader::lines`] asks for it: of each page in use, whatever its number, 64 records lie side by side. The
 //! process's [`LastAccess`] says who accessed a line last; each thread counts its own accesses, and those that found another thread to be
 //! the last one, in its [`LineCounts`], and the latter also by who that was ([`thread::COMMUNICATION`]).
@@ -96,7 +101,7 @@ mod tests {
         const { assert!(thread::PAGES_FROM_GS + thread::PAGES_BYTES <= 1 << 32) };
         const { assert!(thread::TALLY_COUNTERS.is_multiple_of(4096)) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::PLACE) };
-        assert!(thread::PLACE + size_of::<ThreadPlace>() as u64 <= thread::LINES);
+        assert!(thread::now(1) + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };
         const { assert!(thread::WORDS + thread::WORDS_BYTES <= thread::MISSES) };
         const { assert!(thread::MISSES + thread::MISSES_BYTES <= EXTENT_BYTES) };

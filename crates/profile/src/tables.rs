@@ -120,7 +120,7 @@ table! {
     }
 
     /// Fact: accesses of one thread to one page in one time bin.
-    /// A row never spans a change of the thread's placement.
+    /// A row never spans a change of the node that the thread was bound to.
     PageAccess = "page_accesses" {
         process: ProcessId,
         bin: Bin,
@@ -137,7 +137,7 @@ table! {
     }
 
     /// Fact: accesses of one thread from one site to pages of one home in one time bin, of one class.
-    /// A row never spans a change of the thread's placement.
+    /// A row never spans a change of the node that the thread was bound to.
     SiteAccess = "site_accesses" {
         process: ProcessId,
         bin: Bin,

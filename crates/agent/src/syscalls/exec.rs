@@ -24,7 +24,7 @@ use crate::runtime::{self, runtime};
 use crate::static_program::environment::Passed;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
-use crate::{call, entry, signals};
+use crate::{call, entry, placement, signals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -151,7 +151,7 @@ pub fn execute(
         image_entry: header.image_entry.load(Relaxed),
         vdso_syscall: header.vdso_syscall.load(Relaxed).checked_sub(1),
         parent: memory.extent.0,
-        caller: thread.extent.0,
+        caller: thread.first.0,
         or_kill: false,
     };
     let Ok(desk) = Desk::take() else {
@@ -186,13 +186,14 @@ pub fn execute(
     if !thread.borrows {
         reconcile(thread);
     }
-    let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.extent));
+    let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.first));
     let now = sys::now_ns();
     // The collector takes a thread's end for one only while the process has not called exec.
     if !thread.borrows {
         process.end_ns.store(now, Relaxed);
         process.end.store(end::EXEC, Release);
     }
+    placement::end_seats(&runtime.session, thread, end::EXEC);
     own_thread.end.store(end::EXEC, Relaxed);
     own_thread.end_ns.store(now, Release);
     // What is executed inherits the mask.
@@ -212,6 +213,7 @@ pub fn execute(
     if !thread.borrows {
         memory.header().shadow.store(table, Release);
     }
+    placement::end_seats(&runtime.session, thread, end::NONE);
     own_thread.end_ns.store(0, Release);
     own_thread.end.store(end::NONE, Relaxed);
     if !thread.borrows {

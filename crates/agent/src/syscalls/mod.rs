@@ -238,7 +238,7 @@ fn process_control(thread: &Thread, arguments: [u64; 6]) -> Verdict {
         names::PR_SET_NAME => {
             // SAFETY: the program's own call, which reads a name.
             let done = unsafe { sys::for_program(raw::__NR_prctl, arguments) };
-            runtime().session.take_name(thread.extent);
+            runtime().session.take_name(thread.first);
             Verdict::Done(done)
         }
         names::PR_SET_TSC => {

@@ -328,7 +328,8 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
         code.close_seals();
     }
     let extent = runtime.session.new_thread(process).ok_or(full)?;
-    thread.extent = extent;
+    (thread.first, thread.extent) = (extent, extent);
+    thread.seats.clear();
     placement::begin(&runtime.session, thread);
     runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);
     runtime.session.take_name(extent);
@@ -351,8 +352,9 @@ fn note_end(thread: &mut Thread) {
     }
     let session = &runtime().session;
     // Another thread may have named it.
-    session.take_name(thread.extent);
-    session.entry(thread.extent).end_ns.store(sys::now_ns(), Relaxed);
+    session.take_name(thread.first);
+    placement::end_seats(session, thread, end::REPLACED);
+    session.entry(thread.first).end_ns.store(sys::now_ns(), Release);
 }
 
 /// The program's exit: of one thread.

@@ -125,6 +125,15 @@ pub struct ThreadPlace {
 }
 
 impl ThreadPlace {
+    /// What the words of an [`exact::ThreadPlace`] say, of which the last may be left out where they are 0;
+    /// none where they are not filled.
+    pub fn read(mut words: impl Iterator<Item = u64>) -> Option<Self> {
+        let (known, policy) = (words.next()?, words.next()?);
+        let mut nodes = || std::array::from_fn(|_| words.next().unwrap_or(0));
+        let (nodes, _named): (_, [u64; exact::NODE_WORDS]) = (nodes(), nodes());
+        (known == 1).then(|| ThreadPlace { policy, nodes, cpus: words.collect() })
+    }
+
     /// Its CPUs.
     pub fn cpus(&self) -> CpuSet {
         set_of(&self.cpus)
@@ -282,6 +291,12 @@ impl SessionFile {
         Some(self.entry(extent)?.end_ns.load(Acquire)).filter(|&end| end != 0)
     }
 
+    /// When a thread counted there for the last time; none while it does.
+    pub fn last_count_of(&self, extent: Extent) -> Option<u64> {
+        let left = self.entry(extent)?.left_ns.load(Acquire);
+        Some(left).filter(|&left| left != 0).or_else(|| self.end_of(extent))
+    }
+
     /// The entry of an extent that has been given.
     pub fn entry(&self, extent: Extent) -> Option<&DirectoryEntry> {
         let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
@@ -307,15 +322,12 @@ impl SessionFile {
         Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
-    /// Where a thread may run, as its agent noted it. None on a virtual machine where nobody has said anything.
+    /// Where a thread may run in its beginning, as its agent noted it. None on a virtual machine where nobody
+    /// has said anything.
     pub fn thread_place(&self, extent: Extent) -> Option<ThreadPlace> {
         let mut bytes = [0u8; size_of::<exact::ThreadPlace>()];
         self.file.read_exact_at(&mut bytes, extent.offset() + exact::thread::PLACE).ok()?;
-        let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        let (known, policy) = (words.next()?, words.next()?);
-        let mut nodes = || std::array::from_fn(|_| words.next().unwrap_or(0));
-        let (nodes, _named): (_, [u64; exact::NODE_WORDS]) = (nodes(), nodes());
-        (known == 1).then(|| ThreadPlace { policy, nodes, cpus: words.collect() })
+        ThreadPlace::read(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())))
     }
 
     /// The parts of `offset..offset + bytes` of an extent that have ever been written, as offsets in the extent.

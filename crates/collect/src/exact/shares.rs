@@ -256,7 +256,7 @@ impl Drain {
             return Vec::new();
         }
         let ends = self.threads_of(extent).into_iter().filter(|(thread, _)| !process.shares.read.contains(thread));
-        let ends = ends.filter_map(|(thread, _)| Some((file.end_of(thread)?, thread)));
+        let ends = ends.filter_map(|(thread, _)| Some((file.last_count_of(thread)?, thread)));
         ends.filter(|&(time, _)| time <= until).collect()
     }
 

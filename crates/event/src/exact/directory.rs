@@ -31,6 +31,9 @@ pub mod kind {
     pub const PROCESS: u32 = 1;
     /// A thread of a process.
     pub const THREAD: u32 = 2;
+    /// What a thread counts on another node than the one that it began on. It is known by its own extent, which
+    /// has the same index and process.
+    pub const SEAT: u32 = 3;
 }
 
 /// What an extent is.
@@ -51,7 +54,8 @@ pub struct DirectoryEntry {
     pub end_ns: AtomicU64,
     /// Of a thread: its place in the order of creation within the recording. Of a process: 1 if it began with an exec.
     pub index: AtomicU32,
-    /// Of a thread: the node that it is bound to, as index in the machine's list; negative: unpinned.
+    /// Of a thread, when it began, and of a seat: the node that it is bound to, as index in the machine's list;
+    /// negative: unpinned.
     pub node: AtomicI32,
     /// Of a thread: its stack pointer when it began, which says where its stack is.
     pub stack: AtomicU64,
@@ -61,6 +65,12 @@ pub struct DirectoryEntry {
     /// Of a thread: how often it has taken back what was counted of a pass that broke off. Added to afterwards, so whoever reads the counters in
     /// between two readings of this knows how many passes these may have too many, and one more.
     pub taken_back: AtomicU32,
+    /// Of a thread: how often its place has changed: see [`super::thread::now`]. Whoever reads that finds a
+    /// whole place if this has not changed meanwhile.
+    pub places: AtomicU32,
+    /// Of a thread or a seat where accesses are counted by word: when it was left for other counters, for good;
+    /// 0: it was not.
+    pub left_ns: AtomicU64,
     /// Of a thread: its name, up to the first zero, as the kernel gives it. Taken when it begins, names itself, and ends.
     pub name: [AtomicU8; 16],
 }
@@ -76,6 +86,6 @@ pub mod end {
     pub const EXIT: u32 = 1;
     /// Another program took it over; a new extent if it is observed. Of a thread's extent: it executed that program, which begins where it was.
     pub const EXEC: u32 = 2;
-    /// Of a thread's extent: the thread goes on in a later one, bound to another place.
+    /// Of a seat: the thread counts there no more. It may go on elsewhere.
     pub const REPLACED: u32 = 3;
 }

@@ -39,6 +39,10 @@ pub const ANEW: u32 = 13;
 pub const REFUSED: u32 = 14;
 /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
 pub const LEFT_OUT: u32 = 11;
+/// A thread may run elsewhere from now on: its first extent, the index of the node that it is bound to, as a signed
+/// number (negative: unpinned), then the words of the
+/// [`super::ThreadPlace`], as far as these are not 0.
+pub const PLACED: u32 = 15;
 
 /// The header of a log record. Records are padded to 8 bytes.
 #[repr(C)]

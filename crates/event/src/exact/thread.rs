@@ -9,10 +9,19 @@ use super::stay::StayRecord;
 use super::tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 use core::sync::atomic::AtomicU64;
 
-/// The [`ThreadPlace`].
+/// The [`ThreadPlace`] that it begins with.
 pub const PLACE: u64 = 1 << 38;
 /// The one that another thread wants for it, on a virtual machine.
 pub const WANTED: u64 = PLACE + (1 << 16);
+/// The latest one that it has itself told, at two places in turn.
+const NOW: u64 = PLACE + (1 << 17);
+
+/// Where the latest [`ThreadPlace`] of a thread stands that has changed its place so many times: see
+/// [`super::DirectoryEntry::places`].
+pub const fn now(changes: u32) -> u64 {
+    if changes == 0 { PLACE } else { NOW + ((changes as u64 & 1) << 16) }
+}
+
 // What follows stands in the file as it does in the thread's own memory, from the lowest on, so that few mappings are
 // enough there: the kernel lets a process have some 65,000. `SITES - SITES_FROM_GS` is where GS points; from there up
 // to `SITES` the thread has memory of its own.
@@ -72,7 +81,7 @@ pub const MISSES: u64 = (1 << 39) + (1 << 38);
 /// Bytes reserved for them.
 pub const MISSES_BYTES: u64 = SITES_BYTES + PAGES_BYTES;
 
-/// Where a thread may run, at [`PLACE`] of its extent, from the start of that extent on.
+/// Where a thread may run, at [`PLACE`] of its first extent, from its start on; later on, at [`now`].
 #[repr(C)]
 #[derive(Debug)]
 pub struct ThreadPlace {

@@ -63,7 +63,9 @@ impl Drain {
                     self.forked_begins(file, session, Forked::new(extent, entry), is_last)?;
                 }
                 // A thread of a forked process; a program that is executed in one, or in its parent.
-                kind::PROCESS | kind::THREAD if !is_last && self.is_awaited(file, what, parent) => return Ok(()),
+                kind::PROCESS | kind::THREAD | kind::SEAT if !is_last && self.is_awaited(file, what, parent) => {
+                    return Ok(());
+                }
                 kind::PROCESS => {
                     let header = Arc::new(file.extent(extent, 0, size_of::<ProcessHeader>())?);
                     if !is_filled(&header, entry) || !self.reads_parent(file, session, entry, is_last)? {
@@ -75,6 +77,7 @@ impl Drain {
                 kind::THREAD if entry.id.load(Relaxed) != 0 || entry.end_ns.load(Relaxed) != 0 => {
                     self.thread_begins(file, session, extent, entry);
                 }
+                kind::SEAT => self.seat_begins(extent, entry),
                 // Nor does it get one when its process was killed before, or is not observed.
                 kind::THREAD if self.has_ended(parent) => {}
                 0 if self.was_given_up(extent) => {}
@@ -154,7 +157,7 @@ impl Drain {
     /// Whether threads of a process that have run, or processes that it has forked or become, are not known yet.
     pub(super) fn has_new(&self, file: &SessionFile, process: Extent) -> bool {
         let is_its = |entry: &DirectoryEntry| {
-            matches!(entry.kind.load(Acquire), kind::THREAD | kind::PROCESS)
+            matches!(entry.kind.load(Acquire), kind::THREAD | kind::SEAT | kind::PROCESS)
                 && entry.parent.load(Relaxed) == process.0
                 && (entry.id.load(Relaxed) != 0 || is_forked(entry))
         };
@@ -336,6 +339,17 @@ impl Drain {
         let id = session.thread_begins(&begun, time_ns);
         let thread = Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() };
         self.threads.push((extent, thread));
+    }
+
+    /// A thread that is known counts on another node as well.
+    fn seat_begins(&mut self, extent: Extent, entry: &DirectoryEntry) {
+        let process = Extent(entry.parent.load(Relaxed));
+        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
+        let its = |thread: &&Thread| thread.index == index && thread.process == process;
+        let Some(&Thread { id, tid, .. }) = self.threads.iter().rev().map(|(_, thread)| thread).find(its) else {
+            return;
+        };
+        self.threads.push((extent, Thread { process, id, index, tid, node, ended: false, ..Thread::nobody() }));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The log of a process: what its agent tells in order, as it happens.
 
 use super::*;
+use crate::exact::file::ThreadPlace;
 
 /// Bytes of a log that are worth being given back.
 const MUCH: u64 = 256 << 10;
@@ -74,6 +75,9 @@ impl Drain {
                 break;
             }
             let payload = at + size_of::<LogHeader>();
+            if what == log::PLACED && !process.last && !self.is_seen(&log, payload) {
+                break;
+            }
             let words: Vec<u64> = log
                 .words::<AtomicU64>(payload, (at + length - payload) / 8)
                 .iter()
@@ -102,6 +106,22 @@ impl Drain {
         Ok(())
     }
 
+    /// Whether a record begins with an extent that has been looked at. Threads that have begun a moment ago are
+    /// looked at the next time.
+    fn is_seen(&self, log: &Shared, payload: usize) -> bool {
+        log.words::<AtomicU64>(payload, 1)[0].load(Relaxed) < u64::from(self.seen)
+    }
+
+    /// A thread may run elsewhere.
+    fn placed(&self, session: &mut Session, time: u64, words: &[u64]) {
+        let &[extent, node, ref place @ ..] = words else { return };
+        let Some(thread) = self.thread(Extent(extent as u32)) else { return };
+        let Some(place) = ThreadPlace::read(place.iter().copied()) else { return };
+        let place = (place.cpus(), place.policy());
+        let time_ns = session.advance(time);
+        session.thread_placed((thread.tid, thread.id), u8::try_from(node as i64).ok(), &place, time_ns);
+    }
+
     fn understand(&mut self, session: &mut Session, process: &mut Process, what: u32, time: u64, words: &[u64]) {
         let text = |from: usize| {
             let bytes: Vec<u8> = words.get(from..).unwrap_or(&[]).iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -126,6 +146,7 @@ impl Drain {
                     session.requested(process.id, thread, time_ns, request, &name_of(text(2).as_bytes()));
                 }
             }
+            (log::PLACED, _) => self.placed(session, time, words),
             (log::LEFT_OUT, &[pid, ..]) => session.left_out(pid as i32, command_line(pid as i32).unwrap_or_default()),
             (log::NOTE, _) => self.notes.push(text(0)),
             (log::UNOBSERVED, &[pid, ..]) => {

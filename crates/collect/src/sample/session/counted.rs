@@ -182,31 +182,48 @@ impl Session {
     /// place, is the one it was.
     pub fn thread_begins(&mut self, begun: &BegunThread, time_ns: u64) -> ThreadId {
         let &BegunThread { process, pid, tid, node, ref place, goes_on, sp, ref name } = begun;
-        let machine = &self.options.machine;
-        let node = node.and_then(|node| machine.nodes.get(usize::from(node))).map(|node| node.id);
-        let bound = match place {
-            None if machine.is_virtual => self.virtual_bound(node),
-            // What the program leaves open, the placement and the policy of the recording decide.
-            Some((cpus, policy)) if machine.is_virtual => {
-                let open = self.virtual_bound(node);
-                let cpus = if *cpus == machine.cpus() { open.cpus } else { cpus.clone() };
-                Bound { cpus, node, policy: if policy == "default" { open.policy } else { policy.clone() } }
-            }
-            Some((cpus, policy)) => Bound { cpus: cpus.clone(), node, policy: policy.clone() },
-            None => Bound { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) },
-        };
+        let bound = self.bound_at(node, place.as_ref()).unwrap_or_else(|| {
+            let node = self.node_of_index(node);
+            Bound { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) }
+        });
         if let Some(thread) = self.threads.get(tid as u32).filter(|thread| goes_on && thread.process == process) {
-            let (id, policy) = (thread.id, thread.bound.policy.clone());
-            let cause = if policy == bound.policy { "sched_setaffinity" } else { "set_mempolicy" };
-            self.threads.bind(tid as u32, bound, time_ns, cause);
+            let id = thread.id;
+            self.threads.bind_anew(tid as u32, id, bound, time_ns);
             return id;
         }
-        let cause = if machine.is_virtual { "virtual machine" } else { "start" };
+        let cause = if self.options.machine.is_virtual { "virtual machine" } else { "start" };
         let id = self.threads.begin(process, tid as u32, name, time_ns, bound, cause);
         if let Some(thread) = self.threads.get_mut(tid as u32) {
             thread.sp = sp;
         }
         id
+    }
+
+    /// The thread of this tid, `at`, may run elsewhere, on `node` (index).
+    pub fn thread_placed(&mut self, at: (i32, ThreadId), node: Option<u8>, place: &(CpuSet, String), time_ns: u64) {
+        if let Some(bound) = self.bound_at(node, Some(place)) {
+            self.threads.bind_anew(at.0 as u32, at.1, bound, time_ns);
+        }
+    }
+
+    fn node_of_index(&self, node: Option<u8>) -> Option<NodeId> {
+        node.and_then(|node| self.options.machine.nodes.get(usize::from(node))).map(|node| node.id)
+    }
+
+    /// Where a thread may run that is on `node` (index), at `place`; none where that must be asked for.
+    fn bound_at(&self, node: Option<u8>, place: Option<&(CpuSet, String)>) -> Option<Bound> {
+        let machine = &self.options.machine;
+        let node = self.node_of_index(node);
+        match place {
+            None => machine.is_virtual.then(|| self.virtual_bound(node)),
+            // What the program leaves open, the placement and the policy of the recording decide.
+            Some((cpus, policy)) if machine.is_virtual => {
+                let open = self.virtual_bound(node);
+                let cpus = if *cpus == machine.cpus() { open.cpus } else { cpus.clone() };
+                Some(Bound { cpus, node, policy: if policy == "default" { open.policy } else { policy.clone() } })
+            }
+            Some((cpus, policy)) => Some(Bound { cpus: cpus.clone(), node, policy: policy.clone() }),
+        }
     }
 
     /// A thread has ended, unless another one with its tid has taken its place already.

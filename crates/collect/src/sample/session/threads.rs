@@ -150,6 +150,20 @@ impl Threads {
         self.log(process, id, &bound, time_ns, cause);
     }
 
+    /// The same for the thread `id` of a program that has bound it itself: it may have ended by now, when what
+    /// it has told before is read.
+    pub fn bind_anew(&mut self, tid: u32, id: ThreadId, bound: Bound, time_ns: u64) {
+        const BOUND: &str = "sched_setaffinity";
+        match self.live.get(&tid).filter(|thread| thread.id == id) {
+            Some(thread) if thread.bound.policy != bound.policy => self.bind(tid, bound, time_ns, "set_mempolicy"),
+            Some(_) => self.bind(tid, bound, time_ns, BOUND),
+            None => {
+                let Some(process) = self.rows.get(id.0 as usize).map(|row| row.process) else { return };
+                self.log(process, id, &bound, time_ns, BOUND);
+            }
+        }
+    }
+
     fn log(&mut self, process: ProcessId, thread: ThreadId, bound: &Bound, time_ns: u64, cause: &str) {
         self.placements.push(tables::Placement {
             process,
