@@ -82,7 +82,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         return Err(("/proc/self/maps cannot be read", none));
     }
     let program = Mapped::program();
-    let is_low = !program.as_ref().is_some_and(|file| executable::lays_out_memory(file.bytes()));
+    let is_low = program.as_ref().is_none_or(|file| !executable::lays_out_memory(file.bytes()));
     let (place, shadow) = map_shadow(is_low).map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
     let misses = [entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64];

@@ -144,8 +144,8 @@ pub fn is_taken_for_good(code: &Code, range: &Range<u64>) -> bool {
 }
 
 fn overlaps(own: impl Iterator<Item = Range<u64>>, code: &Code, range: &Range<u64>) -> bool {
-    let shared = own.map(|own| both(&own, range)).filter(|shared| !shared.is_empty());
-    shared.into_iter().any(|shared| !is_programs(&code.world.maps, &shared))
+    let mut shared = own.map(|own| both(&own, range)).filter(|shared| !shared.is_empty());
+    shared.any(|shared| !is_programs(&code.world.maps, &shared))
 }
 
 /// What of a range is not the agent's.
