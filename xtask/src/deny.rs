@@ -138,6 +138,7 @@ mod tests {
     fn crates_that_are_built_in_are_held_against_the_policy() {
         let policy = Policy::parse(POLICY).unwrap();
         let package = |name: &str, license: &str, source: Value| json!({ "id": name, "name": name, "version": "1", "license": license, "source": source });
+        let built = ["ours", "fine", "old", "git", "gpl"].map(|id| json!({ "id": id }));
         let metadata = json!({
             "packages": [
                 package("ours", "MIT", Value::Null),
@@ -147,7 +148,7 @@ mod tests {
                 package("gpl", "GPL-3.0", json!(REGISTRY)),
                 package("elsewhere", "GPL-3.0", json!(REGISTRY)),
             ],
-            "resolve": { "nodes": ["ours", "fine", "old", "git", "gpl"].map(|id| json!({ "id": id })) },
+            "resolve": { "nodes": built },
         });
         let found = complaints(&policy, &metadata);
         assert_eq!(found.iter().map(|line| &line[..3]).collect::<Vec<_>>(), ["old", "git", "gpl"], "{found:?}");

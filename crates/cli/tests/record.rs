@@ -10,12 +10,12 @@ mod damage;
 mod ends;
 #[path = "record/exact.rs"]
 mod exact;
+#[path = "record/gone.rs"]
+mod gone;
 #[path = "record/left.rs"]
 mod left;
 #[path = "record/limits.rs"]
 mod limits;
-#[path = "record/gone.rs"]
-mod gone;
 #[path = "record/marks.rs"]
 mod marks;
 #[path = "record/options.rs"]

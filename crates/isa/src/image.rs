@@ -105,6 +105,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// As processors with AVX-512 and tiles tell it.
     fn component(number: u32) -> Component {

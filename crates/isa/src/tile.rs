@@ -36,6 +36,7 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn configuration(start_row: u8, tiles: &[(usize, u16, u8)]) -> [u8; 64] {
         let mut bytes = [0; 64];

@@ -179,7 +179,6 @@ mod tests {
     use crate::encode::TableWriter;
     use crate::file::{Extent, TableFile};
     use crate::ids::FunctionId;
-    use crate::row::Row;
     use crate::tables::Function;
 
     /// Reads functions with these names.

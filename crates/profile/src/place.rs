@@ -3,9 +3,9 @@
 //! A profile may come from a stranger, and an output may stand in a folder that others share. So
 //!
 //! - a file is opened without waiting, and is refused unless it is a regular one: a pipe would wait for its writer for
-//! ever,   a device may act, and a link inside a profile leads to whatever its maker likes;
+//!   ever, a device may act, and a link inside a profile leads to whatever its maker likes;
 //! - a file is written aside, under a name that did not exist and that nobody can foresee, and renamed when it is
-//! complete:   what stands in the way is never followed and never written to.
+//!   complete: what stands in the way is never followed and never written to.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -130,7 +130,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let wanted = scratch.path().join("sites.parquet");
         let (first, second) = (aside(&wanted).unwrap(), aside(&wanted).unwrap());
-        assert!(first.1 != second.1 && first.1.parent() == Some(scratch.path()));
+        assert!(*first.1 != *second.1 && first.1.parent() == Some(scratch.path()));
         second.1.persist(&wanted).unwrap();
         drop(first);
         let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
