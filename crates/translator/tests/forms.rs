@@ -219,12 +219,12 @@ const FORMS: &[Form] = &[
         |s| [s.image(Kind::ReadWrite, 576, 0xe7), s.words([8, 16, 512])].concat(),
     ),
     (
-        "mov qword ptr [r8 + 520], 0\nmov qword ptr [r8 + 528], 0\nmov qword ptr [r8 + 536], 0\n\
+        "mov qword ptr [r8 + 512], 0\nmov qword ptr [r8 + 520], 0\nmov qword ptr [r8 + 528], 0\nmov qword ptr [r8 + 536], 0\n\
          mov qword ptr [r8 + 544], 0\nmov qword ptr [r8 + 552], 0\nmov qword ptr [r8 + 560], 0\n\
          mov qword ptr [r8 + 568], 0\nmov eax, 3\nxor edx, edx\nxsave64 [r8]\nxrstor64 [r8]\n\
          mov qword ptr [r8 + 8], 0\nmov qword ptr [r8 + 16], 0\nmov qword ptr [r8 + 512], 0",
         |s| {
-            let header = s.words([520, 528, 536, 544, 552, 560, 568]);
+            let header = s.words([512, 520, 528, 536, 544, 552, 560, 568]);
             let images = [s.image(Kind::ReadWrite, 576, 0), s.image(Kind::Read, 576, 0)].concat();
             [header, images, s.words([8, 16, 512])].concat()
         },
