@@ -22,6 +22,7 @@ mod common;
 mod decide;
 mod fetched;
 mod home;
+pub mod in_call;
 mod inherit;
 mod leaders;
 mod place;
@@ -224,6 +225,9 @@ impl Shadow {
         // What no mapping is known of can only be the stack, which the kernel extends.
         let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
         let terrain = machine::in_force(terrain, page);
+        if known.slot == 0 {
+            in_call::look(runtime(), page);
+        }
         let mut used = self.used.lock();
         let mut known = self.load(page);
         if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {

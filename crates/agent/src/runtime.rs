@@ -6,7 +6,7 @@ use crate::code::World;
 use crate::far;
 use crate::lock::Lock;
 use crate::machine;
-use crate::pages::{Shadow, Toucher, is_virtual};
+use crate::pages::{Shadow, Toucher, in_call, is_virtual};
 use crate::placement;
 use crate::requests;
 use crate::shared::{ProcessMemory, Session};
@@ -213,6 +213,8 @@ fn take_notice(thread: &mut Thread) {
 pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
     // SAFETY: the area of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(area) };
+    // Before it takes notice: what the call has brought is where the thread was.
+    in_call::end(thread, Some(area.register(0)));
     take_notice(thread);
     let goes_on = |left: &Leave| match *left {
         Leave::Enter(address)

@@ -232,7 +232,7 @@ pub fn make_way(number: u32, arguments: &[u64; 6]) {
         },
         _ => return,
     };
-    user::pieces(vector, pieces).for_each(|[base, _]| make_way_at(base));
+    user::pieces(vector, pieces).into_iter().for_each(|[base, _]| make_way_at(base));
 }
 
 /// The same for memory at an address: how much is not known.

@@ -36,7 +36,7 @@ use taken_back::{abandon, correct, take_back};
 use crate::area::{Area, SIGNAL_STACK, SIGNAL_STACK_BYTES, own};
 use crate::entry;
 use crate::lock::Lock;
-use crate::pages::Toucher;
+use crate::pages::{Toucher, in_call};
 use crate::runtime::{Code, runtime};
 use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, Thread};
@@ -313,6 +313,8 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     }
     if runtime().image.contains(&rip) {
         if signal == SIGTRAP && rip == entry::deliver_trap as *const () as u64 + 1 {
+            // A call that it was about to make is made again.
+            in_call::end(thread, None);
             let at = thread.pending.at.take().unwrap_or_else(|| program_address(area.get(own::DELIVER_AT)));
             deliver_kept(thread, context, at);
         } else {
@@ -356,6 +358,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         unsafe { settle_passes(area.0 as *mut u8, &due, &registers) };
     }
     let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
+    let result = (position.state == State::AfterSyscall).then(|| context.register(0));
     match position.state {
         State::AfterSyscall => context.set_register(1, ip),
         State::Counted | State::Counting if fault && !breakpoint => {
@@ -388,6 +391,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         _ => {}
     }
     drop(code_space);
+    in_call::end(thread, result);
     if !breakpoint {
         abandon(thread, context, &unmade);
         correct(thread, &unexecuted);

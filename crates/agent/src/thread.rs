@@ -47,6 +47,10 @@ pub struct Thread {
     pub moved_ns: Cell<u64>,
     /// It begins without handlers of signals (`CLONE_CLEAR_SIGHAND`).
     pub clears_handlers: bool,
+    /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `area::NEWS` was before.
+    pub in_call: Option<u64>,
+    /// Memory of which pages that are not known have been found not to be there, when it was last looked for a call.
+    pub absent: Cell<Option<(u64, u64)>>,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -102,6 +106,8 @@ impl Thread {
             allocations: Calls::default(),
             moved_ns: Cell::new(0),
             clears_handlers: false,
+            in_call: None,
+            absent: Cell::new(None),
             borrows: false,
         }));
         area.set(own::THREAD, &raw mut *thread as u64);

@@ -2,6 +2,8 @@
 
 use crate::call;
 use crate::sys::{self, Errno, PAGE};
+use alloc::vec;
+use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use linux_raw_sys::errno::EFAULT;
 
@@ -91,9 +93,14 @@ pub fn write_words(address: u64, from: &[u64]) -> Result<(), Errno> {
 /// Pieces of memory that the kernel takes in one call.
 const MOST_PIECES: u64 = 1024;
 
-/// Address and length of each piece of memory that a list of the program's names (`struct iovec`), as far as it can be read.
-pub fn pieces(list: u64, count: u64) -> impl Iterator<Item = [u64; 2]> {
-    (0..count.min(MOST_PIECES)).map_while(move |piece| read(list.wrapping_add(16 * piece)).ok())
+/// Address and length of each piece of memory that a list of the program's names (`struct iovec`); none where it cannot
+/// be read.
+pub fn pieces(list: u64, count: u64) -> Vec<[u64; 2]> {
+    let mut words = vec![0u64; 2 * count.min(MOST_PIECES) as usize];
+    match read_words(list, &mut words) {
+        Ok(()) => words.as_chunks().0.to_vec(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The text at `address` up to its NUL, without it; none where there is no such text, or it does not fit.

@@ -98,6 +98,7 @@ fn write(path: &Path, rows: u64) -> Result<std::path::PathBuf, Box<dyn std::erro
         page_size: 4096,
         placed: Placed::Pinned,
         fault: Fault::Anonymous,
+        call: None,
         thread: Some(ThreadId((run % u64::from(THREADS)) as u32)),
         node: None,
         site: Some(SiteId((run % 7) as u32)),

@@ -9,7 +9,7 @@ use crate::report::{Column, Location, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::{ObjectId, StackId, ThreadId};
 use numalens_profile::tables::PlacedPages;
-use numalens_profile::words::Placed;
+use numalens_profile::words::{Placed, SystemCall};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -24,6 +24,8 @@ struct Row {
     /// By bytes, to name the most important.
     objects: BTreeMap<ObjectId, u64>,
     stacks: BTreeMap<StackId, u64>,
+    /// Of the pages that the kernel placed in calls of the threads, by call.
+    calls: BTreeMap<SystemCall, u64>,
 }
 
 /// Place, thread, and whether the thread was pinned.
@@ -37,6 +39,9 @@ impl Row {
         if let Some(object) = page.object {
             *self.objects.entry(object).or_default() += placed::bytes(page);
         }
+        if let Some(call) = page.call {
+            *self.calls.entry(call).or_default() += placed::pages(page);
+        }
         if let Some(stack) = page.stack {
             *self.stacks.entry(stack).or_default() += placed::bytes(page);
         }
@@ -47,6 +52,7 @@ impl Row {
         add_all(&mut self.homes, &other.homes);
         add_all(&mut self.objects, &other.objects);
         add_all(&mut self.stacks, &other.stacks);
+        add_all(&mut self.calls, &other.calls);
         self.threads.extend(&other.threads);
         self.via.extend(other.via.iter().cloned());
     }
@@ -90,7 +96,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     if unseen.unseen > 0 {
         doubts.push(format!(
-            "{} of {} pages were placed by the kernel itself, unseen: they have no line",
+            "{} of {} pages were placed by the kernel, unseen: they have no line",
             unseen.unseen,
             total.total()
         ));
@@ -116,6 +122,7 @@ fn lines(study: &Study, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> 
         Column::new("", "line"),
         Column::new("via", "via"),
         Column::new("stack", "stack").only(Shown::Data),
+        Column::new("calls", "in calls").only(Shown::Data),
     ];
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, row)| (Reverse(row.touches.total()), Reverse(row.touches.bytes)));
@@ -133,6 +140,7 @@ fn lines(study: &Study, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> 
             Value::Location(location),
             via(&row.via),
             stack(study, &row),
+            calls(&row),
         ]
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
@@ -150,6 +158,7 @@ fn threads(study: &Study, rows: BTreeMap<Key, Row>) -> Report {
         Column::new("homes", "homes"),
         Column::new("object", "mostly in"),
         Column::new("stack", "stack"),
+        Column::new("calls", "in calls"),
     ];
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, row)| (Reverse(row.touches.total()), Reverse(row.touches.bytes)));
@@ -164,6 +173,7 @@ fn threads(study: &Study, rows: BTreeMap<Key, Row>) -> Report {
             homes(&row),
             object(study, &row),
             stack(study, &row),
+            calls(&row),
         ]
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
@@ -174,7 +184,12 @@ fn homes(row: &Row) -> Value {
     Value::homes(&metrics::PAGES, row.homes.iter().map(|(node, pages)| (*node, *pages)))
 }
 
-/// `thread 3 on node 1`, `8 threads`, `thread 0, unpinned`.
+/// The system calls in which the kernel placed pages for the threads.
+fn calls(row: &Row) -> Value {
+    Value::List(row.calls.keys().map(|call| Value::Text(call.word().to_string())).collect())
+}
+
+/// `thread 3 on node 1`, `8 threads`, `thread 0, unpinned`, `thread 0, in a call of the kernel (read)`.
 fn who(study: &Study, row: &Row) -> String {
     let who = match (row.threads.len(), row.threads.first()) {
         (1, Some(id)) => match study.threads.get(id).map(|thread| thread.name.as_str()) {
@@ -184,10 +199,19 @@ fn who(study: &Study, row: &Row) -> String {
         (0, _) => "the kernel".to_string(),
         (n, _) => format!("{n} threads"),
     };
-    match (row.touches.pinned, row.touches.unpinned) {
-        (0, 1..) => format!("{who}, unpinned"),
-        (1.., 1..) => format!("{who}, partly unpinned"),
-        _ => who,
+    let pinned = match (row.touches.pinned, row.touches.unpinned) {
+        (0, 1..) => ", unpinned",
+        (1.., 1..) => ", partly unpinned",
+        _ => "",
+    };
+    let by_calls: u64 = row.calls.values().sum();
+    let names: Vec<&str> = row.calls.keys().map(|call| call.word()).collect();
+    match by_calls {
+        0 => format!("{who}{pinned}"),
+        _ if by_calls < row.touches.total() => {
+            format!("{who}{pinned}, partly in calls of the kernel ({})", names.join(", "))
+        }
+        _ => format!("{who}{pinned}, in a call of the kernel ({})", names.join(", ")),
     }
 }
 

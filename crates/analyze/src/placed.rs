@@ -7,7 +7,7 @@
 
 use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::PlacedPages;
-use numalens_profile::words::{Fault, Placed};
+use numalens_profile::words::{Fault, Placed, SystemCall};
 use rustc_hash::FxHashMap;
 
 /// Pages by who placed them.
@@ -63,10 +63,10 @@ pub fn bytes(row: &PlacedPages) -> u64 {
 }
 
 /// What tells one placement from another.
-type Toucher = (Option<ThreadId>, Option<SiteId>, Option<StackId>, Option<ObjectId>, Placed, Fault);
+type Toucher = (Option<ThreadId>, Option<SiteId>, Option<StackId>, Option<ObjectId>, Placed, Fault, Option<SystemCall>);
 
 fn toucher(row: &PlacedPages) -> Toucher {
-    (row.thread, row.site, row.stack, row.object, row.placed, row.fault)
+    (row.thread, row.site, row.stack, row.object, row.placed, row.fault, row.call)
 }
 
 /// The rows that are placements. `migrates`: whether pages can move at all; on a virtual machine they cannot.
@@ -115,6 +115,7 @@ mod tests {
             page_size: 4096,
             placed,
             fault,
+            call: None,
             thread: None,
             node: None,
             site: None,

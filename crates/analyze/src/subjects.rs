@@ -9,7 +9,7 @@ use crate::placed;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Object, PlacedPages, Process};
-use numalens_profile::words::{ObjectKind, Placed};
+use numalens_profile::words::{ObjectKind, Placed, SystemCall};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub struct Subject {
     /// Bytes placed by first toucher and its node then, by place and by how.
     pub touchers: BTreeMap<Option<Toucher>, u64>,
     pub places: BTreeMap<(Option<StackId>, Option<SiteId>), u64>,
+    /// By the kernel, in calls of theirs; those of accesses are not here.
+    pub calls: BTreeMap<SystemCall, u64>,
     pub placed: BTreeMap<Placed, u64>,
     pub bytes: u64,
     /// The node of whoever placed most of it; none: nobody is known to have placed any.
@@ -149,6 +151,9 @@ impl Subjects {
             *subject.touchers.entry(toucher).or_default() += bytes;
             *subject.places.entry((row.stack, row.site)).or_default() += bytes;
             *subject.placed.entry(row.placed).or_default() += bytes;
+            if let Some(call) = row.call {
+                *subject.calls.entry(call).or_default() += bytes;
+            }
             subject.bytes += bytes;
         }
         for subject in &mut subjects.all {

@@ -119,6 +119,7 @@ fn placed(page: u64, count: u64, toucher: u32, object: u32) -> PlacedPages {
         page_size: 4096,
         placed: Placed::Pinned,
         fault: Fault::Anonymous,
+        call: None,
         thread: Some(ThreadId(toucher)),
         node: Some(NodeId(toucher as u16)),
         site: None,

@@ -325,6 +325,10 @@ table! {
         page_size: u64,
         placed: Placed,
         fault: Fault,
+        /// The kernel placed them, in this call of the thread, which `site` and `stack` lead to; none: an access did,
+        /// or nobody knows, or an older profile, which
+        /// lacks the column.
+        call: Option<SystemCall>,
         thread: Option<ThreadId>,
         /// The node that the thread was bound to when it touched them; none: unpinned, or an older profile, which lacks the column.
         node: Option<NodeId>,

@@ -78,11 +78,12 @@ words! {
 
     /// Who placed a page, and with what right to a home.
     Placed {
-        /// First touched by a thread bound to one node, or bound or moved to a node explicitly.
+        /// First touched by a thread bound to one node (or by the kernel, in a call of such a thread), or bound or
+        /// moved to a node explicitly.
         Pinned = "pinned",
         /// First touched by a thread free to run on several nodes.
         Unpinned = "unpinned",
-        /// Placed by the kernel itself (read() into fresh memory, MAP_POPULATE, fault-around): no first touch was seen.
+        /// Placed by the kernel, and nobody knows for whom: no first touch was seen.
         Unseen = "unseen",
     }
 
@@ -100,6 +101,28 @@ words! {
         Moved = "moved",
         /// No fault was seen.
         None = "none",
+    }
+
+    /// The system call in which the kernel placed a page for the thread that made it.
+    SystemCall {
+        Read = "read",
+        Pread = "pread",
+        Readv = "readv",
+        Preadv = "preadv",
+        /// `recvfrom`, `recvmsg`, `recvmmsg`.
+        Recv = "recv",
+        /// `mmap`, `brk` or `mremap` of memory that is brought in at once: MAP_POPULATE, MAP_LOCKED, after `mlockall`.
+        Mmap = "mmap",
+        /// MADV_POPULATE_READ, MADV_POPULATE_WRITE.
+        Madvise = "madvise",
+        /// `mlock`, `mlock2`, `mlockall`.
+        Mlock = "mlock",
+        Getrandom = "getrandom",
+        Getdents = "getdents",
+        ProcessVmReadv = "process_vm_readv",
+        ProcessVmWritev = "process_vm_writev",
+        /// Another one.
+        Other = "other",
     }
 
     /// The five kinds of object, and memory that could not be given to one.

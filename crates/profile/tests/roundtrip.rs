@@ -54,12 +54,12 @@ prop_compose! {
 prop_compose! {
     fn placed()(
         process in any::<u32>(), numbers in any::<(u64, u64, u64)>(), bins in any::<(u32, Option<u32>)>(), home in any::<Option<u16>>(), placed in word(Placed::ALL),
-        fault in word(Fault::ALL), ids in any::<(Option<u32>, Option<u16>, Option<u32>, Option<u32>, Option<u32>)>(), inferred in any::<bool>(),
+        fault in word(Fault::ALL), call in some(word(SystemCall::ALL)), ids in any::<(Option<u32>, Option<u16>, Option<u32>, Option<u32>, Option<u32>)>(), inferred in any::<bool>(),
     ) -> PlacedPages {
         let (page, count, page_size) = numbers;
         let (thread, node, site, stack, object) = ids;
         PlacedPages {
-            process: ProcessId(process), page: Page(page), count, bin_from: Bin(bins.0), bin_to: bins.1.map(Bin), home: home.map(NodeId), page_size, placed, fault,
+            process: ProcessId(process), page: Page(page), count, bin_from: Bin(bins.0), bin_to: bins.1.map(Bin), home: home.map(NodeId), page_size, placed, fault, call,
             thread: thread.map(ThreadId), node: node.map(NodeId), site: site.map(SiteId), stack: stack.map(StackId), object: object.map(ObjectId), inferred,
         }
     }

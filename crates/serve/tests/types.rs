@@ -67,7 +67,7 @@ impl Seen {
     fn known(name: &str) -> Option<&'static str> {
         match name {
             "via" => Some("string[] | null"),
-            "coarsened" | "unobserved" | "notes" => Some("string[]"),
+            "coarsened" | "unobserved" | "notes" | "calls" => Some("string[]"),
             "only_pids" => Some("number[]"),
             _ => None,
         }

@@ -65,7 +65,7 @@ pub const COUNT_STRING: u32 = 0x348;
 pub const COUNT_TALLY: u32 = 0x350;
 /// Tallies below this number have begun in the thread, at some time; set by [`crate::count::settle`].
 pub const TALLIED: u32 = 0x358;
-/// With [`crate::Config::own_processor`]: the address of a word that is not 0 where there is something that the owner wants to hear of behind a system
+/// The address of a word that is not 0 where there is something that the owner wants to hear of behind a system
 /// call.
 pub const NEWS: u32 = 0x360;
 /// The table of return addresses: `1 << RETURNS_BITS` code pointers, which must start as copies of [`RETURN_MISS`]; and for each of them 32 bits

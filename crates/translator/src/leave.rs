@@ -101,9 +101,7 @@ impl<E: Env> Builder<'_, E> {
         self.counted = 0;
         self.mark_hot(State::AfterSyscall);
         self.note_return();
-        if self.config.own_processor {
-            self.look_for_news(next)?;
-        }
+        self.look_for_news(next)?;
         self.hot.constant(RCX, next);
         self.mark_hot(State::Before);
         self.leave_to(&[0xe9], next)

@@ -359,6 +359,7 @@ export interface FirstTouchLinesRow {
   module: string;
   via: string[] | null;
   stack: string[];
+  calls: string[];
 }
 
 export interface FirstTouchRow {
@@ -377,6 +378,7 @@ export interface FirstTouchRow {
   }[];
   object: string;
   stack: string[];
+  calls: string[];
 }
 
 export interface PagesRow {

@@ -126,6 +126,18 @@ pub fn any_of_chunk(page: u64) -> bool {
     any
 }
 
+/// Whether a page that is there is part of a huge one.
+pub fn is_huge(page: u64) -> bool {
+    let mut is_huge = false;
+    if let Some(scan) = Scan::open() {
+        let all = addresses(page / CHUNK);
+        // Older kernels are asked about all of it.
+        let range = if scan.in_runs { page << PAGE_BITS..(page + 1) << PAGE_BITS } else { all };
+        scan.each(range, |_, huge| is_huge |= huge);
+    }
+    is_huge
+}
+
 /// What the kernel's table of pages says of one.
 fn page_word(page: u64) -> Option<u64> {
     let map = open_page_map()?;

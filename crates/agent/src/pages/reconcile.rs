@@ -26,6 +26,7 @@ impl Shadow {
         if few && numbers.clone().all(|page| self.load(page).slot != 0) && !self.has_unsized(memory, &range) {
             return;
         }
+        self.under_way(memory, mappings, range.clone());
         let Some(scan) = ask::Scan::open() else { return };
         let (mut pages, mut of) = (Vec::new(), Vec::new());
         let theirs = |mapping: &&Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);

@@ -9,7 +9,7 @@
 //! nothing that unwinding would read differs:
 //!
 //! ```text
-//!   same site, same stack pointer, same rbp if that points into the stack,
+//!   same instruction, same stack pointer, same rbp if that points into the stack,
 //!   the same words in all places that were told of the one of before,
 //!   and no code has come or gone since
 //! ```
@@ -60,8 +60,8 @@ struct Known {
     /// The changes of code that they were told after.
     code_changes: u64,
     words: usize,
-    /// By site and stack pointer; what was found last stands first.
-    stacks: HashMap<(u32, u64), Vec<Told>, FxBuildHasher>,
+    /// By instruction and stack pointer; what was found last stands first.
+    stacks: HashMap<(u64, u64), Vec<Told>, FxBuildHasher>,
 }
 
 /// A stack that is in the log.
@@ -132,16 +132,16 @@ impl Known {
     }
 
     /// What a page's record says of a stack, if it was told.
-    fn find(&mut self, site: SiteId, stack: &mut OwnStack, frame: Option<u64>) -> Option<u32> {
-        let alike = self.stacks.get_mut(&(site.0, stack.sp))?;
+    fn find(&mut self, ip: u64, stack: &mut OwnStack, frame: Option<u64>) -> Option<u32> {
+        let alike = self.stacks.get_mut(&(ip, stack.sp))?;
         let at = alike.iter().position(|told| told.is(stack, frame))?;
         alike.swap(0, at);
         Some(alike[0].number)
     }
 
-    fn insert(&mut self, site: SiteId, sp: u64, told: Told) {
+    fn insert(&mut self, ip: u64, sp: u64, told: Told) {
         self.words += told.words.len() + 1;
-        let alike = self.stacks.entry((site.0, sp)).or_default();
+        let alike = self.stacks.entry((ip, sp)).or_default();
         if alike.len() >= MOST_ALIKE {
             alike.pop();
         }
@@ -167,18 +167,24 @@ pub unsafe fn release() {
 /// of it.
 pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32> {
     let area = thread.area;
-    let first = runtime().session.entry(thread.extent).stack.load(Relaxed);
-    let sp = area.get(own::COUNT_STACK);
+    let bp = frame_pointer(&runtime().code.lock().cache, area);
+    note_at(memory, thread, memory.site(site.0).address.load(Relaxed), area.get(own::COUNT_STACK), bp)
+}
+
+/// Notes the call stack of a thread, which came here to make the system call at `ip`. As [`note`].
+pub fn note_call(memory: &ProcessMemory, thread: &Thread, ip: u64) -> Option<u32> {
+    note_at(memory, thread, ip, thread.area.register(4), thread.area.register(RBP))
+}
+
+fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -> Option<u32> {
+    let first = runtime().session.entry(thread.first).stack.load(Relaxed);
     let mut own_stack = OwnStack::new(sp, first);
-    let (bp, code_changes) = {
-        let code = runtime().code.lock();
-        (frame_pointer(&code.cache, area), code.world.maps.code_changes())
-    };
+    let code_changes = runtime().code.lock().world.maps.code_changes();
     let frame = Some(bp).filter(|bp| stack_from(sp).contains(bp));
     {
         let mut known = KNOWN.lock();
         known.tidy(memory.extent, code_changes);
-        if let Some(stack) = known.find(site, &mut own_stack, frame) {
+        if let Some(stack) = known.find(ip, &mut own_stack, frame) {
             return Some(stack);
         }
     }
@@ -186,11 +192,10 @@ pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32
         let code = runtime().code.lock();
         leading(&code.world.maps, &mut own_stack)
     };
-    let ip = memory.site(site.0).address.load(Relaxed);
     let stack = tell(memory, [ip, sp, bp, bytes], &words)?;
     let mut known = KNOWN.lock();
     known.tidy(memory.extent, code_changes);
-    known.insert(site, sp, Told { number: stack, frame, words });
+    known.insert(ip, sp, Told { number: stack, frame, words });
     Some(stack)
 }
 

@@ -42,11 +42,4 @@ impl Shadow {
             false
         });
     }
-
-    /// The same of pieces, which are looked for only if that matters.
-    pub fn pieces_written_by_kernel(&self, pieces: impl Iterator<Item = [u64; 2]>) {
-        if EVER.load(Relaxed) {
-            pieces.for_each(|[address, bytes]| self.written_by_kernel(address, bytes));
-        }
-    }
 }

@@ -118,6 +118,11 @@ pub fn lock_all(runtime: &Runtime, number: u32, flags: u64) -> u64 {
     0
 }
 
+/// Whether what is mapped is locked at once, as mlockall has asked for.
+pub fn locks_new(runtime: &Runtime) -> bool {
+    runtime.code.lock().world.lock_new
+}
+
 const MCL_CURRENT: u32 = 1;
 const MCL_FUTURE: u32 = 2;
 const MCL_ONFAULT: u32 = 4;

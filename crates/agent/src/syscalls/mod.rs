@@ -11,18 +11,19 @@ mod old;
 pub mod own_memory;
 pub mod seccomp;
 pub mod tasks;
+pub mod written;
 
 use crate::interposer;
 use crate::machine;
-use crate::pages::is_virtual;
+use crate::pages::{in_call, is_virtual};
 use crate::placement;
 use crate::runtime::runtime;
 use crate::seals;
 use crate::signals;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
-use crate::user;
 use tasks::Task;
+use written::written;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +178,10 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
         {
             Verdict::Done(own_memory::refused("mlock", a, b))
         }
-        raw::__NR_mlockall | raw::__NR_munlockall => Verdict::Done(memory::lock_all(runtime(), number, a)),
+        raw::__NR_mlockall => Verdict::Done(in_call::around(thread, ip, written(number, arguments), |_| {
+            (memory::lock_all(runtime(), number, a), None)
+        })),
+        raw::__NR_munlockall => Verdict::Done(memory::lock_all(runtime(), number, a)),
         raw::__NR_mmap
         | raw::__NR_munmap
         | raw::__NR_mprotect
@@ -187,15 +191,7 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
         | raw::__NR_madvise
         | raw::__NR_mbind
         | raw::__NR_shmat
-        | raw::__NR_shmdt => Verdict::Done(memory::execute(thread, number, arguments, gate)),
-        raw::__NR_read | raw::__NR_pread64 | raw::__NR_recvfrom => {
-            runtime().shadow.written_by_kernel(b, c);
-            Verdict::Execute
-        }
-        raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => {
-            runtime().shadow.pieces_written_by_kernel(user::pieces(b, c));
-            Verdict::Execute
-        }
+        | raw::__NR_shmdt => Verdict::Done(change_memory(thread, call)),
         raw::__NR_pwrite64 if d >= LEAST_CODE => {
             memory::written_at(d, c);
             Verdict::Execute
@@ -221,8 +217,30 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
         raw::__NR_close | raw::__NR_close_range | raw::__NR_dup2 | raw::__NR_dup3 | raw::__NR_fcntl => {
             descriptors::examine(runtime().session.descriptor, number, arguments)
         }
-        _ => Verdict::Execute,
+        _ => {
+            if let Some(written) = written(number, arguments) {
+                match gate {
+                    Gate::Syscall => in_call::begin(thread, ip, written),
+                    // Nobody looks behind it: what it places is nobody's.
+                    Gate::Old(_) => written.ranges.all().iter().for_each(|range| {
+                        runtime().shadow.written_by_kernel(range.start, range.end - range.start);
+                    }),
+                }
+            }
+            Verdict::Execute
+        }
     }
+}
+
+/// A call that changes the memory map, and may bring pages in.
+fn change_memory(thread: &mut Thread, call: &Call) -> u64 {
+    let &Call { ip, number, arguments, gate, .. } = call;
+    let before = written(number, arguments);
+    in_call::around(thread, ip, before, |thread| {
+        let heap_end = runtime().code.lock().world.heap_end;
+        let result = memory::execute(thread, number, arguments, gate);
+        (result, written::brought_in(number, arguments, result, heap_end))
+    })
 }
 
 /// The program's prctl.

@@ -176,7 +176,7 @@ fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
         117 => shared_memory(thread, call),
         145 | 333 | 378 => {
             let pieces = (0..c.min(MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
-            runtime().shadow.pieces_written_by_kernel(pieces);
+            pieces.for_each(|[address, bytes]| runtime().shadow.written_by_kernel(address, bytes));
             Some(Verdict::Execute)
         }
         181 => {

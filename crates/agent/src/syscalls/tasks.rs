@@ -3,7 +3,7 @@
 use super::{Call, EFAULT, EINVAL, Gate, Verdict, errno, exec, seccomp};
 use crate::area::{Area, own};
 use crate::machine::told_policies;
-use crate::pages::{Inherited, is_virtual};
+use crate::pages::{Inherited, in_call, is_virtual};
 use crate::runtime::{self, runtime};
 use crate::shared::Session;
 use crate::sys::{self, Errno, PAGE, raw};
@@ -184,6 +184,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         // It has its own memory by now, or is gone.
         LIVE.fetch_sub(1, Relaxed);
         runtime.threads.lock().retain(|(_, other)| *other != area);
+        in_call::forget(area);
         runtime.retired.lock().push((result as u32, area));
     }
     Verdict::Done(result)
@@ -245,6 +246,7 @@ fn fork(thread: &mut Thread, task: Task) -> Verdict {
     let mask = signals::block_all();
     // Whatever is half done in another thread must be done before the memory is copied.
     runtime.code.hold();
+    in_call::hold();
     runtime.retired.hold();
     runtime.threads.hold();
     runtime.shadow.hold();
@@ -265,6 +267,7 @@ fn fork(thread: &mut Thread, task: Task) -> Verdict {
         runtime.shadow.release();
         runtime.threads.force_free();
         runtime.retired.force_free();
+        in_call::release(result == 0);
         runtime.code.force_free();
     }
     if result == 0 {

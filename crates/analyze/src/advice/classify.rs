@@ -13,7 +13,7 @@ use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
 use crate::usage::{Usage, Usages, basis};
 use numalens_profile::tables::Object;
-use numalens_profile::words::{ObjectKind, Placed};
+use numalens_profile::words::{ObjectKind, Placed, SystemCall};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use rayon::prelude::*;
@@ -298,6 +298,13 @@ impl Case<'_> {
         self.usages.study.code.own_on_stack(stack, site)
     }
 
+    /// The system call in which the kernel has placed most of it.
+    fn placing_call(&self) -> Option<SystemCall> {
+        let by_calls: u64 = self.subject.calls.values().sum();
+        let most = self.subject.calls.iter().max_by_key(|(_, bytes)| **bytes);
+        most.filter(|_| by_calls * 2 > self.subject.bytes).map(|(call, _)| *call)
+    }
+
     fn evidence(&self) -> Vec<Field> {
         let study = self.usages.study;
         let (part, whole) = (&self.usage.all, &self.usages.all);
@@ -321,12 +328,16 @@ impl Case<'_> {
             let name = study.threads.get(thread).map_or("", |thread| thread.name.as_str());
             let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
             let share = *bytes as f64 * 100.0 / (self.subject.bytes as f64).max(1.0);
-            let touched = vec![
+            let mut touched = vec![
                 Field::new("thread", "thread", Value::Id(u64::from(thread.0))),
                 Field::new("name", "name", Value::Text(name.to_string())),
                 Field::new("on", "on", Value::Text(node)),
                 Field::new("bytes_share", "bytes", Value::Percent(share, None)),
             ];
+            if let Some(call) = self.placing_call() {
+                let words = format!("in a call of the kernel ({})", call.word());
+                touched.push(Field::new("call", "how", Value::Text(words)));
+            }
             evidence.push(Field::new("first_toucher", "first touched by", Value::Record(touched)));
         }
         let share = |sharing: Sharing| Value::Percent(sharing.main_share(self.users.len()) * 100.0, None);

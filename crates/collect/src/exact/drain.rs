@@ -158,6 +158,8 @@ pub(super) struct Process {
     pub(super) undecided: Undecided,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
+    /// The instructions of system calls that have placed pages, by the references to their call stacks.
+    pub(super) call_sites: FxHashMap<u32, SiteId>,
     /// How often its pages have been looked at.
     pub(super) looks: u32,
     log_read: u64,

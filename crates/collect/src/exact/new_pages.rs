@@ -15,14 +15,17 @@
 use numalens_event::exact::{Extent, PageRecord, touch};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// How many of the new records can be read, all of pages that began until `until` at most, and until when all is known then. `knows`: whether a site and a thread
-/// that placed a page have been read.
-pub fn readable(new: &[PageRecord], mut until: u64, knows: impl Fn(u32, Extent) -> bool) -> (usize, u64) {
+/// How many of the new records can be read, all of pages that began until `until` at most, and until when all is known
+/// then. `knows`: whether a thread that
+/// placed a page, and its site, if it has one, have been read.
+pub fn readable(new: &[PageRecord], mut until: u64, knows: impl Fn(Option<u32>, Extent) -> bool) -> (usize, u64) {
     let begin = |record: &PageRecord| record.begin_ns.load(Relaxed);
+    let thread = |record: &PageRecord| Extent(record.thread.load(Relaxed));
     let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
         touch::NONE => false,
         _ if begin(record) > until => false,
-        touch::FIRST | touch::ZERO => knows(record.site.load(Relaxed), Extent(record.thread.load(Relaxed))),
+        touch::FIRST | touch::ZERO => knows(Some(record.site.load(Relaxed)), thread(record)),
+        touch::CALL => knows(None, thread(record)),
         _ => true,
     };
     let mut readable = new.iter().position(|record| !is_complete(record)).unwrap_or(new.len());

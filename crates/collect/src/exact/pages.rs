@@ -15,9 +15,9 @@ use super::sites::read_sites;
 use super::tenants::Tenants;
 use crate::homes::{PageHome, query_homes};
 use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
-use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, fault, log, site, touch};
-use numalens_profile::ids::{Page, StackId};
-use numalens_profile::words::{Access, Fault};
+use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, by, fault, log, site, touch};
+use numalens_profile::ids::{Page, StackId, ThreadId};
+use numalens_profile::words::{Access, Fault, SystemCall};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::io;
@@ -85,7 +85,7 @@ pub fn read(
         (new.len(), until)
     } else {
         let is_known = |site| drain.site(process, site).is_some() || process.will_know(site);
-        new_pages::readable(new, until, |site, thread| is_known(site) && drain.thread(thread).is_some())
+        new_pages::readable(new, until, |site, thread| site.is_none_or(is_known) && drain.thread(thread).is_some())
     };
     process.known_until = until;
     let mut changes: Vec<(u64, Event)> = Vec::new();
@@ -305,7 +305,9 @@ fn take_in(
     };
     match how {
         // Where that is told, it was placed elsewhere, and is one page all the same.
-        touch::FIRST | touch::UNSEEN if record.fault.load(Relaxed) & fault::ANOTHERS != 0 => by = PlacedBy::Another,
+        touch::FIRST | touch::CALL | touch::UNSEEN if record.fault.load(Relaxed) & fault::ANOTHERS != 0 => {
+            by = PlacedBy::Another
+        }
         touch::FIRST | touch::ZERO => {
             let bits = record.fault.load(Relaxed);
             let kind = match bits & fault::KIND {
@@ -319,7 +321,13 @@ fn take_in(
             if let (Some((thread, node)), Some(site)) = (thread, site) {
                 let stack = stack(file, session, extent, process, record.stack.load(Relaxed));
                 let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && end == 0;
-                by = PlacedBy::Access { thread, node, site, stack, fault: kind, may_be_huge };
+                by = PlacedBy::Access { thread, node, site, stack, fault: kind, may_be_huge, call: None };
+            }
+        }
+        touch::CALL => {
+            let thread = drain.thread(Extent(record.thread.load(Relaxed))).map(|thread| (thread.id, thread.node()));
+            if let Some((thread, node)) = thread {
+                by = in_call(file, session, extent, process, record, (thread, node));
             }
         }
         touch::MOVED => by = PlacedBy::Moved(origin),
@@ -352,6 +360,55 @@ fn take_in(
         KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled, around: None };
     process.lives(page, number);
     begins(session, process, number, time_ns);
+}
+
+/// A page that the kernel has placed in a call of a thread, bound to a node (index).
+fn in_call(
+    file: &SessionFile,
+    session: &mut Session,
+    extent: Extent,
+    process: &mut Process,
+    record: &PageRecord,
+    (thread, node): (ThreadId, Option<u8>),
+) -> PlacedBy {
+    let reference = record.stack.load(Relaxed);
+    let site = match process.call_sites.get(&reference) {
+        Some(&site) => site,
+        None => {
+            let instruction = reference.checked_sub(1).and_then(|at| read_stack(file, extent, u64::from(at) * 8));
+            let Some(([ip, ..], _)) = instruction else { return PlacedBy::Unseen };
+            *process.call_sites.entry(reference).or_insert(session.site_at(process.pid, ip))
+        }
+    };
+    let stack = stack(file, session, extent, process, reference);
+    let bits = record.fault.load(Relaxed);
+    let fault = match bits & fault::KIND {
+        fault::COPY_ON_WRITE => Fault::CopyOnWrite,
+        fault::FILE => Fault::File,
+        _ => Fault::Anonymous,
+    };
+    let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && record.end_ns.load(Relaxed) == 0;
+    let call = Some(system_call(record.site.load(Relaxed)));
+    PlacedBy::Access { thread, node, site, stack, fault, may_be_huge, call }
+}
+
+/// What an agent calls by this number.
+fn system_call(number: u32) -> SystemCall {
+    match number {
+        by::READ => SystemCall::Read,
+        by::PREAD => SystemCall::Pread,
+        by::READV => SystemCall::Readv,
+        by::PREADV => SystemCall::Preadv,
+        by::RECEIVE => SystemCall::Recv,
+        by::MAP => SystemCall::Mmap,
+        by::ADVICE => SystemCall::Madvise,
+        by::LOCK => SystemCall::Mlock,
+        by::RANDOM => SystemCall::Getrandom,
+        by::DIRECTORY => SystemCall::Getdents,
+        by::PROCESS_READ => SystemCall::ProcessVmReadv,
+        by::PROCESS_WRITE => SystemCall::ProcessVmWritev,
+        _ => SystemCall::Other,
+    }
 }
 
 /// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it began.

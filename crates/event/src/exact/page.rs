@@ -16,7 +16,7 @@ pub struct PageRecord {
     pub begin_ns: AtomicU64,
     /// When it was unmapped; 0 before, and for ever if it went on under another number before ([`touch::REHOMED`], [`touch::ANEW`]).
     pub end_ns: AtomicU64,
-    /// The site of the first touch.
+    /// The site of the first touch; of [`touch::CALL`]: which call it was.
     pub site: AtomicU32,
     /// The extent of the thread that touched it first.
     pub thread: AtomicU32,
@@ -133,6 +133,37 @@ pub mod touch {
     /// The same page, of which a block that has it as a whole has begun or ended since it was last accessed ([`super::log::ANEW`]): what is counted from now on is another
     /// one's. The record of before has no end.
     pub const ANEW: u32 = 8;
+    /// By the kernel, in a system call of the thread: `site` is one of [`super::by`], the instruction is that of
+    /// `stack`. Everything else as of [`FIRST`].
+    pub const CALL: u32 = 9;
+}
+
+/// Which system call has placed a page.
+pub mod by {
+    /// `read`.
+    pub const READ: u32 = 1;
+    /// `pread64`.
+    pub const PREAD: u32 = 2;
+    /// `readv`.
+    pub const READV: u32 = 3;
+    /// `preadv`, `preadv2`.
+    pub const PREADV: u32 = 4;
+    /// `recvfrom`, `recvmsg`, `recvmmsg`.
+    pub const RECEIVE: u32 = 5;
+    /// `mmap`, or another call that makes memory, with MAP_POPULATE or of locked memory.
+    pub const MAP: u32 = 6;
+    /// `madvise` with MADV_POPULATE_READ or MADV_POPULATE_WRITE.
+    pub const ADVICE: u32 = 7;
+    /// `mlock`, `mlock2`, `mlockall`.
+    pub const LOCK: u32 = 8;
+    /// `getrandom`.
+    pub const RANDOM: u32 = 9;
+    /// `getdents`, `getdents64`.
+    pub const DIRECTORY: u32 = 10;
+    /// `process_vm_readv`.
+    pub const PROCESS_READ: u32 = 11;
+    /// `process_vm_writev`.
+    pub const PROCESS_WRITE: u32 = 12;
 }
 
 /// What kind of access placed a page.

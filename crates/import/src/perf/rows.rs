@@ -309,6 +309,7 @@ impl Tables {
                 (true, Some(_)) => Placed::Pinned,
                 (true, None) => Placed::Unpinned,
             },
+            call: None,
             fault: if touched { Fault::Anonymous } else { Fault::None },
             thread: touched.then_some(thread),
             node: node.filter(|_| touched),

@@ -139,6 +139,7 @@ fn pages(n: u64) -> PlacedPages {
         page_size: 4096,
         placed: Placed::Pinned,
         fault: Fault::Anonymous,
+        call: None,
         thread: Some(ThreadId(n as u32)),
         node: node(n),
         site: Some(SiteId((n * 89 % LINES) as u32)),

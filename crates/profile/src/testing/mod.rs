@@ -364,6 +364,7 @@ impl Synthetic {
                 } else {
                     Fault::Anonymous
                 },
+                call: None,
                 thread: page.toucher.map(ThreadId),
                 node: page.toucher.and_then(|toucher| NODES[toucher as usize]),
                 site: page.toucher.map(SiteId),

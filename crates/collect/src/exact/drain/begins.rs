@@ -309,6 +309,7 @@ impl Drain {
                 spent: Spent::default(),
                 undecided: Undecided::default(),
                 stacks: FxHashMap::default(),
+                call_sites: FxHashMap::default(),
                 looks: 0,
                 log_read: 0,
                 log_given_back: 0,

@@ -10,7 +10,7 @@ use super::{LiveProcess, Session};
 use crate::rank;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
-use numalens_profile::words::{Class, Fault};
+use numalens_profile::words::{Class, Fault, SystemCall};
 use numalens_topology::{CpuSet, NodeId};
 use std::path::Path;
 
@@ -74,6 +74,8 @@ pub enum PlacedBy {
         stack: Option<StackId>,
         fault: Fault,
         may_be_huge: bool,
+        /// It was the kernel's, in this call of the thread.
+        call: Option<SystemCall>,
     },
     /// Nobody was seen to.
     Unseen,
@@ -200,18 +202,18 @@ impl Session {
     }
 
     /// The thread of this tid, `at`, may run elsewhere, on `node` (index).
-    pub fn thread_placed(&mut self, at: (i32, ThreadId), node: Option<u8>, place: &(CpuSet, String), time_ns: u64) {
+    pub fn thread_placed(&mut self, at: (i32, ThreadId), node: Option<u16>, place: &(CpuSet, String), time_ns: u64) {
         if let Some(bound) = self.bound_at(node, Some(place)) {
             self.threads.bind_anew(at.0 as u32, at.1, bound, time_ns);
         }
     }
 
-    fn node_of_index(&self, node: Option<u8>) -> Option<NodeId> {
+    fn node_of_index(&self, node: Option<u16>) -> Option<NodeId> {
         node.and_then(|node| self.options.machine.nodes.get(usize::from(node))).map(|node| node.id)
     }
 
     /// Where a thread may run that is on `node` (index), at `place`; none where that must be asked for.
-    fn bound_at(&self, node: Option<u8>, place: Option<&(CpuSet, String)>) -> Option<Bound> {
+    fn bound_at(&self, node: Option<u16>, place: Option<&(CpuSet, String)>) -> Option<Bound> {
         let machine = &self.options.machine;
         let node = self.node_of_index(node);
         match place {
@@ -363,8 +365,10 @@ impl Session {
         let gone = self.replaced(pid, first..Page(first.0 + if is_huge { CHUNK } else { 1 }));
         self.close_runs(id, &gone, Some(bin));
         let touch = match by {
-            PlacedBy::Access { thread, node, site, stack, fault, .. } => {
-                Touch::first(id, thread, self.node_id(node), site, stack, bin, placed.pinned, fault, placed.object)
+            PlacedBy::Access { thread, node, site, stack, fault, call, .. } => {
+                let touch =
+                    Touch::first(id, thread, self.node_id(node), site, stack, bin, placed.pinned, fault, placed.object);
+                Touch { call, ..touch }
             }
             PlacedBy::Moved(Some(touch)) => Touch { bin, moved: true, to_another: false, ..self.touches.get(touch) },
             PlacedBy::Part(touch) | PlacedBy::Piece(touch) => self.touches.get(touch),

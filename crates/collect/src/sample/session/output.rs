@@ -182,6 +182,7 @@ impl Session {
                 Touch { moved: true, .. } => Fault::None,
                 _ => touch.fault,
             },
+            call: touch.call,
             thread: touch.thread,
             node: touch.node,
             site: touch.site,

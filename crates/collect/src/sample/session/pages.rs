@@ -10,7 +10,7 @@
 //! ```
 
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
-use numalens_profile::words::{Fault, Placed};
+use numalens_profile::words::{Fault, Placed, SystemCall};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub struct Touch {
     pub bin: Bin,
     pub placed: Placed,
     pub fault: Fault,
+    /// The kernel placed the page, in this call of the thread.
+    pub call: Option<SystemCall>,
     /// The page counts as placed by a pinned thread.
     pub pinned: bool,
     /// The kernel has moved the page since, to another node or to another address, or it was mapped once more: it was placed before.
@@ -71,6 +73,7 @@ impl Touch {
             bin,
             placed,
             fault,
+            call: None,
             pinned,
             moved: false,
             to_another: false,
@@ -104,6 +107,7 @@ impl Touch {
             bin,
             placed: Placed::Unseen,
             fault: Fault::None,
+            call: None,
             pinned,
             moved: false,
             to_another: false,
