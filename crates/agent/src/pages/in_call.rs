@@ -77,7 +77,7 @@ impl Call {
 struct Come {
     page: u64,
     /// Its node, where the kernel has said so.
-    home: Option<u8>,
+    home: Option<u16>,
 }
 
 /// The thread is about to make a call at `ip` that has the kernel write its memory.

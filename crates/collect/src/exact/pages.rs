@@ -369,7 +369,7 @@ fn in_call(
     extent: Extent,
     process: &mut Process,
     record: &PageRecord,
-    (thread, node): (ThreadId, Option<u8>),
+    (thread, node): (ThreadId, Option<u16>),
 ) -> PlacedBy {
     let reference = record.stack.load(Relaxed);
     let site = match process.call_sites.get(&reference) {

@@ -345,7 +345,7 @@ impl Drain {
     /// A thread that is known counts on another node as well.
     fn seat_begins(&mut self, extent: Extent, entry: &DirectoryEntry) {
         let process = Extent(entry.parent.load(Relaxed));
-        let (node, index) = (u8::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
+        let (node, index) = (u16::try_from(entry.node.load(Relaxed)).ok(), entry.index.load(Relaxed));
         let its = |thread: &&Thread| thread.index == index && thread.process == process;
         let Some(&Thread { id, tid, .. }) = self.threads.iter().rev().map(|(_, thread)| thread).find(its) else {
             return;

@@ -6,7 +6,7 @@ use perf_event_open_sys::bindings::{self as sys, perf_event_attr};
 /// What an event of ours tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// Every page fault taken in user mode: period 1.
+    /// Every page fault, those of the kernel in system calls among them where it tells of them: period 1.
     Fault,
     /// The CPU clock: where user time goes.
     Clock,
@@ -34,6 +34,16 @@ pub struct EventPlan {
     pub leader: Option<perf_event_attr>,
     /// The CPUs that have it; none: all.
     pub cpus: Option<Vec<u32>>,
+}
+
+impl EventPlan {
+    /// The same without what happens inside the kernel, which not everybody may watch; none if that is left out
+    /// already.
+    pub fn in_user_mode(&self) -> Option<Self> {
+        let mut plan = self.clone();
+        plan.attr.set_exclude_kernel(1);
+        (self.kind == EventKind::Fault && self.attr.exclude_kernel() == 0).then_some(plan)
+    }
 }
 
 /// What all our events share: time stamps that compare with `CLOCK_MONOTONIC`, and ids to tell them apart.
@@ -76,8 +86,12 @@ impl EventPlan {
 
     /// Page faults, every one. Callers come from the stack's bytes: the kernel's own chain costs as much as all the rest of
     /// the record where `rbp` is no frame pointer, because it follows it into memory that is not there.
+    ///
+    /// What the kernel touches in a system call it touches for the thread: registers and stack are those with which the
+    /// thread made it.
     pub fn faults() -> Self {
         let mut attr = common();
+        attr.set_exclude_kernel(0);
         attr.type_ = sys::PERF_TYPE_SOFTWARE;
         attr.config = u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS);
         attr.__bindgen_anon_1.sample_period = 1;

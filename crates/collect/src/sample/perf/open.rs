@@ -142,7 +142,17 @@ impl PerfEvents {
         Ok(())
     }
 
+    /// Opens an event, without what happens in the kernel where that is forbidden.
     fn open_event(&mut self, scope: Scope, plan: &EventPlan, cpu: u32) -> Result<OwnedFd, OpenError> {
+        match (self.open_as_it_is(scope, plan, cpu), plan.in_user_mode()) {
+            (Err(error), Some(less)) if matches!(error.error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
+                self.open_as_it_is(scope, &less, cpu)
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    fn open_as_it_is(&mut self, scope: Scope, plan: &EventPlan, cpu: u32) -> Result<OwnedFd, OpenError> {
         let group = match plan.leader {
             Some(leader) => {
                 let leader = open_one(scope, leader, cpu, -1).map_err(|e| failed(plan, cpu, e))?;

@@ -36,6 +36,8 @@ pub enum Payload {
 pub struct Sampled {
     pub kind: EventKind,
     pub ip: u64,
+    /// A fault of the kernel's: the thread is in a system call, whose instruction ends at `ip`.
+    pub in_call: bool,
     /// Address of a fault or of a hardware sample; 0 for the clock.
     pub address: u64,
     pub period: u64,
@@ -219,12 +221,20 @@ impl<'a> Visitor<'a> for Decode<'_> {
     }
 
     fn visit_sample(self, sample: Sample<'a>, _: RecordMetadata) {
-        let registers = sample.regs_user().and_then(|user| x86_order(&user.regs));
+        let user = sample.regs_user();
+        let registers = user.and_then(|user| x86_order(&user.regs));
+        let (ip, in_call) = match (sample.ip().unwrap_or(0), user) {
+            (ip, Some(user)) if self.kind == EventKind::Fault && ip >> 63 != 0 => {
+                (user.regs.get(IP).copied().unwrap_or(0), true)
+            }
+            (ip, _) => (ip, false),
+        };
         let chain = self.batch.add_chain(sample.callchain().unwrap_or(&[]));
         let stack = self.batch.add_stack(sample.stack_user().unwrap_or(&[]));
         let sampled = Sampled {
             kind: self.kind,
-            ip: sample.ip().unwrap_or(0),
+            ip,
+            in_call,
             address: sample.addr().unwrap_or(0),
             period: sample.period().unwrap_or(1),
             access: memory_access(&sample, self.last_word),
@@ -251,6 +261,9 @@ fn memory_access(sample: &Sample<'_>, last_word: u64) -> Option<MemoryAccess> {
     access.latency_cycles = sample.weight().and_then(|weight| Weight::of_word(weight).access);
     Some(access)
 }
+
+/// Where the instruction pointer stands in the kernel's order.
+const IP: usize = 8;
 
 /// The registers asked for in `attr::REGISTERS`, from the kernel's order AX BX CX DX SI DI BP SP IP R8..R15.
 fn x86_order(regs: &[u64]) -> Option<[u64; 16]> {

@@ -437,6 +437,11 @@ impl Session {
                 });
             }
         }
+        if let (Some((_, flags, _)), Some(object)) = (map, of_first) {
+            let brought_in = flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u32 != 0;
+            let by = brought_in.then_some((site, stack));
+            self.maps_anew(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
+        }
         of_first.map(|object| (object, first))
     }
 
@@ -583,6 +588,9 @@ impl Session {
         let end = address.saturating_add(size);
         live.unmap(address, end);
         live.bindings.set(address..end, None);
+        if address < end {
+            live.brought_in.remove(address..end);
+        }
         let gone = live.pages.forget(Page::of(address), Page::of(end.saturating_add(4095)));
         self.close_runs(id, &gone, Some(bin));
         self.blocks_unmapped(note, time_ns, address..end);

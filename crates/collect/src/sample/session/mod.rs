@@ -13,6 +13,7 @@
 //! touched it and is marked as inferred.
 
 mod bindings;
+mod brought_in;
 mod counted;
 mod counted_objects;
 mod facts;

@@ -3,7 +3,7 @@
 use super::bindings::Bindings;
 use super::intern::{Code, Place};
 use super::objects::Blocks;
-use super::pages::PageMap;
+use super::pages::{PageMap, TouchId};
 use super::remembered::RememberedStacks;
 use super::vmas::{Vma, Vmas};
 use crate::globals::{DataRange, data_ranges};
@@ -13,7 +13,8 @@ use crate::unwind::{AddressSpace, Module, ModuleCache, combine};
 use numalens_isa as isa;
 use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};
 use numalens_profile::tables::{self, PERF_MAP};
-use rangemap::RangeSet;
+use numalens_profile::words::SystemCall;
+use rangemap::{RangeMap, RangeSet};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,11 +45,14 @@ pub struct LiveProcess {
     pub reserved: RangeSet<u64>,
     /// Policies of its memory.
     pub bindings: Bindings,
+    /// Memory that a thread has had brought in as it mapped it, and how.
+    pub brought_in: RangeMap<u64, TouchId>,
     /// Data of its modules, .bss included, by address.
     data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
     remembered: RememberedStacks,
     plans: FxHashMap<u64, Option<Arc<isa::Plan>>>,
     fault_kinds: FxHashMap<u64, Option<isa::Kind>>,
+    system_calls: FxHashMap<u64, (SystemCall, bool)>,
     /// Code of the interposer: not the program's.
     own_code: Range<u64>,
     /// Pages of the interposer and of what it shares with the collector: not the program's.
@@ -127,10 +131,12 @@ impl LiveProcess {
             blocks: Blocks::default(),
             reserved: RangeSet::new(),
             bindings: Bindings::default(),
+            brought_in: RangeMap::default(),
             data: Vec::new(),
             remembered: RememberedStacks::default(),
             plans: FxHashMap::default(),
             fault_kinds: FxHashMap::default(),
+            system_calls: FxHashMap::default(),
             own_code: 0..0,
             own_memory: RangeSet::new(),
             maps_fresh: false,
@@ -153,6 +159,7 @@ impl LiveProcess {
             blocks: self.blocks.clone(),
             reserved: self.reserved.clone(),
             bindings: self.bindings.clone(),
+            brought_in: self.brought_in.clone(),
             data: self.data.clone(),
             own_code: self.own_code.clone(),
             own_memory: self.own_memory.clone(),
@@ -252,6 +259,7 @@ impl LiveProcess {
         self.remembered.clear();
         self.plans.clear();
         self.fault_kinds.clear();
+        self.system_calls.clear();
     }
 
     /// Reads the memory map from the kernel. `false` when the process is gone.
@@ -376,6 +384,44 @@ impl LiveProcess {
             self.fault_kinds.insert(registers.ip, kind);
         }
         kind
+    }
+
+    /// The system call made by the instruction at `ip`, and whether it writes the memory that it names: by the number
+    /// that is loaded right before it.
+    pub fn system_call(&mut self, images: &mut Images, ip: u64) -> (SystemCall, bool) {
+        if let Some(&known) = self.system_calls.get(&ip) {
+            return known;
+        }
+        let window = images.bytes.around(self.pid, &self.space, ip, 8, 2);
+        let before = window.and_then(|window| {
+            let length = usize::try_from(ip - window.start).ok()?;
+            Some(window.bytes.get(..length)?.to_vec())
+        });
+        let number = match before.as_deref() {
+            // mov eax, NUMBER
+            Some([.., 0xb8, a, b, c, d]) => Some(i64::from(u32::from_le_bytes([*a, *b, *c, *d]))),
+            // xor eax, eax
+            Some([.., 0x31, 0xc0]) => Some(libc::SYS_read),
+            _ => None,
+        };
+        let call = match number {
+            Some(libc::SYS_read) => (SystemCall::Read, true),
+            Some(libc::SYS_pread64) => (SystemCall::Pread, true),
+            Some(libc::SYS_readv) => (SystemCall::Readv, true),
+            Some(libc::SYS_preadv | libc::SYS_preadv2) => (SystemCall::Preadv, true),
+            // They read a little as well.
+            Some(libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg) => (SystemCall::Recv, false),
+            Some(libc::SYS_getrandom) => (SystemCall::Getrandom, true),
+            Some(libc::SYS_getdents | libc::SYS_getdents64) => (SystemCall::Getdents, true),
+            Some(libc::SYS_process_vm_readv) => (SystemCall::ProcessVmReadv, false),
+            Some(libc::SYS_process_vm_writev) => (SystemCall::ProcessVmWritev, false),
+            _ => (SystemCall::Other, false),
+        };
+        if self.system_calls.len() >= MOST_REMEMBERED {
+            self.system_calls.clear();
+        }
+        self.system_calls.insert(ip, call);
+        call
     }
 
     /// A mapping as perf or the interposer tells it.

@@ -6,7 +6,7 @@ use super::{PendingAccess, PendingFault, PendingFetch, Session, pages};
 use crate::sample::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
 use numalens_profile::ids::*;
-use numalens_profile::words::{Access, Fault, Found};
+use numalens_profile::words::{Access, Fault, Found, SystemCall};
 use numalens_topology::NodeId;
 
 /// Bytes; longer ones the processor refuses.
@@ -14,6 +14,8 @@ const LONGEST_INSTRUCTION: u64 = 15;
 /// A fault that reads a page of a file maps all pages of its aligned 64 KiB that are in the page cache, so that one in 16 is seen.
 /// The kernel's `fault_around_bytes` is hardly ever set to something else; a page that it did not map has no home.
 const FAULT_AROUND: u64 = 16;
+/// Bytes of the instruction.
+const SYSCALL_BYTES: u64 = 2;
 
 impl Session {
     pub(super) fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
@@ -24,11 +26,16 @@ impl Session {
             self.begin_thread(process, (pid, tid), None, time_ns, "observed");
         }
         let Some(gpr) = sampled.registers else { return };
+        // What the kernel touches of itself.
+        if sampled.in_call && sampled.address >> 47 != 0 {
+            return;
+        }
+        let ip = if sampled.in_call { sampled.ip.wrapping_sub(SYSCALL_BYTES) } else { sampled.ip };
         let (sp, bp) = (gpr[4], gpr[5]);
         let Some(thread) = self.threads.get_mut(record.tid) else { return };
         thread.sp = sp;
         let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
-        let registers = isa::Registers { gpr, ip: sampled.ip, fs_base: None, gs_base: None };
+        let registers = isa::Registers { gpr, ip, fs_base: None, gs_base: None };
         let Some(live) = self.live.get_mut(&pid) else { return };
         // The loader relocates the interposer's data like any library's.
         let of_own_memory = sampled.kind == EventKind::Fault && live.is_own_memory(Page::of(sampled.address));
@@ -36,15 +43,16 @@ impl Session {
             self.tally.own += 1;
             return;
         }
-        let caller = Caller { ip: sampled.ip, sp, bp, registers: Some(&gpr) };
+        let caller = Caller { ip, sp, bp, registers: Some(&gpr) };
         if sampled.kind != EventKind::Fault && !self.observed.at(time_ns) {
             return;
         }
         let stack = live.stack(&mut self.images, &caller, batch.stack(sampled), batch.chain(sampled));
         match sampled.kind {
             EventKind::Fault => {
-                let site = self.images.code.site(live.place(sampled.ip));
-                let fault = Touched { thread, node, policy, site, stack };
+                let site = self.images.code.site(live.place(ip));
+                let call = sampled.in_call.then(|| live.system_call(&mut self.images, ip));
+                let fault = Touched { thread, node, policy, site, stack, call };
                 self.faulted(pid, record.cpu, &registers, sampled.address, fault, time_ns);
             }
             EventKind::Clock => {
@@ -211,7 +219,12 @@ impl Session {
         self.tally.faults += 1;
         let Some(live) = self.live.get_mut(&pid) else { return };
         let page = Page::of(address);
-        let kind = live.fault_kind(&mut self.images, registers, address);
+        let kind = match by.call {
+            Some((_, true)) => Some(isa::Kind::Write),
+            // Whether it has written is seen by what is there afterwards.
+            Some((_, false)) => Some(isa::Kind::Read),
+            None => live.fault_kind(&mut self.images, registers, address),
+        };
         // Where no operand is at the address, it may be the instruction itself that was not there.
         let fetched = kind.is_none() && (registers.ip..=registers.ip + LONGEST_INSTRUCTION).contains(&address);
         let read_only = fetched || kind == Some(isa::Kind::Read);
@@ -235,6 +248,7 @@ impl Session {
         };
         let pinned = by.node.is_some();
         let touch = pages::Touch::first(process, by.thread, by.node, by.site, by.stack, Bin(0), pinned, fault, object);
+        let touch = pages::Touch { call: by.call.map(|(call, _)| call), ..touch };
         let block = address & !(pages::CHUNK * 4096 - 1);
         let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
         let around = if read_only && vma.is_file() {
@@ -265,6 +279,8 @@ struct Touched {
     policy: String,
     site: SiteId,
     stack: Option<StackId>,
+    /// The kernel, in this system call, which is known to write the memory that it names.
+    call: Option<(SystemCall, bool)>,
 }
 
 fn word(kind: isa::Kind) -> Access {

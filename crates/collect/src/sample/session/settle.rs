@@ -270,10 +270,15 @@ impl Session {
         };
         let Some(home) = home else { return (None, false) };
         let pinned = self.place_unseen(pid, page, 1, Some(home), false, time_ns);
+        // It may be another thread's.
+        let placed = self.live.get(&pid).and_then(|process| process.pages.get(page));
+        let pinned = placed.map_or(pinned, |state| self.touches.get(state.touch).pinned);
+        let home = placed.and_then(|state| state.home).map_or(home, usize::from);
         (Some(self.options.machine.nodes[home].id), pinned)
     }
 
-    /// Notes pages that the kernel placed unseen. They count as placed by a pinned thread when all threads of the
+    /// Notes pages that the kernel placed unseen, those of memory that a thread has had brought in as that thread's.
+    /// The others count as placed by a pinned thread when all threads of the
     /// process are pinned: whichever made the system call, it was one.
     fn place_unseen(
         &mut self,
@@ -294,6 +299,12 @@ impl Session {
         let home = home.and_then(|index| u16::try_from(index).ok());
         for page in (page.0..page.0 + count).step_by(if huge { CHUNK as usize } else { 1 }).map(Page) {
             let (mut touch, mut home) = (touch, home);
+            let brought = self.live.get(&pid).and_then(|process| process.brought_in.get(&page.address()).copied());
+            if let Some(by) = brought {
+                let node = self.touches.get(by).node;
+                let there = self.virtual_home(page, node, 0).and_then(|index| u8::try_from(index).ok());
+                (touch, home) = (by, if self.options.machine.is_virtual { there } else { home });
+            }
             match self.placed_before(pid, page) {
                 Some(before) => {
                     touch = self.touches.intern(self.found_there(alone, before));
