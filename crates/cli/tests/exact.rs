@@ -8,6 +8,8 @@ mod carried;
 mod endless;
 #[path = "exact/huge.rs"]
 mod huge;
+#[path = "exact/in_calls.rs"]
+mod in_calls;
 #[path = "exact/laps.rs"]
 mod laps;
 #[path = "exact/layout.rs"]

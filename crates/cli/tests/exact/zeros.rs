@@ -33,7 +33,7 @@ fn reads_of_memory_that_is_not_written_are_unplaced_until_it_is() {
             ("copied", [WORDS, WORDS, WORDS, PAGES]),
             ("written", [0, PAGES / 2, 0, PAGES / 2]),
             ("afterwards", [WORDS, 0, WORDS / 2, 0]),
-            // Placed by the kernel, unseen.
+            // Placed by the kernel, in calls of another function.
             ("filled", [2 * WORDS, 0, 0, 0]),
             // An update reads first. In the parent and in the child.
             ("updated", [2 * PAGES, 2 * PAGES, 2 * PAGES, 2 * PAGES]),
