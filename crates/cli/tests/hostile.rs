@@ -127,7 +127,8 @@ fn names_need_no_cache() {
 
 #[test]
 fn tables_that_are_no_files_are_refused_at_once() {
-    let shapes: [(&str, fn(&Path)); 4] = [
+    type Make = fn(&Path);
+    let shapes: [(&str, Make); 4] = [
         ("pipe", |path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success())),
         ("symbolic link", |path| symlink("/etc/passwd", path).unwrap()),
         ("directory", |path| std::fs::create_dir(path).unwrap()),

@@ -2,6 +2,8 @@
 
 #[path = "objects/paused.rs"]
 mod paused;
+#[path = "objects/reserved.rs"]
+mod reserved;
 #[path = "objects/temporary.rs"]
 mod temporary;
 
@@ -154,27 +156,6 @@ fn blocks_have_their_first_bytes_though_the_allocator_was_there_before() {
         assert_eq!(number(&row["count"]), 4000, "{linked}");
         let (writes, of_the_allocator) = (number(&row["writes"]), 2 * 4000);
         assert!((0..=of_the_allocator).contains(&(writes - 4000 * 4000 * 40)), "{linked}: {writes}");
-    }
-}
-
-#[test]
-fn reserved_addresses_are_no_allocation_before_they_have_access() {
-    let directory = tempfile::tempdir().unwrap();
-    for (linked, engine) in [("-pie", "exact"), ("-static", "exact"), ("-pie", "sample")] {
-        let (profile, _) =
-            record_with(directory.path(), "reserved.c", &["-O1", "-g", linked], &["--engine", engine], &[]);
-        let mib = 1 << 20;
-        let rows = Profile::open(&profile).unwrap().rows::<Allocation>().unwrap();
-        let mapped: Vec<u64> = rows.iter().filter(|row| row.call == Call::Mmap).map(|row| row.bytes).collect();
-        let large: Vec<u64> = mapped.into_iter().filter(|bytes| *bytes >= mib).collect();
-        assert_eq!(large, [vec![mib; 64], vec![8 * mib]].concat(), "{linked}, {engine}");
-        let output = numalens().arg("report").arg(&profile).args(["--format", "json"]).output().unwrap();
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let most = number(&report["residency"]["max_live"]);
-        assert!((72 * mib..74 * mib).contains(&most), "{linked}, {engine}: {most}");
-        // Each place is told with its own stack: what committed the memory.
-        let objects = Profile::open(&profile).unwrap().rows::<Object>().unwrap();
-        assert!(objects.iter().all(|object| object.size < 100 * mib), "{linked}, {engine}");
     }
 }
 

@@ -128,6 +128,8 @@ mod tests {
         all
     }
 
+    // Ranges are what is meant.
+    #[allow(clippy::single_range_in_vec_init)]
     #[test]
     fn images_take_what_is_asked_for_and_there() {
         use ImageForm::*;

@@ -42,7 +42,7 @@ fn each_step(program: &Path, mut compare: impl FnMut(&AddressSpace, Vec<u64>, St
     let mut steps = 0;
     while traced.step(&mut truth) {
         let at = traced.registers();
-        let found = space.unwind_registers(at.rip, &trace::general(&at), &traced.stack(1 << 14), 64);
+        let found = space.unwind_registers(at.rip, &trace::general(&at), &traced.stack(1 << 14), 64).0;
         compare(&space, truth.frames(at.rip), found);
         steps += 1;
     }
@@ -231,7 +231,7 @@ fn garbage_is_survived() {
         let words: Vec<u8> = (0..64).flat_map(|_| somewhere(sp).to_le_bytes()).collect();
         let ip = somewhere(0);
         let max = (ip % 40) as usize;
-        let found = space.unwind_registers(ip, &general, &words[..words.len() - (ip % 8) as usize], max);
+        let found = space.unwind_registers(ip, &general, &words[..words.len() - (ip % 8) as usize], max).0;
         assert_eq!(found.frames[0], ip);
         assert!(found.frames.len() <= max.max(1));
     }

@@ -119,7 +119,7 @@ impl Drain {
         let Some(place) = ThreadPlace::read(place.iter().copied()) else { return };
         let place = (place.cpus(), place.policy());
         let time_ns = session.advance(time);
-        session.thread_placed((thread.tid, thread.id), u8::try_from(node as i64).ok(), &place, time_ns);
+        session.thread_placed((thread.tid, thread.id), u16::try_from(node as i64).ok(), &place, time_ns);
     }
 
     fn understand(&mut self, session: &mut Session, process: &mut Process, what: u32, time: u64, words: &[u64]) {

@@ -302,7 +302,7 @@ impl Session {
             let brought = self.live.get(&pid).and_then(|process| process.brought_in.get(&page.address()).copied());
             if let Some(by) = brought {
                 let node = self.touches.get(by).node;
-                let there = self.virtual_home(page, node, 0).and_then(|index| u8::try_from(index).ok());
+                let there = self.virtual_home(page, node, 0).and_then(|index| u16::try_from(index).ok());
                 (touch, home) = (by, if self.options.machine.is_virtual { there } else { home });
             }
             match self.placed_before(pid, page) {
