@@ -225,7 +225,8 @@ impl Shadow {
         // What no mapping is known of can only be the stack, which the kernel extends.
         let terrain = terrain.unwrap_or(Mapping::anonymous(page << PAGE_BITS, (page + 1) << PAGE_BITS, needed));
         let terrain = machine::in_force(terrain, page);
-        if known.slot == 0 {
+        // A page that nobody has written may have come by a call of another thread.
+        if known.slot == 0 || memory.page(known.slot / 2).state() == open::ZERO {
             in_call::look(runtime(), page);
         }
         let mut used = self.used.lock();

@@ -121,14 +121,14 @@ mod tests {
         assert_eq!(of_neighbours(&[], 1.0, 1), None);
     }
 
-    /// Nobody to keep parts for: all become one in the end, and there it ends.
+    /// Nobody to keep parts for: they are taken together until there is one left, and there it ends.
     #[test]
-    fn neighbours_are_taken_together_until_there_is_one() {
+    fn neighbours_of_nobody_come_to_an_end() {
         let ends = [use_of(0, 0, 1), use_of(u64::MAX, 1, 1)];
         assert_eq!(of_neighbours(&ends, 1e9, 0), None);
         assert_eq!(of_neighbours(&ends, 1e9, 1), None);
         assert_eq!(of_neighbours(&ends[..1], 1.0, 0), None);
-        let near = [use_of(0, 0, 1), use_of(6, 1, 1)];
-        assert_eq!(of_neighbours(&near, 2.0, 0).unwrap().basis, 2.0);
+        let near = [use_of(0, 0, 1), use_of(1, 1, 1), use_of(6, 1, 1)];
+        assert_eq!(of_neighbours(&near, 2.0, 0).unwrap().basis, 2.0, "two of three are near");
     }
 }

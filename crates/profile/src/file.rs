@@ -269,6 +269,11 @@ impl TableFile {
         let chunks = self.chunks(group, &columns)?;
         self.check_pages(group, &columns, &chunks)?;
         let (mut rows, mut texts) = (0i64, 0);
+        // What was counted at an earlier time is not counted again, not even for a moment.
+        let counts = {
+            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            columns.iter().any(|column| !told.contains(&(group, *column)))
+        };
         let decoded = contain(self.path(), || {
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
                 .with_batch_size(BATCH)
@@ -282,7 +287,9 @@ impl TableFile {
                 if rows > expected {
                     break;
                 }
-                texts += self.texts.take(&batch, self.path())?;
+                if counts {
+                    texts += self.texts.take(&batch, self.path())?;
+                }
                 each(&batch)?;
             }
             Ok(())

@@ -303,13 +303,15 @@ fn what_a_profile_names_is_not_yet_a_source() {
         ".cargo/registry/src/lib.rs",
         "src/app.c",
     ];
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("other.c"), "secret").unwrap();
     let server = serve(|content, directory| {
         let write = |name: &str, text: &str| {
             let path = directory.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        for name in ["notes.txt", ".netrc", ".ssh/config.c", "elsewhere/other.c", "vector"] {
+        for name in ["notes.txt", ".netrc", ".ssh/config.c", "vector"] {
             write(name, "secret");
         }
         for name in ["src/app.c", "include/vector", ".cargo/registry/src/lib.rs"] {
@@ -317,7 +319,7 @@ fn what_a_profile_names_is_not_yet_a_source() {
         }
         write("src/binary.c", "secret\0");
         let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).unwrap();
-        link(&directory.join("elsewhere/other.c"), "src/link.c");
+        link(&elsewhere.path().join("other.c"), "src/link.c");
         link(Path::new("app.c"), "src/within.c");
         link(Path::new("/proc/self/environ"), "src/environ.c");
         let pipe = std::ffi::CString::new(directory.join("src/pipe.c").to_str().unwrap()).unwrap();

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(of(b"\x65\x48\x8b\x04\x25\0\0\0\0"), Some(Obstacle::Gs), "mov rax, gs:[0]");
         assert_eq!(of(b"\xf3\x48\x0f\xae\xc8"), Some(Obstacle::Gs), "rdgsbase rax");
         assert_eq!(of(b"\xff\x28"), Some(Obstacle::FarJump), "jmp far [rax]");
-        assert_eq!(of(b"\x66\xc3"), Some(Obstacle::ShortPointer), "ret of 16 bits");
+        assert_eq!(of(b"\x66\xcb"), Some(Obstacle::ShortPointer), "lret of 16 bits");
         assert_eq!(of(b"\x66\xcf"), Some(Obstacle::ShortPointer), "iret of 16 bits");
         assert_eq!(of(b"\x0f\x34"), Some(Obstacle::Sysenter));
         for translated in [&b"\xcd\x80"[..], b"\xcb", b"\x48\xcb", b"\x48\xcf", b"\xcf", b"\x0f\x01\xf8", b"\x0f\x07"] {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { TURNS = 600, WORDS = 512, BYTES = 4096, PREFERRED = 1, INHERITED = 3000 };
-static char *place = (char *)0x200000000;
+static char *place = (char *)0x4200000000;
 static volatile long pages[2][WORDS] __attribute__((aligned(4096)));
 static volatile long heirs[WORDS] __attribute__((aligned(4096)));
 

@@ -13,7 +13,7 @@ const TURNS: u64 = 600;
 const WORDS: u64 = 512;
 const INHERITED: u64 = 3000;
 /// The page that is mapped for each turn of the first thread.
-const MAPPED: u64 = 0x2_0000_0000 >> 12;
+const MAPPED: u64 = 0x42_0000_0000 >> 12;
 
 /// Writes by node.
 type Writes = BTreeMap<Option<u8>, u64>;

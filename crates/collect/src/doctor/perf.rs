@@ -35,7 +35,11 @@ fn cpus() -> Vec<u32> {
 
 /// Opens events on this thread as a recording does.
 fn open(plan: EventPlan, settings: &Settings) -> Result<PerfEvents, (Errno, Advice)> {
+    // What happens in the kernel is left out where it may not be watched, as in a recording.
+    let in_user_mode =
+        || plan.in_user_mode().ok_or(()).and_then(|less| try_open(&less, this_thread(), -1).map_err(drop));
     try_open(&plan, this_thread(), -1)
+        .or_else(|errno| in_user_mode().map_err(|()| errno))
         .map_err(|errno| (errno, advice::perf_open(errno, settings, Scope::FromExec(0))))?;
     // The kernel has granted the event itself: what fails now is the ring buffer, or the number of events.
     PerfEvents::open(this_thread(), &[plan], &cpus(), RING_PAGES).map_err(|error| {
