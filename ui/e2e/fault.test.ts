@@ -272,7 +272,10 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     await turn(page, "Threads");
     await page.locator("[data-test=table-threads] [role=columnheader]", { hasText: "name" }).click();
     await page.fill("[data-test=table-placements] input", "0");
-    const second = await open(browser, await page.evaluate(() => window.location.href));
+    // Which has opened the server's address once, as links have no token.
+    const second = await open(browser, shown.url);
+    await second.page.goto(await page.evaluate(() => window.location.href));
+    await second.page.reload();
     expect(await second.page.locator("[data-test=table-threads] [role=columnheader]", { hasText: "name" }).getAttribute("aria-sort")).toBe("ascending");
     expect(await second.page.locator("[data-test=table-placements] input").inputValue()).toBe("0");
     for (const [title, words] of [["Matrices", ["logarithmic", "of the row"]], ["Pages", ["by main user"]], ["Calls", ["first touch"]], ["What if", ["compact"]]] as const) {

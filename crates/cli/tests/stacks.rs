@@ -177,7 +177,7 @@ fn ten_thousand_allocations_have_their_own_stacks() {
 #[test]
 fn ten_thousand_first_touches_have_their_own_stacks() {
     let directory = tempfile::tempdir().unwrap();
-    for flags in [PLAIN, OPTIMISED, &["-O1", "-g", "-static"]] {
+    for flags in [PLAIN, OPTIMISED, FRAME_POINTERS, &["-O1", "-g", "-static"]] {
         let program = compiled(directory.path(), "paths.cc", flags);
         let (profile, printed) = recorded(&program, "exact", &["touches", &FROM.to_string(), &PATHS.to_string()]);
         let found = touches(&profile, &printed);

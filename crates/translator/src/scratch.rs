@@ -7,8 +7,9 @@ use crate::area;
 use crate::emit::{Code, Memory, RSP};
 use alloc::vec::Vec;
 
-/// Registers in order of preference: those that functions need not keep first.
-const PREFERENCE: [u8; 15] = [11, 10, 9, 8, 7, 6, 2, 1, 0, 3, 5, 12, 13, 14, 15];
+/// Registers in order of preference: those that functions need not keep first, and rbp last. Where a function is about to
+/// return it is dead, and still what call stacks are unwound by.
+const PREFERENCE: [u8; 15] = [11, 10, 9, 8, 7, 6, 2, 1, 0, 3, 12, 13, 14, 15, 5];
 
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
