@@ -56,6 +56,12 @@ fn every_column_at_its_edges() {
     });
 }
 
+/// A name of a megabyte: a table of 80 columns took the square of that.
+#[test]
+fn a_name_without_end() {
+    answer(&[7, 4, 5, 0, 0, 0x6c, 0x6c, 4]);
+}
+
 /// Accesses by threads that are bound nowhere: objects that nobody uses.
 #[test]
 fn nobody_uses_anything() {

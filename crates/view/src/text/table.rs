@@ -48,7 +48,10 @@ fn attempt(
     intervals: bool,
     breaks: Breaks,
 ) -> comfy_table::Table {
-    let text = |value: &Value| if intervals { value::in_table(value) } else { value::plain(value) };
+    let text = |value: &Value| {
+        let text = if intervals { value::in_table(value) } else { value::plain(value) };
+        if look.width.is_some() { value::shorten(&text, LONGEST_CELL) } else { text }
+    };
     let mut drawing = new(look);
     drawing.set_header(
         columns
@@ -79,6 +82,10 @@ fn attempt(
     }
     drawing
 }
+
+/// Characters of a cell that are shown at a width: words are broken at the cost of their length's square, and a profile
+/// may have names of a megabyte.
+const LONGEST_CELL: usize = 1024;
 
 /// Longer words (names, paths) may break in any way to draw.
 const LONG_WORD: usize = 16;
