@@ -91,7 +91,7 @@ pub fn write_words(address: u64, from: &[u64]) -> Result<(), Errno> {
 }
 
 /// Pieces of memory that the kernel takes in one call.
-const MOST_PIECES: u64 = 1024;
+pub const MOST_PIECES: u64 = 1024;
 
 /// Address and length of each piece of memory that a list of the program's names (`struct iovec`); none where it cannot
 /// be read.

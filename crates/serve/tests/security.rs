@@ -363,17 +363,20 @@ fn half_a_request_is_not_waited_for() {
     }
 }
 
-#[test]
-fn the_start_page_leads_to_the_address() {
-    let directory = tempfile::tempdir().unwrap();
-    let profile = Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap();
-    let view = View {
-        profile,
+/// A view of the synthetic profile, which is written into a folder.
+fn example(directory: &Path) -> View {
+    View {
+        profile: Profile::open(&Synthetic::example().write(&directory.join("a.numalens")).unwrap()).unwrap(),
         options: Options::default(),
         amend: Box::new(|_| ()),
         find_code: Box::new(|_, _| Ok(MachineCode::default())),
-    };
-    let server = Server::bind(view, 0).unwrap();
+    }
+}
+
+#[test]
+fn the_start_page_leads_to_the_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::bind(example(directory.path()), 0).unwrap();
     assert!(server.start_page().contains(&format!("content=\"0; url={}\"", server.url())));
 }
 
@@ -457,13 +460,9 @@ fn only_this_host_is_listened_to_and_a_taken_port_is_said() {
     let server = serve(|_, _| ());
     assert!(server.address.ip().is_loopback());
     let directory = tempfile::tempdir().unwrap();
-    let profile = Profile::open(&Synthetic::example().write(&directory.path().join("a.numalens")).unwrap()).unwrap();
-    let view = View {
-        profile,
-        options: Options::default(),
-        amend: Box::new(|_| ()),
-        find_code: Box::new(|_, _| Ok(MachineCode::default())),
-    };
-    let error = Server::bind(view, server.address.port()).err().map(|error| error.to_string()).unwrap_or_default();
+    let error = Server::bind(example(directory.path()), server.address.port())
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
     assert!(error.contains(&server.address.port().to_string()) && error.contains("--port"), "{error}");
 }

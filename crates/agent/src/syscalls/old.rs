@@ -76,8 +76,6 @@ const SHMDT: u32 = 398;
 const ARCH_SET_CPUID: u64 = 0x1012;
 /// Most strings of an exec, and pages of `move_pages`.
 const MOST: usize = 1 << 20;
-/// Pieces of memory that the kernel takes in one call.
-const MOST_PIECES: u64 = 1024;
 
 /// Looks at the call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
@@ -175,7 +173,7 @@ fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
         }
         117 => shared_memory(thread, call),
         145 | 333 | 378 => {
-            let pieces = (0..c.min(MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
+            let pieces = (0..c.min(user::MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
             pieces.for_each(|[address, bytes]| runtime().shadow.written_by_kernel(address, bytes));
             Some(Verdict::Execute)
         }
