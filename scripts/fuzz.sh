@@ -55,6 +55,7 @@ for target in "${targets[@]}"; do
     else
         failed=$((failed + 1))
         tail -40 "$log"
+        echo "failed: fuzzing of $target"
     fi
 done
 echo "$passed passed, $failed failed"

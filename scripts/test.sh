@@ -16,6 +16,11 @@ tally() {
          END { printf "%d passed, %d failed\n", passed, failed }' "$log"
 }
 
+# What failed, by name, beside the count: the log is long, and only its end may be at hand.
+failures() {
+    grep -aE '^test .* FAILED$|^failed: |^FAILED [a-z0-9-]+/|^(FAIL|ERROR): ' "$log" | sort -u || true
+}
+
 step cargo xtask tidy
 step cargo xtask deny
 # Takes minutes to build, and a database from the network: only where there is either.
@@ -40,5 +45,6 @@ step "${CARGO_TARGET_DIR:-target}/release/numalens-lab" run 2>&1 | tee -a "$log"
 step ./scripts/dist.sh --test || status=1
 
 echo
+failures
 tally
 exit "$status"

@@ -1,4 +1,4 @@
-/** Ends a run with `N passed, N failed`, which scripts/test.sh sums up. */
+/** Ends a run with a line `failed: NAME` for each that failed and `N passed, N failed`, which scripts/test.sh sums up. */
 import type { Reporter, TestModule } from "vitest/node";
 
 export default class Tally implements Reporter {
@@ -10,10 +10,16 @@ export default class Tally implements Reporter {
       for (const test of module.children.allTests()) {
         any = true;
         if (test.result().state === "passed") passed += 1;
-        else failed += 1;
+        else {
+          failed += 1;
+          console.log(`failed: ${test.fullName}`);
+        }
       }
       // A file that could not be run has no tests.
-      if (!any || (module.state() === "failed" && module.errors().length > 0)) failed += 1;
+      if (!any || (module.state() === "failed" && module.errors().length > 0)) {
+        failed += 1;
+        console.log(`failed: ${module.moduleId}`);
+      }
     }
     console.log(`${passed} passed, ${failed} failed`);
   }
