@@ -21,6 +21,9 @@ struct Description {
     /// Run with the sample engine.
     #[serde(default = "yes")]
     sample: bool,
+    /// The case whose `probe.c` it runs; its own without.
+    #[serde(default)]
+    probe: Option<String>,
     #[serde(default)]
     recording: Option<Recording>,
 }
@@ -65,7 +68,8 @@ pub struct Case {
     pub exact: bool,
     pub sample: bool,
     pub recording: Option<Recording>,
-    pub directory: PathBuf,
+    /// The source of the program in the guest that is $PROBES/NAME, if there is one.
+    pub probe: PathBuf,
     /// What the guest runs.
     pub script: String,
 }
@@ -92,7 +96,9 @@ fn read(directory: PathBuf, engine: &str) -> Result<Case> {
         (None, Err(_)) => bail!("{}: needs [recording] or a guest.sh beside it", path.display()),
     };
     let script = script.replace("--engine sample", &format!("--engine {engine}"));
+    let of = description.probe.as_ref().map(|case| directory.with_file_name(case));
     Ok(Case {
+        probe: of.as_ref().unwrap_or(&directory).join("probe.c"),
         name: directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         about: description.about,
         machines: machines.collect::<Result<_>>()?,
@@ -101,7 +107,6 @@ fn read(directory: PathBuf, engine: &str) -> Result<Case> {
         exact: description.exact,
         sample: description.sample,
         recording: description.recording,
-        directory,
         script,
     })
 }

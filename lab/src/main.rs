@@ -255,9 +255,8 @@ fn build_probes<'a>(places: &Places, cases: impl Iterator<Item = &'a Case>) -> R
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).into_diagnostic()?;
     for case in cases {
-        let source = case.directory.join("probe.c");
-        if source.exists() {
-            let (source, output) = (source.display().to_string(), directory.join(&case.name).display().to_string());
+        if case.probe.exists() {
+            let (source, output) = (case.probe.display().to_string(), directory.join(&case.name).display().to_string());
             let headers = places.root.join("targets").display().to_string();
             command(
                 "cc",

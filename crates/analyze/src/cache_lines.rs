@@ -1,5 +1,6 @@
 //! Cache lines that several nodes write: counted, or seen in sampled addresses.
 
+use crate::counts::{sum, total};
 use crate::study::Study;
 use crate::subjects::SubjectId;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, ThreadId};
@@ -103,6 +104,11 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
 /// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
 pub const OFTEN: u64 = 100;
 
+/// Reads and writes of a row.
+fn accesses(row: &CacheLine) -> u64 {
+    sum(row.reads, row.writes)
+}
+
 /// By what was counted of each line.
 fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
     let mut lines: BTreeMap<(ProcessId, u64), Vec<&CacheLine>> = BTreeMap::new();
@@ -113,7 +119,8 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
     };
     for row in &study.cache_lines {
         if let Some(id) = subject_of(row.process, row.page) {
-            *all.entry(id).or_default() += row.reads + row.writes;
+            let all = all.entry(id).or_default();
+            *all = sum(*all, accesses(row));
         }
         if let Some(line) = row.line {
             let line = (row.page.address() >> LINE_SHIFT) + u64::from(line);
@@ -126,24 +133,25 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
     }
     let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
     for ((process, line), users) in lines {
-        let sum = |of: fn(&CacheLine) -> u64| users.iter().map(|row| of(row)).sum::<u64>();
-        let (accesses, apart) = (sum(|row| row.reads + row.writes), sum(|row| row.false_sharing));
-        let together = sum(|row| row.true_sharing);
+        let all_of = |of: fn(&CacheLine) -> u64| total(users.iter().map(|row| of(row)));
+        let (accessed, apart) = (all_of(accesses), all_of(|row| row.false_sharing));
+        let together = all_of(|row| row.true_sharing);
         let Some(id) = subject_of(process, Page::of(line << LINE_SHIFT)) else { continue };
         // Which nodes these are is not known: threads may have been elsewhere by then.
-        if sum(|row| row.node_transitions) == 0 || (apart + together) * OFTEN < accesses {
+        if all_of(|row| row.node_transitions) == 0 || apart + together < accessed.div_ceil(OFTEN) {
             continue;
         }
         let subject = subjects.entry(id).or_default();
         let mut threads: Vec<ThreadId> = users.iter().map(|row| row.thread).collect();
         threads.dedup();
         subject.lines += 1;
-        subject.samples += accesses;
-        subject.transitions += sum(|row| row.transitions);
+        subject.samples = sum(subject.samples, accessed);
+        subject.transitions = sum(subject.transitions, all_of(|row| row.transitions));
         for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
-            *subject.objects.entry(object).or_default() += row.reads + row.writes;
+            let of_object = subject.objects.entry(object).or_default();
+            *of_object = sum(*of_object, accesses(row));
         }
-        subject.apart += if apart > together { accesses } else { 0 };
+        subject.apart = sum(subject.apart, if apart > together { accessed } else { 0 });
         subject.threads = subject.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
             *subject.sites.entry(*site).or_default() += samples;

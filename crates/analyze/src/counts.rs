@@ -13,8 +13,13 @@ use std::ops::AddAssign;
 pub const MOST: u64 = 1 << 56;
 
 /// The sum of two counts.
-fn sum(one: u64, other: u64) -> u64 {
+pub fn sum(one: u64, other: u64) -> u64 {
     one.saturating_add(other).min(MOST)
+}
+
+/// The sum of counts.
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, sum)
 }
 
 /// Reads, writes and the samples behind them. Packed, for there are millions: the widest field would have all of them stand 16 bytes apart.

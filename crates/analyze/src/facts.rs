@@ -340,9 +340,10 @@ impl CodeFacts {
     /// Adds a row.
     pub fn add(&mut self, row: &CodeFetch, weight: Weight) {
         let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
-        *self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default() +=
-            instructions;
-        *self.pages.entry((row.module, row.page, row.home)).or_default() += instructions;
+        let all = self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default();
+        *all = counts::sum(*all, instructions);
+        let of_page = self.pages.entry((row.module, row.page, row.home)).or_default();
+        *of_page = counts::sum(*of_page, instructions);
     }
 
     /// The fewest pages of a module that hold nine tenths of its fetches.
@@ -365,10 +366,12 @@ impl CodeFacts {
     /// Both together.
     pub fn merge(mut self, other: Self) -> Self {
         for (key, n) in other.instructions {
-            *self.instructions.entry(key).or_default() += n;
+            let all = self.instructions.entry(key).or_default();
+            *all = counts::sum(*all, n);
         }
         for (key, n) in other.pages {
-            *self.pages.entry(key).or_default() += n;
+            let of_page = self.pages.entry(key).or_default();
+            *of_page = counts::sum(*of_page, n);
         }
         self
     }

@@ -6,7 +6,7 @@
 
 use crate::call_tree;
 use crate::code::OwnPlace;
-use crate::counts::{Counts, percent};
+use crate::counts::{self, Counts, percent};
 use crate::facts::{Sums, Weight, merge};
 use crate::lines::name_doubts;
 use crate::metrics;
@@ -166,8 +166,8 @@ impl<'a> Groups<'a> {
                 groups.all.push(Objects { example: object, size: 0, count: 0 });
                 groups.all.len() - 1
             });
-            groups.all[number].size += object.size;
-            groups.all[number].count += object.count;
+            groups.all[number].size = counts::sum(groups.all[number].size, object.size);
+            groups.all[number].count = counts::sum(groups.all[number].count, object.count);
             groups.numbers.insert(object.object, number);
         }
         groups

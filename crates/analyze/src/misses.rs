@@ -2,6 +2,7 @@
 //!
 //! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one object, do without.
 
+use crate::counts::{MOST, sum};
 use crate::metrics;
 use crate::report::{Column, Shown, Value};
 use crate::study::Study;
@@ -26,7 +27,7 @@ impl Missed {
 
 impl std::ops::AddAssign for Missed {
     fn add_assign(&mut self, other: Self) {
-        *self = Missed { reads: self.reads + other.reads, writes: self.writes + other.writes };
+        *self = Missed { reads: sum(self.reads, other.reads), writes: sum(self.writes, other.writes) };
     }
 }
 
@@ -43,7 +44,7 @@ impl Misses {
 
     /// Adds a row.
     pub fn add(&mut self, row: &SiteMiss) {
-        let missed = Missed { reads: row.reads, writes: row.writes };
+        let missed = Missed { reads: row.reads.min(MOST), writes: row.writes.min(MOST) };
         *self.threads.entry(row.thread).or_default() += missed;
         *self.sites.entry(row.site).or_default() += missed;
     }

@@ -4,6 +4,7 @@
 //! known belong to the instruction that touched them first.
 
 use crate::ancestry::Ancestry;
+use crate::counts;
 use crate::objects::{self, Group};
 use crate::placed;
 use numalens_profile::PinningLog;
@@ -167,8 +168,8 @@ impl Subjects {
             let Some(id) = ids.of_keys.get(&Key::Objects(objects::group(object))) else { continue };
             let subject = &mut subjects.all[id.0 as usize];
             subject.kind = Some(object.kind);
-            subject.size += object.size;
-            subject.count += object.count;
+            subject.size = counts::sum(subject.size, object.size);
+            subject.count = counts::sum(subject.count, object.count);
             if subject.example.as_ref().is_none_or(|example| example.size < object.size) {
                 subject.example = Some(object.clone());
             }

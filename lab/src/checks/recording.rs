@@ -122,7 +122,7 @@ fn source_of(context: &Context) -> Result<PathBuf> {
             let targets = context.places.root.join("targets");
             targets.join(expectation::of(&targets, name)?.source)
         }
-        None => context.case.directory.join("probe.c"),
+        None => context.case.probe.clone(),
     })
 }
 

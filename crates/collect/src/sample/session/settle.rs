@@ -136,6 +136,7 @@ impl Session {
                 touch.fault = Fault::CopyOnWrite;
             }
             if again.process == touch.process
+                && !early
                 && (fault.read_only || !not_placed)
                 && self.is_same_page(fault, again.fault, answer)
             {
