@@ -21,7 +21,6 @@ use numalens_profile::words::{Access, Fault, SystemCall};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
@@ -504,15 +503,15 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
     const WORDS: usize = size_of::<LogHeader>() / 8;
     const MOST_BYTES: usize = 1 << 16;
     let begin = exact::process::LOG + at;
-    let page = begin & !4095;
-    let map = file.extent(extent, page, (begin - page) as usize + MOST_BYTES).ok()?;
-    let from = (begin - page) as usize;
-    let header = &map.words::<LogHeader>(from, 1)[0];
-    let length = (header.bytes.load(Relaxed) as usize).min(MOST_BYTES) / 8;
-    if header.kind.load(Acquire) != log::STACK || length < WORDS + 4 {
+    // Read, not mapped: there are many, and to unmap one stops all threads of the recorder for a moment.
+    let read = |from: u64, words: usize| file.read(extent, &(from..from + 8 * words as u64)).ok();
+    let header = read(begin, WORDS)?;
+    let (kind, bytes) = (header[0] as u32, (header[0] >> 32) as usize);
+    let length = bytes.min(MOST_BYTES) / 8;
+    if kind != log::STACK || length < WORDS + 4 {
         return None;
     }
-    let words: Vec<u64> = map.words::<AtomicU64>(from, length)[WORDS..].iter().map(|word| word.load(Relaxed)).collect();
+    let words = read(begin + 8 * WORDS as u64, length - WORDS)?;
     // Words that were not told lead nowhere, whatever they are.
     let mut bytes = vec![0; (words[3] as usize).min(MOST_BYTES)];
     for &word in &words[4..] {
