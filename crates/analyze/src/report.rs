@@ -21,6 +21,8 @@ pub struct Report {
     pub doubts: Vec<String>,
     /// The figures.
     pub shape: Shape,
+    /// What people read below them.
+    pub notes: Vec<String>,
     pub shown: Shown,
 }
 
@@ -265,7 +267,15 @@ impl Value {
 impl Report {
     /// A report that everyone sees and that has nothing to doubt.
     pub fn new(section: &'static str, key: &'static str, title: impl Into<String>, shape: Shape) -> Self {
-        Report { section, key, title: title.into(), doubts: Vec::new(), shape, shown: Shown::Everywhere }
+        Report {
+            section,
+            key,
+            title: title.into(),
+            doubts: Vec::new(),
+            shape,
+            notes: Vec::new(),
+            shown: Shown::Everywhere,
+        }
     }
 
     /// The same with doubts.
@@ -337,14 +347,15 @@ impl Report {
             }),
             shape => shape.clone(),
         };
-        Report { shape, doubts: self.doubts.clone(), title: self.title.clone(), ..*self }
+        let (doubts, notes) = (self.doubts.clone(), self.notes.clone());
+        Report { shape, doubts, notes, title: self.title.clone(), ..*self }
     }
 
     /// Changes every text that may come from the profile; `true`: one that has no lines, as all but proposed source and
     /// commands.
     pub fn map_texts(&mut self, change: &mut dyn FnMut(&mut String, bool)) {
         change(&mut self.title, true);
-        self.doubts.iter_mut().for_each(|doubt| change(doubt, true));
+        self.doubts.iter_mut().chain(&mut self.notes).for_each(|sentence| change(sentence, true));
         match &mut self.shape {
             Shape::Record(fields) => map_fields(fields, change),
             Shape::Table(table) => table.rows.iter_mut().flatten().for_each(|value| map_value(value, change)),

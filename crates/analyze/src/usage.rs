@@ -78,16 +78,34 @@ impl<'a> Usages<'a> {
     }
 }
 
+/// Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
+pub fn weigher<'a>(
+    study: &Study,
+    model: CostModel<'a>,
+) -> impl Fn(Option<NodeId>, Option<NodeId>, u64) -> f64 + use<'a> {
+    let paid = matches!(study.about.unit, Unit::Time { .. }) && !study.machine.is_virtual;
+    move |from, home, accesses| match home {
+        Some(home) if paid => accesses as f64 / model.latency(from, home),
+        _ => accesses as f64,
+    }
+}
+
+/// Accesses of everything between nodes, as the cost model wants them, and how many there are.
+pub fn traffic(study: &Study, model: CostModel<'_>) -> (Traffic, Tally) {
+    let weighed = weigher(study, model);
+    let (mut traffic, mut all) = (Traffic::default(), Tally::default());
+    for ((_, from, home), tally) in study.sites.by_nodes() {
+        traffic.add(from, home, weighed(from, home, tally.accesses()));
+        all += tally;
+    }
+    (traffic, all)
+}
+
 impl Totals {
     fn new(study: &Study, model: &CostModel<'_>) -> Totals {
         let mut totals =
             Totals { subjects: study.subjects.all.iter().map(|_| Usage::default()).collect(), ..Totals::default() };
-        // Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
-        let paid = matches!(study.about.unit, Unit::Time { .. }) && !study.machine.is_virtual;
-        let weighed = |from: Option<NodeId>, home: Option<NodeId>, tally: &Tally| match home {
-            Some(home) if paid => tally.accesses() as f64 / model.latency(from, home),
-            _ => tally.accesses() as f64,
-        };
+        let weighed = weigher(study, *model);
         // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
         let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, bool), Tally> = FxHashMap::default();
         for of_row in study.flows.sums.chunks_by(|a, b| a.run == b.run) {
@@ -104,7 +122,7 @@ impl Totals {
                 of_row.iter().for_each(|(key, tally)| usage.add_page(key, tally, small_pages));
             }
             for ((thread, node, initial), tally) in &by_thread {
-                let accesses = weighed(*node, home, tally);
+                let accesses = weighed(*node, home, tally.accesses());
                 totals.traffic.add(*node, home, accesses);
                 totals.all += *tally;
                 if let Some(usage) = &mut usage {

@@ -129,6 +129,10 @@ impl Twins {
                     "{figures:#}"
                 );
                 as_predicted(mean_distance(&was), mean_distance(&is));
+                let verdict = &figures["verdict"];
+                assert_eq!(verdict["result"], "better", "{verdict:#}");
+                assert!(verdict["memory_time_percent"]["value"].as_f64() < Some(0.0), "{verdict:#}");
+                assert_eq!(json("diff", &[&after, &before])["verdict"]["result"], "worse", "{verdict:#}");
             }
             Change::Pinning => {
                 let unpinned = |which| figure("unpinned_share", which);

@@ -58,9 +58,13 @@ impl<'a> CostModel<'a> {
     /// Memory time of this traffic in units of one local access, with weight `queue` (0 to 1) of the controllers' load.
     /// What has no home costs as if local.
     pub fn time(&self, traffic: &Traffic, queue: f64) -> f64 {
-        let factors = self.queues(&traffic.homes(), queue);
-        traffic
-            .cells()
+        self.time_among(traffic, traffic, queue)
+    }
+
+    /// The same of a part of the traffic `all`, whose load decides the queues.
+    pub fn time_among(&self, part: &Traffic, all: &Traffic, queue: f64) -> f64 {
+        let factors = self.queues(&all.homes(), queue);
+        part.cells()
             .map(|((from, to), accesses)| match to {
                 Some(home) => accesses * self.latency(from, home) * factors.get(&home).copied().unwrap_or(1.0),
                 None => accesses,
@@ -82,9 +86,14 @@ impl<'a> CostModel<'a> {
 
     /// What `after` would gain over `before`, in percent of the memory time of `before`; negative when it costs more.
     pub fn gain(&self, before: &Traffic, after: &Traffic) -> Cost {
+        self.gain_on(before, self, after)
+    }
+
+    /// The same where `after` is on a machine that may be another one.
+    pub fn gain_on(&self, before: &Traffic, machine: &CostModel<'_>, after: &Traffic) -> Cost {
         let gain = |queue| {
             let time = self.time(before, queue);
-            if time <= 0.0 { 0.0 } else { (time - self.time(after, queue)) * 100.0 / time }
+            if time <= 0.0 { 0.0 } else { (time - machine.time(after, queue)) * 100.0 / time }
         };
         let all = [gain(0.0), gain(QUEUE), gain(1.0)];
         Cost {
@@ -124,6 +133,10 @@ mod tests {
         assert!((gain.low - (1.0 - 4.0 / (1.0 + 3.0 * far)) * 100.0).abs() < 1e-9, "{gain:?}");
         assert!((gain.high - (1.0 - 1.0 / (1.0 + 3.0 * far)) * 100.0).abs() < 1e-9, "{gain:?}");
         assert!(gain.low < gain.estimate && gain.estimate < gain.high);
+        // Parts of the whole cost what the whole costs.
+        let parts = [traffic(&[(0, 0, 1.0), (1, 0, 1.0)]), traffic(&[(2, 0, 1.0), (3, 0, 1.0)])];
+        let sum: f64 = parts.iter().map(|part| model.time_among(part, &one, QUEUE)).sum();
+        assert!((sum - model.time(&one, QUEUE)).abs() < 1e-12);
     }
 
     #[test]

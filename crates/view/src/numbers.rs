@@ -44,7 +44,14 @@ fn scaled(n: f64, base: f64, units: &[&str]) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
-    format!("{value:.decimals$}{}", units[unit])
+    let figure = format!("{value:.decimals$}");
+    // What rounds to nothing has no sign.
+    let figure = if figure.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0') {
+        &figure
+    } else {
+        figure.trim_start_matches('-')
+    };
+    format!("{figure}{}", units[unit])
 }
 
 #[cfg(test)]
@@ -54,6 +61,7 @@ mod tests {
     #[test]
     fn counts_are_readable() {
         let got: Vec<String> = [0.0, 9999.0, 10_000.0, 12_345.0, 999_999.0, 12_300_000.0, 4.5e18].map(count).into();
+        assert_eq!([count(-0.0004), count(-0.4), count(-7.0)], ["0.00", "-0.40", "-7"]);
         assert_eq!(got, ["0", "9999", "10.0 k", "12.3 k", "1.00 M", "12.3 M", "4.50 E"]);
     }
 

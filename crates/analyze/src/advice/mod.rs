@@ -44,11 +44,11 @@ enum Effect {
 }
 
 /// Percent of the memory time below which nobody should change a program.
-const LEAST_GAIN: f64 = 2.0;
+pub(crate) const LEAST_GAIN: f64 = 2.0;
 /// Percent of all accesses that a finding must be about, at the lower end of its interval.
 const LEAST_SHARE: f64 = 1.0;
 /// Samples without which there is no advice at all.
-const LEAST_SAMPLES: u64 = 40;
+pub(crate) const LEAST_SAMPLES: u64 = 40;
 /// What is said of fewer.
 const FEW: &str = "samples of accesses are too few to judge: record for longer, or with a higher --frequency";
 /// Findings that are told.

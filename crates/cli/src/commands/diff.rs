@@ -99,6 +99,9 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         }
     };
     let rows = args.top.map(|rows| rows as usize).or((args.format != Format::Json).then_some(ROWS));
+    if args.format != Format::Json {
+        diff.leave_out_noise();
+    }
     if let Some(rows) = rows {
         diff.reports.iter_mut().filter(|report| report.section != "figures").for_each(|report| report.limit(rows));
     }

@@ -53,7 +53,8 @@ fn section(report: &Report) -> String {
     };
     let doubts = if report.section == "meta" { String::new() } else { doubts(report) };
     let title = escape(&report.title);
-    format!("<section id=\"{}\">\n<h2>{title}</h2>\n{doubts}{body}</section>\n", anchor(report))
+    let notes: String = report.notes.iter().map(|note| format!("<p>{}</p>\n", escape(note))).collect();
+    format!("<section id=\"{}\">\n<h2>{title}</h2>\n{doubts}{body}{notes}</section>\n", anchor(report))
 }
 
 fn anchor(report: &Report) -> String {

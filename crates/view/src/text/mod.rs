@@ -54,7 +54,13 @@ impl Look {
 pub fn render(reports: &[Report], look: Look) -> String {
     let mut out = String::new();
     for report in reports.iter().filter(|report| report.shown != Shown::Data).map(visible::report) {
-        if report.section == "meta" {
+        if report.section == "verdict" {
+            // What is asked first: one sentence, above all.
+            out += &report
+                .field("sentence")
+                .map(|text| format!("{}\n", look.bold(value::in_record(text))))
+                .unwrap_or_default();
+        } else if report.section == "meta" {
             out += &header(&report, look);
         } else {
             out += &format!("\n{}\n", look.bold(&report.title));
@@ -63,7 +69,7 @@ pub fn render(reports: &[Report], look: Look) -> String {
             out += &format!("{}\n", look.warn(format_args!("! {doubt}")));
         }
         out += &match &report.shape {
-            Shape::Record(_) if report.section == "meta" => String::new(),
+            Shape::Record(_) if ["meta", "verdict"].contains(&report.section) => String::new(),
             Shape::Record(fields) => record::draw(fields, look),
             Shape::Table(table) => table::draw(table, look),
             Shape::Matrix(matrix) => heat::draw(matrix, look),
@@ -74,15 +80,21 @@ pub fn render(reports: &[Report], look: Look) -> String {
             }
             Shape::Findings(found) => findings::draw(found, look),
         };
+        report.notes.iter().for_each(|note| out += &format!("  {}\n", look.dim(note)));
     }
     out
 }
 
-/// Two lines: what ran; on which machine, observed how.
+/// Two lines: what ran; on which machine, observed how. Of two recordings it says which one, and that the time is the
+/// recording's.
 fn header(meta: &Report, look: Look) -> String {
     let text = |key: &str| meta.field(key).map(value::plain).unwrap_or_default();
-    let mut ran = vec![look.bold(command(meta))];
-    ran.extend([text("duration_s"), text("exit_status")].into_iter().filter(|part| !part.is_empty()));
+    let of_two = meta.key != "meta";
+    let named = |name: &str, text: String| if of_two && !text.is_empty() { format!("{name}{text}") } else { text };
+    let mut ran = vec![named(&format!("{:7}", meta.key), look.bold(command(meta)))];
+    ran.extend(
+        [named("recorded in ", text("duration_s")), text("exit_status")].into_iter().filter(|part| !part.is_empty()),
+    );
     format!("{}\n{}\n", ran.join(", "), look.dim(how(meta)))
 }
 
