@@ -28,12 +28,11 @@ const RARELY: f64 = 2.0;
 const SERIAL: f64 = 0.8;
 /// Samples, or exact accesses, of a subject below which it is not judged.
 const ENOUGH: u64 = 20;
-/// Bytes for each node that uses it up to which memory stays in caches, wherever it lies: a second-level cache's half.
-const CACHED: u64 = 256 << 10;
 
 /// One subject and what is known of it.
 struct Case<'a> {
     usages: &'a Usages<'a>,
+    id: SubjectId,
     subject: &'a Subject,
     usage: &'a Usage,
     users: BTreeMap<NodeId, f64>,
@@ -55,7 +54,7 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
     let contended = cache_lines::contended(usages.study);
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
         let example = subject.example.as_ref().filter(|_| usage.all.accesses() > 0)?;
-        let case = Case::new(usages, subject, usage, contended.get(&id));
+        let case = Case::new(usages, (id, subject, usage), contended.get(&id));
         let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
         let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
         Some((group(example), Judged { pattern, evidence: case.evidence() }))
@@ -72,7 +71,7 @@ pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate>
         if high < super::LEAST_SHARE || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
             return None;
         }
-        Case::new(usages, subject, usage, contended.get(&id)).candidate()
+        Case::new(usages, (id, subject, usage), contended.get(&id)).candidate()
     });
     found.collect()
 }
@@ -84,10 +83,14 @@ fn cases<'a>(usages: &'a Usages) -> impl IndexedParallelIterator<Item = (Subject
 }
 
 impl<'a> Case<'a> {
-    fn new(usages: &'a Usages<'a>, subject: &'a Subject, usage: &'a Usage, contended: Option<&'a Contended>) -> Self {
+    fn new(
+        usages: &'a Usages<'a>,
+        (id, subject, usage): (SubjectId, &'a Subject, &'a Usage),
+        contended: Option<&'a Contended>,
+    ) -> Self {
         let (users, pages, objects) = (usage.users(), usage.page_sharing(), usage.object_sharing());
         let huge_pages = usage.huge_page_sharing();
-        Case { usages, subject, usage, users, pages, huge_pages, objects, contended }
+        Case { usages, id, subject, usage, users, pages, huge_pages, objects, contended }
     }
 }
 
@@ -143,14 +146,14 @@ impl Case<'_> {
         if self.line_is_shared() {
             return Some((&w::SHARED_LINE, &w::SPLIT_LINE, self.all_local()));
         }
-        if self.subject.bytes.max(self.subject.size) <= CACHED * n.max(1) as u64 {
+        if self.usages.working_sets.keep(self.id) {
             return None;
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
         if n == 1 || (of_objects >= OWN && self.usage.objects.len() > 1) {
             return Some((
                 &w::PRIVATE_ELSEWHERE,
-                &w::LOCAL_ALLOCATION,
+                self.made_locally(),
                 self.mostly_local(of_objects.max(self.of_pages())),
             ));
         }
@@ -181,10 +184,15 @@ impl Case<'_> {
             (true, false) => (&w::SERIAL_INITIALISATION, &w::PARALLEL_INITIALISATION, after),
             // Objects of one line that are each small: one line allocates for all.
             (false, false) if self.subject.count > self.users.len() as u64 => {
-                (&w::PRIVATE_ELSEWHERE, &w::LOCAL_ALLOCATION, after)
+                (&w::PRIVATE_ELSEWHERE, self.made_locally(), after)
             }
             _ => (&w::MISPLACED_BLOCKS, &w::BLOCK_PLACEMENT, after),
         }
+    }
+
+    /// How its user is the one who makes it. Nobody allocates a stack.
+    fn made_locally(&self) -> &'static Word {
+        if self.subject.kind == Some(ObjectKind::Stack) { &w::LOCAL_STACK } else { &w::LOCAL_ALLOCATION }
     }
 
     /// The largest part of its bytes that threads of one node touched first.

@@ -45,6 +45,8 @@ enum Effect {
 
 /// Percent of the memory time below which nobody should change a program.
 const LEAST_GAIN: f64 = 2.0;
+/// Percent of all the program's time below which the lower end of a gain is nothing.
+const LEAST_CERTAIN: f64 = 1.0;
 /// Percent of all accesses that a finding must be about, at the lower end of its interval.
 const LEAST_SHARE: f64 = 1.0;
 /// Samples without which there is no advice at all.
@@ -99,9 +101,9 @@ fn findings(study: &Study) -> Vec<Report> {
             doubts.push(format!("memory is not judged: {} {FEW}", usages.all.samples));
             program::code(&usages)
         };
-        let mut ranked: Vec<(f64, Finding)> =
+        let mut ranked: Vec<(Rank, Finding)> =
             candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp)).collect();
-        ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        ranked.sort_by(|(a, _), (b, _)| b.certain.total_cmp(&a.certain).then(b.likely.total_cmp(&a.likely)));
         findings = ranked.into_iter().map(|(_, finding)| finding).collect();
         if findings.len() > MOST {
             doubts.push(format!("{} smaller findings are left out", findings.len() - MOST));
@@ -120,8 +122,15 @@ fn findings(study: &Study) -> Vec<Report> {
     ]
 }
 
-/// With its gain when that is worth telling, and what that is of all the program's time.
-fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, Finding)> {
+/// What findings are ranked by, in percent of all the program's time.
+struct Rank {
+    /// The lower end of the gain; 0 where that is next to nothing, for then nothing may be gained at all.
+    certain: f64,
+    likely: f64,
+}
+
+/// With its gain when that is worth telling, and its rank.
+fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, Finding)> {
     // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
     // time they have their own weights; counted, an access is one instruction as a fetch is.
     let code: u64 = usages.study.fetches.instructions.values().sum();
@@ -134,7 +143,9 @@ fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, F
         _ => 1.0,
     };
     let finding = finding(usages, candidate, openmp)?;
-    Some((finding.gain.0 * memory, finding))
+    let (likely, (low, _)) = finding.gain;
+    let certain = Some(low * memory).filter(|certain| *certain >= LEAST_CERTAIN).unwrap_or(0.0);
+    Some((Rank { certain, likely: likely * memory }, finding))
 }
 
 /// With its gain, when that is worth telling.
