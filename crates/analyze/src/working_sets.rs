@@ -1,12 +1,12 @@
 //! What each thread's private cache keeps of all the memory that the thread works on.
 //!
-//! Between two accesses to a page with *n* accesses a thread comes to another page of *m* about `min(1, m / n)` times. The
-//! sum of that over all its pages is the memory that passes through the cache until the page is wanted again: its *working
-//! set* at that page. Where the cache holds that, the page stays, wherever it lies. So a thread's hottest pages may stay
-//! beside a stream that it reads once, and small blocks do not when there are many of them.
+//! Between two accesses to a page with *n* accesses a thread comes to another page of *m* about `min(1, m / n)`
+//! times. The sum of that over all its pages is the memory that passes through the cache until the page is wanted
+//! again: its *working set* at that page. Where the cache holds that, the page stays, wherever it lies. So a thread's
+//! hottest pages may stay beside a stream that it reads once, and small blocks do not when there are many of them.
 //!
-//! Exact counts say this of every page. Samples miss pages: there a subject's touched bytes stand for its pages, divided as
-//! far as its users divide them, and are accessed alike.
+//! Exact counts say this of every page. Samples miss pages: there a subject's touched bytes stand for its pages,
+//! divided as far as its users divide them, and are accessed alike.
 
 use crate::counts::Tally;
 use crate::flows::FlowKey;

@@ -1,8 +1,9 @@
 //! Advice: what to change, where, why, and what it would gain.
 //!
 //! ```text
-//!   flows --> usage of each subject --> classify: pattern, remedy --.
-//!         \-> threads, code         --> program: pattern, remedy ---'--> gain (cost model) --> ranked findings
+//!   flows --> usage of each subject --> classify: pattern, remedy --> causes: subjects of one cause --.
+//!         \-> threads, code         --> program: pattern, remedy ------------------------------------'
+//!                                                                 --> gain (cost model) --> ranked findings
 //! ```
 //!
 //! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its gain
@@ -10,7 +11,9 @@
 //! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
 //! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
 
+mod causes;
 pub(crate) mod classify;
+mod evidence;
 mod program;
 mod snippets;
 pub mod words;
@@ -18,7 +21,7 @@ pub mod words;
 use crate::about::Unit;
 use crate::code::OwnPlace;
 use crate::load::{LoadError, Need, Options};
-use crate::report::{Field, Finding, Report, Shape, Value, Word};
+use crate::report::{Field, Finding, Member, Report, Shape, Value, Word};
 use crate::study::Study;
 use crate::usage::{self, Usages};
 use numalens_profile::Profile;
@@ -32,6 +35,8 @@ struct Candidate {
     object: Vec<Field>,
     evidence: Vec<Field>,
     name: Option<String>,
+    /// Where several subjects have one cause: all of them.
+    members: Vec<Member>,
     effect: Effect,
 }
 
@@ -178,6 +183,7 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
             place,
             object: candidate.object,
             evidence: candidate.evidence,
+            members: candidate.members,
             gain,
         }
     })

@@ -83,6 +83,7 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
         object: Vec::new(),
         evidence,
         name: None,
+        members: Vec::new(),
         // Where the kernel leaves threads alone there is nothing to gain.
         effect: Effect::Traffic { before, after, certain: false },
     })
@@ -133,6 +134,7 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         object: Vec::new(),
         evidence,
         name: None,
+        members: Vec::new(),
         effect: Effect::Traffic { before, after, certain: true },
     })
 }
@@ -195,6 +197,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
                 Field::new("homes", "lies on nodes", Value::homes(&metrics::INSTRUCTIONS, homes)),
             ],
             name: None,
+            members: Vec::new(),
             effect: Effect::Time { percent: most / 4.0, low: 0.0, high: most },
         });
     }
@@ -266,6 +269,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
             Field::new("objects", "objects on them with one user", Value::Count(moved.len() as u64)),
         ],
         name: None,
+        members: Vec::new(),
         effect: Effect::Traffic { before, after, certain: true },
     })
 }
