@@ -33,11 +33,11 @@ fn json(command: &str, profile: &Path) -> Value {
 /// Each thread has 2 KiB: of a stack of 8 MiB, or of a block of 128 KiB that is one of 32.
 #[test]
 fn little_memory_is_in_caches_wherever_it_lies() {
-    for (mode, remote) in [("stack", 50.0), ("heap", 75.0)] {
+    for mode in ["stack", "heap"] {
         let directory = tempfile::tempdir().unwrap();
         let profile = record(directory.path(), mode);
         let local = json("report", &profile)["summary"]["local_share"].as_f64().unwrap();
-        assert!((100.0 - local - remote).abs() < 5.0, "{mode}: {local} % local");
+        assert!((20.0..30.0).contains(&local), "{mode}: {local} % local, of four nodes");
         let advice = json("advise", &profile);
         assert_eq!(advice["nothing_to_gain"], true, "{mode}: {:#}", advice["findings"]);
     }

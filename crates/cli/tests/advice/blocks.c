@@ -1,13 +1,15 @@
-/* Threads work on memory that other threads have touched first, so that it lies on other nodes than theirs.
+/* Four threads work on memory that the main thread has touched first, so that it lies on its node.
  *
- *   stack   2 KiB on a stack of 8 MiB that an earlier thread has used
+ *   stack   2 KiB on a stack of 8 MiB, the upper 16 KiB of which it has touched
  *   heap    2 KiB of a block that the main thread has made
  *   many    eight blocks of 128 KiB, each made by a function of its own
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
-enum { THREADS = 4, BLOCKS = 8, SMALL = 2 << 10, LARGE = 128 << 10 };
+enum { THREADS = 4, BLOCKS = 8, SMALL = 2 << 10, LARGE = 128 << 10, STACK = 8 << 20, TOUCHED = 16 << 10 };
 typedef volatile long word;
 
 static char mode;
@@ -60,24 +62,27 @@ MAKER(flux, 8)
 
 static word *(*const makers[BLOCKS])(void) = { density, energy, pressure, velocity, mass, charge, field, flux };
 
-/* Four threads; the library gives the stacks of those that ended to those that come. */
-static void run(void)
+static pthread_attr_t *with_stack(pthread_attr_t *attributes)
 {
-    pthread_t threads[THREADS];
-    for (long t = 0; t < THREADS; t++)
-        pthread_create(&threads[t], NULL, work, (void *)t);
-    for (int t = 0; t < THREADS; t++)
-        pthread_join(threads[t], NULL);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE;
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, flags, -1, 0);
+    memset(stack + STACK - TOUCHED, 0, TOUCHED);
+    pthread_attr_init(attributes);
+    pthread_attr_setstack(attributes, stack, STACK);
+    return attributes;
 }
 
 int main(int argc, char **argv)
 {
     mode = argc > 1 ? argv[1][0] : 'm';
+    pthread_t threads[THREADS];
+    pthread_attr_t attributes;
     for (int t = 0; t < THREADS; t++)
         for (int b = 0; b < BLOCKS; b++)
             blocks[t][b] = makers[b]();
-    run();
-    if (mode == 's')
-        run();
+    for (long t = 0; t < THREADS; t++)
+        pthread_create(&threads[t], mode == 's' ? with_stack(&attributes) : NULL, work, (void *)t);
+    for (int t = 0; t < THREADS; t++)
+        pthread_join(threads[t], NULL);
     return 0;
 }
