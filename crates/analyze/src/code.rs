@@ -203,6 +203,22 @@ impl Code {
         found(&|site| self.own_frame(site)).or_else(|| found(&own_function)).or_else(|| Some(self.innermost(leaf)))
     }
 
+    /// The program's own places along a call stack, innermost first; a function that calls itself is there once.
+    pub fn own_path(&self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<Location> {
+        let mut sites: Vec<SiteId> = stack.map(|stack| self.walk(stack).collect()).unwrap_or_default();
+        if sites.is_empty() {
+            sites.extend(site);
+        }
+        let own = |site: &SiteId| {
+            let (site, frames) = (*site, self.frames(*site).unwrap_or_default());
+            let own = frames.iter().filter(move |frame| frame.file.is_some() && !self.is_runtime_frame(site, frame));
+            own.map(move |frame| self.location(site, frame))
+        };
+        let mut path: Vec<Location> = sites.iter().flat_map(own).collect();
+        path.dedup_by(|a, b| (&a.function, &a.file) == (&b.function, &b.file));
+        path
+    }
+
     /// The functions that called a place of a stack, nearest first, at most `most`.
     pub fn callers(&self, stack: StackId, place: SiteId, most: usize) -> Vec<String> {
         self.walk(stack).skip_while(|site| *site != place).skip(1).take(most).map(|site| self.outermost(site)).collect()

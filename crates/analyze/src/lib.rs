@@ -67,6 +67,7 @@ mod tiers;
 mod timeline;
 mod usage;
 pub mod whatif;
+mod working_sets;
 
 pub use about::{About, Unit};
 pub use counts::{Counts, Tally};

@@ -103,12 +103,23 @@ pub struct Finding {
     pub object: Vec<Field>,
     /// What was seen.
     pub evidence: Vec<Field>,
+    /// Where several subjects have one cause: all of them, the one with the most accesses first. `place` and `object` are its.
+    pub members: Vec<Member>,
     /// Predicted, in percent of the memory time: the estimate and the ends of its interval.
     pub gain: (f64, Interval),
     /// Lines of source in the program's language.
     pub in_code: String,
     /// Commands and settings.
     pub without_code: String,
+}
+
+/// One of the subjects of a finding.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Member {
+    pub place: Option<Location>,
+    pub object: Vec<Field>,
+    /// Its part of all accesses, and how much of that is remote.
+    pub evidence: Vec<Field>,
 }
 
 /// A word of a closed set, for programs and for people.
@@ -364,6 +375,11 @@ impl Report {
                     finding.place.iter_mut().for_each(|place| map_place(place, change));
                     map_fields(&mut finding.object, change);
                     map_fields(&mut finding.evidence, change);
+                    for member in &mut finding.members {
+                        member.place.iter_mut().for_each(|place| map_place(place, change));
+                        map_fields(&mut member.object, change);
+                        map_fields(&mut member.evidence, change);
+                    }
                     change(&mut finding.in_code, false);
                     change(&mut finding.without_code, false);
                 }

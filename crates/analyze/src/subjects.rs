@@ -56,6 +56,11 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Bytes that anybody is known to have touched: placed while it was recorded, or there before.
+    pub fn touched(&self) -> u64 {
+        self.bytes.max(counts::total(self.homes.values().copied()))
+    }
+
     /// Small pages placed.
     pub fn pages(&self) -> u64 {
         self.bytes.div_ceil(4096)

@@ -5,6 +5,7 @@ use crate::counts::Tally;
 use crate::flows::FlowKey;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
+use crate::working_sets::WorkingSets;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
@@ -36,6 +37,8 @@ pub struct Totals {
     pub subjects: Vec<Usage>,
     pub traffic: Traffic,
     pub all: Tally,
+    /// What of it private caches keep.
+    pub working_sets: WorkingSets,
 }
 
 /// The same with the study that they are of.
@@ -134,6 +137,7 @@ impl Totals {
         for (usage, shared) in totals.subjects.iter_mut().zip(&study.flows.shared) {
             usage.shared = *shared;
         }
+        totals.working_sets = WorkingSets::new(study, &totals.subjects);
         totals
     }
 }

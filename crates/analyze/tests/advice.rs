@@ -1,7 +1,7 @@
 //! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding, with
 //! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
 
-use numalens_analyze::report::{Finding, Report, Shape, Value};
+use numalens_analyze::report::{Field, Finding, Report, Shape, Value};
 use numalens_analyze::whatif::{self, Plan, RECORDED_PAGE};
 use numalens_analyze::{Options, advice, sections};
 use numalens_profile::ids::*;
@@ -252,6 +252,71 @@ fn private_objects_made_by_the_main_thread() {
     first(&content, "private-elsewhere", "local-allocation");
 }
 
+/// The stacks of threads 1 to 3, 8 MiB each, of which thread 0 has touched `pages` and their threads use those.
+fn stacks(pages: u64) -> Synthetic {
+    let mut content = program();
+    let base = |id: u32| BASE + u64::from(id) * 2048;
+    let stack = |id: u32| Object { kind: ObjectKind::Stack, name: format!("stack {id}"), ..heap(id, base(id), 2048) };
+    content.objects = (0..4).map(stack).collect();
+    for id in 1..4 {
+        content.pages.push(placed(base(id), pages, 0, id));
+        content.page_accesses.extend((0..pages).map(|page| access(5, id, base(id) + page, 5120, 512)));
+    }
+    content
+}
+
+/// What counts is what a thread touches, not what is mapped; and all of it.
+#[test]
+fn stacks_that_caches_do_not_hold() {
+    let (findings, nothing, doubts) = advise(&stacks(3));
+    assert!(findings.is_empty() && nothing, "{findings:?} {doubts:?}");
+    let finding = first(&stacks(256), "private-elsewhere", "local-stack");
+    assert_eq!(finding.members.len(), 3);
+    let share = |fields: &[Field]| match fields.iter().find(|field| field.key == "share").unwrap().value {
+        Value::Percent(share, _) => share,
+        ref other => panic!("{other:?}"),
+    };
+    assert!((share(&finding.evidence) - 100.0).abs() < 1e-9);
+    assert!(finding.members.iter().all(|member| (share(&member.evidence) - 100.0 / 3.0).abs() < 0.01));
+    // By latency alone: all of it is at twice the distance.
+    assert!((finding.gain.1.0 - 50.0).abs() < 0.01, "{:?}", finding.gain);
+}
+
+/// Each of a thread's objects fits, all together do not. Alone none of them is a hundredth of all accesses.
+#[test]
+fn objects_that_are_little_each_and_much_together() {
+    let mut content = program();
+    let site = |site: u32| Site { site: SiteId(site), module: None, address: 0x1000 + u64::from(site) };
+    let frame = |site: u32, depth: u32, function: u32, line: u32| Frame {
+        site: SiteId(site),
+        depth,
+        function: FunctionId(function),
+        file: Some("/src/app.c".into()),
+        line: Some(line),
+    };
+    // Site 0 calls from main; site i of 1 to 128 makes object i in a function of its own.
+    content.sites = (0..=128).map(site).collect();
+    content.frames = (0..=128).map(|id| frame(id, 0, id, 10 + id)).collect();
+    let name = |id: u32| if id == 0 { "main".to_string() } else { format!("make{id}") };
+    content.functions =
+        (0..=128).map(|id| Function { function: FunctionId(id), module: None, name: name(id) }).collect();
+    let main = Stack { stack: StackId(0), parent: None, site: SiteId(0) };
+    let call = |id: u32| Stack { stack: StackId(id), parent: Some(StackId(0)), site: SiteId(id) };
+    content.stacks = std::iter::once(main).chain((1..=128).map(call)).collect();
+    let base = |id: u32| BASE + u64::from(id) * 4;
+    for id in 1..=128 {
+        let (stack, site) = (Some(StackId(id)), Some(SiteId(id)));
+        content.objects.push(Object { stack, site, ..heap(id, base(id), 4) });
+        content.pages.push(PlacedPages { stack, site, ..placed(base(id), 4, 0, id) });
+        content.page_accesses.extend((0..4).map(|page| access(5, 1, base(id) + page, 5120, 512)));
+    }
+    let finding = first(&content, "private-elsewhere", "local-allocation");
+    assert_eq!(finding.members.len(), 128);
+    // As few as a cache holds are nothing.
+    content.page_accesses.retain(|row| row.page.0 < base(17));
+    assert!(advise(&content).1);
+}
+
 #[test]
 fn one_page_that_all_write() {
     let mut content = program();
@@ -345,6 +410,17 @@ fn code_on_another_node() {
     first(&both, "remote-code", "replicate-text");
     both.code_fetches.iter_mut().for_each(|row| row.instructions /= 1000);
     first(&both, "serial-initialisation", "parallel-initialisation");
+    // What may gain nothing does not come first where something surely gains, even if it is likely to gain more.
+    let scaled = |times: u64| {
+        let mut both = both.clone();
+        both.code_fetches.iter_mut().for_each(|row| row.instructions *= times);
+        advise(&both).0
+    };
+    let found = scaled(100);
+    let [first, second] = [&found[0], &found[1]].map(|finding| (finding.pattern.name, finding.gain));
+    assert_eq!((first.0, second.0), ("serial-initialisation", "remote-code"));
+    // Of a hundred instructions fifteen access memory.
+    assert!(second.1.0 > first.1.0 * 0.15 && second.1.1.0 == 0.0 && first.1.1.0 > 0.0, "{first:?} {second:?}");
     // One page is in everybody's cache.
     content.code_fetches.iter_mut().for_each(|row| row.page = Page(BASE));
     assert!(advise(&content).0.is_empty());

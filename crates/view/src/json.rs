@@ -1,7 +1,9 @@
 //! Reports as one JSON document (docs/json.md). The names are a contract.
 
 use numalens_analyze::intervals::Interval;
-use numalens_analyze::report::{Field, Finding, Location, Matrix, PerNode, Report, Series, Shape, Shown, Table, Value};
+use numalens_analyze::report::{
+    Field, Finding, Location, Matrix, Member, PerNode, Report, Series, Shape, Shown, Table, Value,
+};
 use serde_json::{Map, Number, Value as Json, json};
 
 /// Version of the document's form.
@@ -155,6 +157,14 @@ fn nodes(matrix: &Matrix) -> Json {
 }
 
 fn findings(list: &[Finding]) -> Json {
+    let object = |fields: &[Field]| if fields.is_empty() { Json::Null } else { record(fields) };
+    let member = |member: &Member| {
+        json!({
+            "where": member.place.as_ref().map(location),
+            "object": object(&member.object),
+            "evidence": record(&member.evidence),
+        })
+    };
     let finding = |(index, finding): (usize, &Finding)| {
         let (estimate, (low, high)) = finding.gain;
         json!({
@@ -162,8 +172,9 @@ fn findings(list: &[Finding]) -> Json {
             "pattern": finding.pattern.name,
             "remedy": finding.remedy.name,
             "where": finding.place.as_ref().map(location),
-            "object": if finding.object.is_empty() { Json::Null } else { record(&finding.object) },
+            "object": object(&finding.object),
             "evidence": record(&finding.evidence),
+            "members": finding.members.iter().map(member).collect::<Json>(),
             "gain": {"memory_time_percent": percent(estimate), "low": percent(low), "high": percent(high)},
             "in_code": finding.in_code,
             "without_code": finding.without_code,

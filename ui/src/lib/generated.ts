@@ -833,6 +833,7 @@ export interface FindingsRow {
     };
   } | null;
   evidence: Record<string, unknown>;
+  members: unknown[];
   gain: {
     memory_time_percent: number;
     low: number;

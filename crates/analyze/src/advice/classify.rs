@@ -2,18 +2,18 @@
 
 use super::program::Clusters;
 use super::words as w;
-use super::{Candidate, Effect};
+use super::{Candidate, Effect, causes, evidence};
 use crate::cache_lines::{self, Contended};
 use crate::code::OwnPlace;
-use crate::counts::{Tally, percent};
+use crate::counts::Tally;
 use crate::metrics;
 use crate::objects::{Group, group};
-use crate::report::{Field, Value, Word};
+use crate::report::{Field, Member, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
 use crate::usage::{Usage, Usages, basis};
 use numalens_profile::tables::Object;
-use numalens_profile::words::{ObjectKind, Placed, SystemCall};
+use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use rayon::prelude::*;
@@ -28,19 +28,26 @@ const RARELY: f64 = 2.0;
 const SERIAL: f64 = 0.8;
 /// Samples, or exact accesses, of a subject below which it is not judged.
 const ENOUGH: u64 = 20;
-/// Bytes for each node that uses it up to which memory stays in caches, wherever it lies: a second-level cache's half.
-const CACHED: u64 = 256 << 10;
 
 /// One subject and what is known of it.
-struct Case<'a> {
-    usages: &'a Usages<'a>,
-    subject: &'a Subject,
-    usage: &'a Usage,
-    users: BTreeMap<NodeId, f64>,
-    pages: Option<Sharing>,
-    huge_pages: Option<Sharing>,
-    objects: Option<Sharing>,
-    contended: Option<&'a Contended>,
+pub(super) struct Case<'a> {
+    pub(super) usages: &'a Usages<'a>,
+    id: SubjectId,
+    pub(super) subject: &'a Subject,
+    pub(super) usage: &'a Usage,
+    pub(super) users: BTreeMap<NodeId, f64>,
+    pub(super) pages: Option<Sharing>,
+    pub(super) huge_pages: Option<Sharing>,
+    pub(super) objects: Option<Sharing>,
+    pub(super) contended: Option<&'a Contended>,
+}
+
+/// A subject that could be placed better, and how its traffic would be then.
+pub(super) struct Judgement<'a> {
+    pub(super) case: Case<'a>,
+    pub(super) pattern: &'static Word,
+    pub(super) remedy: &'static Word,
+    after: Traffic,
 }
 
 /// What an object is used like, with what was seen of it.
@@ -55,26 +62,62 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
     let contended = cache_lines::contended(usages.study);
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
         let example = subject.example.as_ref().filter(|_| usage.all.accesses() > 0)?;
-        let case = Case::new(usages, subject, usage, contended.get(&id));
+        let case = Case::new(usages, (id, subject, usage), contended.get(&id));
         let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
         let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
-        Some((group(example), Judged { pattern, evidence: case.evidence() }))
+        Some((group(example), Judged { pattern, evidence: evidence::of(&[&case]) }))
     });
     // In order: subjects may be of one group.
     judged.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// The candidates of all subjects.
+/// The candidates of all subjects, those of one cause as one.
 pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
     let contended = cache_lines::contended(usages.study);
-    let found = cases(usages).filter_map(|(id, subject, usage)| {
-        let (_, _, high) = usages.share(usage.traffic.total());
-        if high < super::LEAST_SHARE || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
+    let judged = cases(usages).filter_map(|(id, subject, usage)| {
+        if !is_far(usages, usage) || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
             return None;
         }
-        Case::new(usages, subject, usage, contended.get(&id)).candidate()
+        let case = Case::new(usages, (id, subject, usage), contended.get(&id));
+        let (pattern, remedy, after) = case.judge()?;
+        Some(Judgement { case, pattern, remedy, after }).filter(Judgement::has_place)
     });
-    found.collect()
+    let groups = causes::groups(judged.collect());
+    groups.iter().filter_map(|group| candidate(usages, group)).collect()
+}
+
+/// Whether enough of it is on other nodes, or on slow ones, to matter.
+fn is_far(usages: &Usages, usage: &Usage) -> bool {
+    usage.traffic.remote() * 20.0 >= usage.traffic.total() || is_slow(usages, usage)
+}
+
+/// Whether most of it goes to slower memory.
+fn is_slow(usages: &Usages, usage: &Usage) -> bool {
+    let machine = &usages.study.machine;
+    let on_slow = usage.traffic.sum(|_, to| to.is_some_and(|to| machine.is_slower_memory(to)));
+    on_slow * 2.0 > usage.traffic.total()
+}
+
+/// Of subjects of one cause, the one with the most accesses first.
+fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
+    let (mut before, mut after) = (Traffic::default(), Traffic::default());
+    for one in group {
+        before.add_all(&one.case.usage.traffic, 1.0);
+        after.add_all(&one.after, 1.0);
+    }
+    let first = group.first().filter(|_| usages.share(before.total()).2 >= super::LEAST_SHARE)?;
+    let cases: Vec<&Case<'_>> = group.iter().map(|one| &one.case).collect();
+    let name = first.example().map(|object| object.name.clone());
+    Some(Candidate {
+        pattern: first.pattern,
+        remedy: first.remedy,
+        place: first.place(),
+        object: first.object(),
+        name: name.filter(|name| !name.is_empty() && group.len() == 1),
+        evidence: evidence::of(&cases),
+        members: if group.len() > 1 { group.iter().map(Judgement::member).collect() } else { Vec::new() },
+        effect: Effect::Traffic { before, after, certain: true },
+    })
 }
 
 /// Subjects and what they are used for.
@@ -84,73 +127,89 @@ fn cases<'a>(usages: &'a Usages) -> impl IndexedParallelIterator<Item = (Subject
 }
 
 impl<'a> Case<'a> {
-    fn new(usages: &'a Usages<'a>, subject: &'a Subject, usage: &'a Usage, contended: Option<&'a Contended>) -> Self {
+    fn new(
+        usages: &'a Usages<'a>,
+        (id, subject, usage): (SubjectId, &'a Subject, &'a Usage),
+        contended: Option<&'a Contended>,
+    ) -> Self {
         let (users, pages, objects) = (usage.users(), usage.page_sharing(), usage.object_sharing());
         let huge_pages = usage.huge_page_sharing();
-        Case { usages, subject, usage, users, pages, huge_pages, objects, contended }
+        Case { usages, id, subject, usage, users, pages, huge_pages, objects, contended }
     }
 }
 
-impl Case<'_> {
-    fn candidate(&self) -> Option<Candidate> {
-        let (pattern, remedy, after) = self.judge()?;
-        let study = self.usages.study;
-        let first_touch = self.first_touch();
-        // Of the objects that share the subject's pages, the one whose lines travel.
-        let contended = self.contended.filter(|_| pattern.name == w::SHARED_LINE.name).and_then(Contended::object);
-        let own = contended
-            .and_then(|id| study.objects.get(&id))
-            .filter(|object| self.subject.example.as_ref().is_none_or(|example| group(example) != group(object)));
-        let example = own.or(self.subject.example.as_ref());
-        let allocated = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
-        let hottest = self.contended.and_then(|lines| lines.sites.iter().max_by_key(|(_, n)| **n));
-        let place = match remedy.name {
+impl Judgement<'_> {
+    /// Of the objects that share the subject's pages, the one whose lines travel.
+    fn contended_object(&self) -> Option<&Object> {
+        let contended = self.case.contended.filter(|_| self.pattern.name == w::SHARED_LINE.name)?;
+        let object = self.case.usages.study.objects.get(&contended.object()?)?;
+        let other = self.case.subject.example.as_ref().is_none_or(|example| group(example) != group(object));
+        other.then_some(object)
+    }
+
+    /// The object that it is about.
+    fn example(&self) -> Option<&Object> {
+        self.contended_object().or(self.case.subject.example.as_ref())
+    }
+
+    /// Where to change it.
+    fn place(&self) -> Option<OwnPlace> {
+        let code = &self.case.usages.study.code;
+        let allocated = self.example().and_then(|o| code.own_on_stack(o.stack, o.site));
+        let first_touch = self.case.first_touch();
+        match self.remedy.name {
             name if name == w::SPLIT_LINE.name => {
-                hottest.map(|(site, _)| study.code.own(*site)).or(allocated).or(first_touch)
+                let hottest = self.case.contended.and_then(|lines| lines.sites.iter().max_by_key(|(_, n)| **n));
+                hottest.map(|(site, _)| code.own(*site)).or(allocated).or(first_touch)
             }
             name if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
                 first_touch.or(allocated)
             }
             _ => allocated.or(first_touch),
-        };
-        let (size, count) = own.map_or((self.subject.size, self.subject.count), |object| (object.size, 1));
-        let object = example.map_or(Vec::new(), |object| object_fields(self.usages, object, size, count));
-        // Pages that nobody is known to have made: there is no line to change.
-        if place.is_none() && object.is_empty() {
-            return None;
         }
-        Some(Candidate {
-            pattern,
-            remedy,
-            place,
-            object,
-            name: example.map(|object| object.name.clone()).filter(|name| !name.is_empty()),
-            evidence: self.evidence(),
-            effect: Effect::Traffic { before: self.usage.traffic.clone(), after, certain: true },
-        })
     }
 
+    /// Of pages that nobody is known to have made there is no line to change.
+    fn has_place(&self) -> bool {
+        self.example().is_some() || self.place().is_some()
+    }
+
+    fn object(&self) -> Vec<Field> {
+        let subject = self.case.subject;
+        let of_own = self.contended_object().map(|object| (object.size, 1));
+        let (size, count) = of_own.unwrap_or((subject.size, subject.count));
+        self.example().map_or(Vec::new(), |object| object_fields(self.case.usages, object, size, count))
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            place: self.place().map(|place| place.location),
+            object: self.object(),
+            evidence: evidence::shares(&[&self.case]),
+        }
+    }
+}
+
+impl Case<'_> {
     fn judge(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
-        let machine = &self.usages.study.machine;
-        let on_slow = self.usage.traffic.sum(|_, to| to.is_some_and(|to| machine.is_slower_memory(to)));
-        if on_slow * 2.0 > self.usage.traffic.total() {
+        if is_slow(self.usages, self.usage) {
             return Some((&w::SLOW_TIER, &w::MOVE_TO_TIER, self.fast_tier()));
         }
-        if self.usage.traffic.remote() * 20.0 < self.usage.traffic.total() {
+        if !is_far(self.usages, self.usage) {
             return None;
         }
         let n = self.users.len();
         if self.line_is_shared() {
             return Some((&w::SHARED_LINE, &w::SPLIT_LINE, self.all_local()));
         }
-        if self.subject.bytes.max(self.subject.size) <= CACHED * n.max(1) as u64 {
+        if self.usages.working_sets.keep(self.id) {
             return None;
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
         if n == 1 || (of_objects >= OWN && self.usage.objects.len() > 1) {
             return Some((
                 &w::PRIVATE_ELSEWHERE,
-                &w::LOCAL_ALLOCATION,
+                self.made_locally(),
                 self.mostly_local(of_objects.max(self.of_pages())),
             ));
         }
@@ -181,10 +240,15 @@ impl Case<'_> {
             (true, false) => (&w::SERIAL_INITIALISATION, &w::PARALLEL_INITIALISATION, after),
             // Objects of one line that are each small: one line allocates for all.
             (false, false) if self.subject.count > self.users.len() as u64 => {
-                (&w::PRIVATE_ELSEWHERE, &w::LOCAL_ALLOCATION, after)
+                (&w::PRIVATE_ELSEWHERE, self.made_locally(), after)
             }
             _ => (&w::MISPLACED_BLOCKS, &w::BLOCK_PLACEMENT, after),
         }
+    }
+
+    /// How its user is the one who makes it. Nobody allocates a stack.
+    fn made_locally(&self) -> &'static Word {
+        if self.subject.kind == Some(ObjectKind::Stack) { &w::LOCAL_STACK } else { &w::LOCAL_ALLOCATION }
     }
 
     /// The largest part of its bytes that threads of one node touched first.
@@ -293,78 +357,9 @@ impl Case<'_> {
         self.usages.study.machine.nearest_with_memory(node)
     }
 
-    fn first_touch(&self) -> Option<OwnPlace> {
+    pub(super) fn first_touch(&self) -> Option<OwnPlace> {
         let (stack, site) = *self.subject.places.iter().rev().max_by_key(|(_, bytes)| **bytes)?.0;
         self.usages.study.code.own_on_stack(stack, site)
-    }
-
-    /// The system call in which the kernel has placed most of it.
-    fn placing_call(&self) -> Option<SystemCall> {
-        let by_calls: u64 = self.subject.calls.values().sum();
-        let most = self.subject.calls.iter().max_by_key(|(_, bytes)| **bytes);
-        most.filter(|_| by_calls * 2 > self.subject.bytes).map(|(call, _)| *call)
-    }
-
-    fn evidence(&self) -> Vec<Field> {
-        let study = self.usages.study;
-        let (part, whole) = (&self.usage.all, &self.usages.all);
-        let homed = self.usage.traffic.total();
-        let remote = percent(
-            (self.usage.traffic.remote() / homed.max(f64::MIN_POSITIVE) * 1e6) as u64,
-            1_000_000,
-            self.usage.all.samples,
-        );
-        let users = self.usage.nodes.iter().map(|(node, tally)| (*node, tally.accesses()));
-        let homes = self.subject.homes.iter().map(|(node, bytes)| (*node, *bytes));
-        let mut evidence = vec![
-            Field::new("share", "part of all accesses", percent(part.accesses(), whole.accesses(), whole.samples)),
-            Field::new("remote_share", "remote", remote),
-            Field::metric(&metrics::READS, Value::Count(part.reads)),
-            Field::metric(&metrics::WRITES, Value::Count(part.writes)),
-            Field::new("users", "used by nodes", Value::users(users)),
-            Field::new("homes", "lies on nodes", Value::homes(&metrics::BYTES, homes)),
-        ];
-        if let Some((Some((thread, node)), bytes)) = self.subject.touchers.iter().max_by_key(|(_, bytes)| **bytes) {
-            let name = study.threads.get(thread).map_or("", |thread| thread.name.as_str());
-            let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
-            let share = *bytes as f64 * 100.0 / (self.subject.bytes as f64).max(1.0);
-            let mut touched = vec![
-                Field::new("thread", "thread", Value::Id(u64::from(thread.0))),
-                Field::new("name", "name", Value::Text(name.to_string())),
-                Field::new("on", "on", Value::Text(node)),
-                Field::new("bytes_share", "bytes", Value::Percent(share, None)),
-            ];
-            if let Some(call) = self.placing_call() {
-                let words = format!("in a call of the kernel ({})", call.word());
-                touched.push(Field::new("call", "how", Value::Text(words)));
-            }
-            evidence.push(Field::new("first_toucher", "first touched by", Value::Record(touched)));
-        }
-        let share = |sharing: Sharing| Value::Percent(sharing.main_share(self.users.len()) * 100.0, None);
-        if self.users.len() > 1 {
-            evidence.push(Field::new("page_main_user", "a page's main node", Value::maybe(self.pages, share)));
-            if self.huge_pages.is_some() {
-                let main_user = Value::maybe(self.huge_pages, share);
-                evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
-            }
-            evidence.push(Field::new("object_main_user", "an object's main node", Value::maybe(self.objects, share)));
-            evidence.push(Field::new(
-                "written_while_shared",
-                "writes while shared",
-                Value::Percent(self.usage.written_while_shared(), None),
-            ));
-        }
-        if let Some(lines) = self.contended {
-            let apart = lines.apart * 2 > lines.samples;
-            let words = if apart { "each thread its own words (false sharing)" } else { "the same words" };
-            evidence.push(Field::new("lines", "contended lines", Value::Count(lines.lines)));
-            evidence.push(Field::new("threads", "threads in a line", Value::Count(lines.threads as u64)));
-            if lines.transitions > 0 {
-                evidence.push(Field::metric(&metrics::TRANSITIONS, Value::Count(lines.transitions)));
-            }
-            evidence.push(Field::new("words", "they use", Value::Text(words.to_string())));
-        }
-        evidence
     }
 }
 

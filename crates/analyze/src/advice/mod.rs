@@ -1,8 +1,9 @@
 //! Advice: what to change, where, why, and what it would gain.
 //!
 //! ```text
-//!   flows --> usage of each subject --> classify: pattern, remedy --.
-//!         \-> threads, code         --> program: pattern, remedy ---'--> gain (cost model) --> ranked findings
+//!   flows --> usage of each subject --> classify: pattern, remedy --> causes: subjects of one cause --.
+//!         \-> threads, code         --> program: pattern, remedy ------------------------------------'
+//!                                                                 --> gain (cost model) --> ranked findings
 //! ```
 //!
 //! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its gain
@@ -10,7 +11,9 @@
 //! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
 //! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
 
+mod causes;
 pub(crate) mod classify;
+mod evidence;
 mod program;
 mod snippets;
 pub mod words;
@@ -18,7 +21,7 @@ pub mod words;
 use crate::about::Unit;
 use crate::code::OwnPlace;
 use crate::load::{LoadError, Need, Options};
-use crate::report::{Field, Finding, Report, Shape, Value, Word};
+use crate::report::{Field, Finding, Member, Report, Shape, Value, Word};
 use crate::study::Study;
 use crate::usage::{self, Usages};
 use numalens_profile::Profile;
@@ -32,6 +35,8 @@ struct Candidate {
     object: Vec<Field>,
     evidence: Vec<Field>,
     name: Option<String>,
+    /// Where several subjects have one cause: all of them.
+    members: Vec<Member>,
     effect: Effect,
 }
 
@@ -45,6 +50,8 @@ enum Effect {
 
 /// Percent of the memory time below which nobody should change a program.
 pub(crate) const LEAST_GAIN: f64 = 2.0;
+/// Percent of the memory time, and of all the program's time, below which the lower end of a gain is next to nothing.
+const LEAST_CERTAIN: (f64, f64) = (5.0, 1.0);
 /// Percent of all accesses that a finding must be about, at the lower end of its interval.
 const LEAST_SHARE: f64 = 1.0;
 /// Samples without which there is no advice at all.
@@ -99,9 +106,9 @@ fn findings(study: &Study) -> Vec<Report> {
             doubts.push(format!("memory is not judged: {} {FEW}", usages.all.samples));
             program::code(&usages)
         };
-        let mut ranked: Vec<(f64, Finding)> =
+        let mut ranked: Vec<(Rank, Finding)> =
             candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp)).collect();
-        ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        ranked.sort_by(|(a, _), (b, _)| b.certain.total_cmp(&a.certain).then(b.likely.total_cmp(&a.likely)));
         findings = ranked.into_iter().map(|(_, finding)| finding).collect();
         if findings.len() > MOST {
             doubts.push(format!("{} smaller findings are left out", findings.len() - MOST));
@@ -120,8 +127,15 @@ fn findings(study: &Study) -> Vec<Report> {
     ]
 }
 
-/// With its gain when that is worth telling, and what that is of all the program's time.
-fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, Finding)> {
+/// What findings are ranked by, in percent of all the program's time.
+struct Rank {
+    /// The lower end of the gain; 0 where that is next to nothing, for then nothing may be gained at all.
+    certain: f64,
+    likely: f64,
+}
+
+/// With its gain when that is worth telling, and its rank.
+fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, Finding)> {
     // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
     // time they have their own weights; counted, an access is one instruction as a fetch is.
     let code: u64 = usages.study.fetches.instructions.values().sum();
@@ -134,7 +148,10 @@ fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(f64, F
         _ => 1.0,
     };
     let finding = finding(usages, candidate, openmp)?;
-    Some((finding.gain.0 * memory, finding))
+    let (likely, (low, _)) = finding.gain;
+    let is_certain = low >= LEAST_CERTAIN.0 && low * memory >= LEAST_CERTAIN.1;
+    let certain = if is_certain { low * memory } else { 0.0 };
+    Some((Rank { certain, likely: likely * memory }, finding))
 }
 
 /// With its gain, when that is worth telling.
@@ -167,6 +184,7 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
             place,
             object: candidate.object,
             evidence: candidate.evidence,
+            members: candidate.members,
             gain,
         }
     })

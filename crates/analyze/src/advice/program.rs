@@ -7,6 +7,7 @@ use crate::code::OwnPlace;
 use crate::counts::{Counts, percent};
 use crate::intervals;
 use crate::metrics;
+use crate::page_sums::OfPage;
 use crate::report::{Field, Value};
 use crate::study::Study;
 use crate::usage::{Usage, Usages};
@@ -82,6 +83,7 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
         object: Vec::new(),
         evidence,
         name: None,
+        members: Vec::new(),
         // Where the kernel leaves threads alone there is nothing to gain.
         effect: Effect::Traffic { before, after, certain: false },
     })
@@ -132,6 +134,7 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         object: Vec::new(),
         evidence,
         name: None,
+        members: Vec::new(),
         effect: Effect::Traffic { before, after, certain: true },
     })
 }
@@ -194,6 +197,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
                 Field::new("homes", "lies on nodes", Value::homes(&metrics::INSTRUCTIONS, homes)),
             ],
             name: None,
+            members: Vec::new(),
             effect: Effect::Time { percent: most / 4.0, low: 0.0, high: most },
         });
     }
@@ -206,7 +210,8 @@ const CACHED_CODE_PAGES: usize = 8;
 /// Percent of all fetches that code must have from another node to be worth a word.
 const LEAST_REMOTE_CODE: f64 = 20.0;
 
-/// Pages that several small objects lie on, each object used by one node, but not all by the same one.
+/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users have
+/// the page in their caches it does not matter.
 fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let study = usages.study;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
@@ -217,6 +222,10 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
+    for flows in study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(study, flows)) {
+        let (page, process) = flows[0].0.page();
+        pages.remove(&(process, page));
+    }
     let mut uses: FxHashMap<ObjectId, Traffic> = FxHashMap::default();
     for (key, tally) in &study.by_object.sums {
         uses.entry(key.object).or_default().add(key.node, key.home, tally.accesses() as f64);
@@ -260,6 +269,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
             Field::new("objects", "objects on them with one user", Value::Count(moved.len() as u64)),
         ],
         name: None,
+        members: Vec::new(),
         effect: Effect::Traffic { before, after, certain: true },
     })
 }

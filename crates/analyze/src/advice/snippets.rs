@@ -51,6 +51,12 @@ pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String 
         (name, _) if name == w::LOCAL_ALLOCATION.name => {
             "/* at the beginning of the thread that uses it, in place of in its creator */\nown = malloc(size);\nmemset(own, 0, size);          /* the first touch places it */\n/* or let its creator place it: own = numa_alloc_onnode(size, node); */"
         }
+        (name, Language::Rust) if name == w::LOCAL_STACK.name => {
+            "s.spawn(move || {\n    pin_to_node();   // before anything large is on the stack\n    work()\n});"
+        }
+        (name, _) if name == w::LOCAL_STACK.name => {
+            "#include <numa.h>\nnuma_run_on_node(node);   /* first thing in the thread, before it calls what needs the stack */\n/* memory of pthread_attr_setstack: nobody touches it before the thread does */\n/* what several threads use belongs on the heap, each part touched by its user */"
+        }
         (name, _) if name == w::BLOCK_PLACEMENT.name => {
             "#include <numaif.h>\n/* before the first touch; blocks of whole pages; MPOL_MF_MOVE moves pages that are there already */\nunsigned long mask = 1ul << node_of_user;\nmbind(ARRAY + my_begin, my_bytes, MPOL_BIND, &mask, sizeof mask * 8, MPOL_MF_MOVE);"
         }
@@ -121,6 +127,12 @@ pub fn without_code(remedy: &Word, openmp: bool) -> String {
         }
         name if name == w::LOCAL_ALLOCATION.name => {
             "sysctl kernel.numa_balancing=1 lets the kernel move the pages to their users over time; threads must be pinned"
+        }
+        name if name == w::LOCAL_STACK.name && openmp => {
+            "OMP_PLACES=cores OMP_PROC_BIND=spread PROGRAM binds threads before they run"
+        }
+        name if name == w::LOCAL_STACK.name => {
+            "numactl --cpunodebind=N --localalloc PROGRAM keeps a process, and the stacks of its threads, on one node"
         }
         name if name == w::INTERLEAVE.name => "numactl --interleave=all PROGRAM interleaves all of its memory",
         name if name == w::REPLICATE.name => {

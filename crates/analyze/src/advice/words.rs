@@ -47,6 +47,8 @@ words! { REMEDIES:
         "Every memory controller serves an equal part; no access is guaranteed to be local.";
     LOCAL_ALLOCATION = "local-allocation", "allocate and touch it in the thread that uses it",
         "The page lands on the node of the thread that touches it first.";
+    LOCAL_STACK = "local-stack", "bind the thread before it uses its stack",
+        "Each page of a stack lands on the node that the thread runs on when it first comes to it.";
     PARALLEL_INITIALISATION = "parallel-initialisation", "initialise it in the threads that use it",
         "Each part lands on the node of the thread that touches it first.";
     BLOCK_PLACEMENT = "block-placement", "bind each part to the node that uses it",

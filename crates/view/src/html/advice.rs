@@ -21,8 +21,10 @@ fn card(rank: usize, finding: &Finding) -> String {
             format!("<tr><th>{}</th><td>{}</td></tr>\n", escape(&field.title), escape(&value::in_record(&field.value)))
         })
         .collect();
+    let members: String =
+        findings::members(&finding.members).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     format!(
-        "<article>\n<h3>{rank}. {}</h3>\n<p class=\"place\">{}</p>\n<p>{} <strong>Remedy: {}.</strong> {}</p>\n<p class=\"gain\">{}</p>\n{}<details><summary>Evidence</summary><table class=\"pairs\">\n{evidence}</table></details>\n<details open><summary>In code</summary><pre>{}</pre></details>\n<details><summary>Without code</summary><p>{}</p></details>\n</article>\n",
+        "<article>\n<h3>{rank}. {}</h3>\n<p class=\"place\">{}</p>\n<p>{} <strong>Remedy: {}.</strong> {}</p>\n<p class=\"gain\">{}</p>\n{}{members}<details><summary>Evidence</summary><table class=\"pairs\">\n{evidence}</table></details>\n<details open><summary>In code</summary><pre>{}</pre></details>\n<details><summary>Without code</summary><p>{}</p></details>\n</article>\n",
         escape(finding.pattern.title),
         about.join(", "),
         escape(finding.pattern.help),

@@ -2,7 +2,7 @@
 
 use super::{Look, value};
 use crate::numbers;
-use numalens_analyze::report::{Field, Finding, Value};
+use numalens_analyze::report::{Field, Finding, Location, Member, Value};
 
 /// Draws findings.
 pub fn draw(findings: &[Finding], look: Look) -> String {
@@ -10,9 +10,7 @@ pub fn draw(findings: &[Finding], look: Look) -> String {
 }
 
 fn block(rank: usize, finding: &Finding, look: Look) -> String {
-    let place = finding.place.as_ref().map(value::location).unwrap_or_default();
-    let object = object(&finding.object);
-    let about = [place, object].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let about = about(finding.place.as_ref(), &finding.object);
     let mut out =
         format!("{} {}\n", look.bold(format_args!("{rank:>2}. {}:", finding.pattern.title)), look.bold(about));
     let mut line = |title: &str, text: &str| {
@@ -23,11 +21,40 @@ fn block(rank: usize, finding: &Finding, look: Look) -> String {
     line("pattern", finding.pattern.help);
     line("remedy", &format!("{}. {}", finding.remedy.title, finding.remedy.help));
     line("gain", &gain(finding));
+    let members = members(&finding.members);
+    if !members.is_empty() {
+        line("members", &members.join("\n"));
+    }
     let evidence: Vec<String> = value::shown(&finding.evidence).map(said).collect();
     line("evidence", &evidence.join("\n"));
     line("in code", &finding.in_code);
     line("without", &finding.without_code);
     out
+}
+
+/// A place and an object, as far as they are known: `main (app.c:12), heap data (64 MiB)`.
+fn about(place: Option<&Location>, fields: &[Field]) -> String {
+    let parts = [place.map(value::location).unwrap_or_default(), object(fields)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Members that are told one by one.
+const FIRST: usize = 3;
+
+/// How many have the cause in common, the first of them, and how many more there are.
+pub fn members(members: &[Member]) -> Vec<String> {
+    if members.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("{} of one cause:", members.len())];
+    lines.extend(members.iter().take(FIRST).map(|member| {
+        let evidence: Vec<String> = value::shown(&member.evidence).map(said).collect();
+        format!("{}: {}", about(member.place.as_ref(), &member.object), evidence.join(", "))
+    }));
+    if members.len() > FIRST {
+        lines.push(format!("{} more (--format json)", members.len() - FIRST));
+    }
+    lines
 }
 
 fn said(field: &Field) -> String {

@@ -1,0 +1,114 @@
+//! What was seen of a subject, or of those of one cause together.
+
+use super::classify::Case;
+use crate::counts::{Tally, percent};
+use crate::metrics;
+use crate::report::{Field, Value};
+use crate::sharing::Sharing;
+use numalens_profile::words::SystemCall;
+use numalens_simulate::Traffic;
+use numalens_topology::NodeId;
+use std::collections::BTreeMap;
+
+/// Of one subject or of several, the one with the most accesses first: sums are of all, the rest is of that one.
+pub fn of(cases: &[&Case<'_>]) -> Vec<Field> {
+    let Some(first) = cases.first() else { return Vec::new() };
+    let mut evidence = shares(cases);
+    evidence.extend(sums(cases));
+    evidence.extend(first_toucher(first));
+    evidence.extend(sharing(first));
+    evidence.extend(lines(first));
+    evidence
+}
+
+/// The part of all accesses, and how much of it is remote.
+pub fn shares(cases: &[&Case<'_>]) -> Vec<Field> {
+    let Some(first) = cases.first() else { return Vec::new() };
+    let (part, whole) = (tally(cases), &first.usages.all);
+    let mut traffic = Traffic::default();
+    cases.iter().for_each(|case| traffic.add_all(&case.usage.traffic, 1.0));
+    let remote = traffic.remote() / traffic.total().max(f64::MIN_POSITIVE) * 1e6;
+    vec![
+        Field::new("share", "part of all accesses", percent(part.accesses(), whole.accesses(), whole.samples)),
+        Field::new("remote_share", "remote", percent(remote as u64, 1_000_000, part.samples)),
+    ]
+}
+
+fn tally(cases: &[&Case<'_>]) -> Tally {
+    let mut sum = Tally::default();
+    cases.iter().for_each(|case| sum += case.usage.all);
+    sum
+}
+
+fn sums(cases: &[&Case<'_>]) -> Vec<Field> {
+    let part = tally(cases);
+    let mut users: BTreeMap<Option<NodeId>, u64> = BTreeMap::new();
+    let mut homes: BTreeMap<Option<NodeId>, u64> = BTreeMap::new();
+    for case in cases {
+        case.usage.nodes.iter().for_each(|(node, tally)| *users.entry(*node).or_default() += tally.accesses());
+        case.subject.homes.iter().for_each(|(node, bytes)| *homes.entry(*node).or_default() += bytes);
+    }
+    vec![
+        Field::metric(&metrics::READS, Value::Count(part.reads)),
+        Field::metric(&metrics::WRITES, Value::Count(part.writes)),
+        Field::new("users", "used by nodes", Value::users(users)),
+        Field::new("homes", "lies on nodes", Value::homes(&metrics::BYTES, homes)),
+    ]
+}
+
+fn first_toucher(case: &Case<'_>) -> Option<Field> {
+    let (toucher, bytes) = case.subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
+    let (thread, node) = (*toucher)?;
+    let name = case.usages.study.threads.get(&thread).map_or("", |thread| thread.name.as_str());
+    let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
+    let share = *bytes as f64 * 100.0 / (case.subject.bytes as f64).max(1.0);
+    let mut touched = vec![
+        Field::new("thread", "thread", Value::Id(u64::from(thread.0))),
+        Field::new("name", "name", Value::Text(name.to_string())),
+        Field::new("on", "on", Value::Text(node)),
+        Field::new("bytes_share", "bytes", Value::Percent(share, None)),
+    ];
+    if let Some(call) = placing_call(case) {
+        let words = format!("in a call of the kernel ({})", call.word());
+        touched.push(Field::new("call", "how", Value::Text(words)));
+    }
+    Some(Field::new("first_toucher", "first touched by", Value::Record(touched)))
+}
+
+/// The system call in which the kernel has placed most of it.
+fn placing_call(case: &Case<'_>) -> Option<SystemCall> {
+    let by_calls: u64 = case.subject.calls.values().sum();
+    let most = case.subject.calls.iter().max_by_key(|(_, bytes)| **bytes);
+    most.filter(|_| by_calls * 2 > case.subject.bytes).map(|(call, _)| *call)
+}
+
+fn sharing(case: &Case<'_>) -> Vec<Field> {
+    if case.users.len() < 2 {
+        return Vec::new();
+    }
+    let share = |sharing: Sharing| Value::Percent(sharing.main_share(case.users.len()) * 100.0, None);
+    let mut evidence = vec![Field::new("page_main_user", "a page's main node", Value::maybe(case.pages, share))];
+    if case.huge_pages.is_some() {
+        let main_user = Value::maybe(case.huge_pages, share);
+        evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
+    }
+    let written = Value::Percent(case.usage.written_while_shared(), None);
+    evidence.push(Field::new("object_main_user", "an object's main node", Value::maybe(case.objects, share)));
+    evidence.push(Field::new("written_while_shared", "writes while shared", written));
+    evidence
+}
+
+fn lines(case: &Case<'_>) -> Vec<Field> {
+    let Some(lines) = case.contended else { return Vec::new() };
+    let apart = lines.apart * 2 > lines.samples;
+    let words = if apart { "each thread its own words (false sharing)" } else { "the same words" };
+    let mut evidence = vec![
+        Field::new("lines", "contended lines", Value::Count(lines.lines)),
+        Field::new("threads", "threads in a line", Value::Count(lines.threads as u64)),
+    ];
+    if lines.transitions > 0 {
+        evidence.push(Field::metric(&metrics::TRANSITIONS, Value::Count(lines.transitions)));
+    }
+    evidence.push(Field::new("words", "they use", Value::Text(words.to_string())));
+    evidence
+}
