@@ -92,6 +92,29 @@ pub struct Matrix {
     pub metric: &'static Metric,
 }
 
+impl Matrix {
+    /// All that is counted, cell by cell.
+    pub fn cells(&self) -> impl Iterator<Item = u64> {
+        let rows = self.rows.iter().flatten();
+        rows.chain(&self.unpinned).chain(&self.homeless).chain([&self.homeless_unpinned]).copied()
+    }
+
+    /// The sum of all cells. Forged ones may have none that fits: then the largest there is.
+    pub fn total(&self) -> u64 {
+        self.cells().fold(0, u64::saturating_add)
+    }
+
+    /// Whether anything had no home.
+    pub fn has_homeless(&self) -> bool {
+        self.homeless.iter().any(|n| *n > 0) || self.homeless_unpinned > 0
+    }
+
+    /// Whether any threads were unpinned.
+    pub fn has_unpinned(&self) -> bool {
+        self.unpinned.iter().any(|n| *n > 0) || self.homeless_unpinned > 0
+    }
+}
+
 /// Something to change: advice, the most gainful first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {

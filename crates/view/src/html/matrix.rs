@@ -13,16 +13,11 @@ const TOP: usize = 26;
 
 /// Draws a matrix.
 pub fn draw(matrix: &Matrix) -> String {
-    let cells = || {
-        matrix.rows.iter().flatten().chain(&matrix.unpinned).chain(&matrix.homeless).chain([&matrix.homeless_unpinned])
-    };
-    let total: u64 = cells().sum();
-    let largest = cells().copied().max().unwrap_or(0);
+    let (total, largest) = (matrix.total(), matrix.cells().max().unwrap_or(0));
     if total == 0 {
         return "<p class=\"quiet\">empty</p>\n".to_string();
     }
-    let homeless = matrix.homeless.iter().sum::<u64>() + matrix.homeless_unpinned > 0;
-    let unpinned = matrix.unpinned.iter().sum::<u64>() + matrix.homeless_unpinned > 0;
+    let (homeless, unpinned) = (matrix.has_homeless(), matrix.has_unpinned());
     let columns = matrix.nodes.len() + usize::from(homeless);
     let rows = matrix.nodes.len() + usize::from(unpinned);
     let (width, height) = (LEFT + columns * CELL, TOP + rows * HIGH);

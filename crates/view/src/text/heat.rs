@@ -15,16 +15,11 @@ enum Kind {
 
 /// Draws a matrix.
 pub fn draw(matrix: &Matrix, look: Look) -> String {
-    let cells = || {
-        matrix.rows.iter().flatten().chain(&matrix.unpinned).chain(&matrix.homeless).chain([&matrix.homeless_unpinned])
-    };
-    let total: u64 = cells().sum();
-    let largest = cells().copied().max().unwrap_or(0);
+    let (total, largest) = (matrix.total(), matrix.cells().max().unwrap_or(0));
     if total == 0 {
         return format!("  {}\n", look.dim("empty"));
     }
-    let homeless = matrix.homeless.iter().sum::<u64>() + matrix.homeless_unpinned > 0;
-    let unpinned = matrix.unpinned.iter().sum::<u64>() + matrix.homeless_unpinned > 0;
+    let (homeless, unpinned) = (matrix.has_homeless(), matrix.has_unpinned());
     let cell = |n: u64, kind: Kind| {
         let cell = Cell::new(if n == 0 { "-".to_string() } else { numbers::percent(n as f64 * 100.0 / total as f64) })
             .set_alignment(CellAlignment::Right);

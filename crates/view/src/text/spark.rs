@@ -17,8 +17,9 @@ pub fn draw(series: &Series, look: Look) -> String {
         look.width.map_or(WIDTH, |width| usize::from(width).saturating_sub(MARGIN).clamp(10, 200)).min(bins.max(1));
     let mut out = String::new();
     for (metric, values) in series.lines.iter().filter(|(_, values)| values.iter().any(|n| *n > 0)) {
-        let columns: Vec<u64> =
-            (0..width).map(|i| values[values.len() * i / width..values.len() * (i + 1) / width].iter().sum()).collect();
+        let sum = |values: &[u64]| values.iter().map(|n| u128::from(*n)).sum::<u128>();
+        let columns: Vec<u128> =
+            (0..width).map(|i| sum(&values[values.len() * i / width..values.len() * (i + 1) / width])).collect();
         let largest = columns.iter().copied().max().unwrap_or(0).max(1);
         let line: String = columns
             .iter()

@@ -92,7 +92,7 @@ pub fn location(place: &Location) -> String {
 
 /// `0: 75% 1: 25%`; a node alone needs no share; the largest four.
 fn per_node(PerNode { none, counts, .. }: &PerNode) -> String {
-    let total: u64 = counts.iter().map(|(_, n)| n).sum();
+    let total = counts.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
     let mut counts: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).collect();
     let name = |node: Option<NodeId>| node.map_or_else(|| none.to_string(), |node| node.to_string());
     if let [(node, _)] = counts[..] {
