@@ -1,10 +1,13 @@
 #!/bin/sh
 # RUSTC_WORKSPACE_WRAPPER of scripts/fuzz.sh: our own crates get libFuzzer's coverage, an LLVM pass like any other that needs no
-# nightly compiler, and stop at an overflow. Build scripts would lack libFuzzer to link with.
+# nightly compiler, and stop at an overflow: those that read. Sums of forged figures may go round in analyses and views, as they do in
+# what is shipped: nonsense in, nonsense out, but no panic. Build scripts would lack libFuzzer to link with.
+overflow=on
 case " $* " in
 *" build_script_build "*) exec "$@" ;;
+*" numalens_analyze "* | *" numalens_simulate "* | *" numalens_view "*) overflow=off ;;
 esac
-exec "$@" --cfg fuzzing -Coverflow-checks=on -Cdebug-assertions=on \
+exec "$@" --cfg fuzzing -Coverflow-checks=$overflow -Cdebug-assertions=on \
     -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
