@@ -96,7 +96,11 @@ fn runs(study: &Study) -> Vec<Run> {
         rows.sort_by_key(|row| (row.bin_from, row.page));
         let map = maps.entry(process).or_default();
         for row in rows {
-            map.insert(row.page.0..row.page.0.saturating_add(row.count), place(row));
+            let pages = row.page.0..row.page.0.saturating_add(row.count);
+            // A forged row may have none.
+            if !pages.is_empty() {
+                map.insert(pages, place(row));
+            }
         }
     }
     let homes = Homes::new(study);

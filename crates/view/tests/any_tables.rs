@@ -62,6 +62,12 @@ fn a_name_without_end() {
     answer(&[7, 4, 5, 0, 0, 0x6c, 0x6c, 4]);
 }
 
+/// Pages that are none: a row whose first page is the last number there is.
+#[test]
+fn no_pages() {
+    answer(&[0x62, 0, 0, 0, 1, 0, 4, 0]);
+}
+
 /// Accesses by threads that are bound nowhere: objects that nobody uses.
 #[test]
 fn nobody_uses_anything() {
