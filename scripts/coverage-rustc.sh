@@ -1,7 +1,8 @@
 #!/bin/sh
-# RUSTC_WORKSPACE_WRAPPER of scripts/fuzz.sh: our own crates get libFuzzer's coverage, an LLVM pass like any other that needs no
-# nightly compiler, and stop at an overflow: those that read. Sums of forged figures may go round in analyses and views, as they do in
-# what is shipped: nonsense in, nonsense out, but no panic. Build scripts would lack libFuzzer to link with.
+# RUSTC_WORKSPACE_WRAPPER of scripts/fuzz.sh: our own crates get libFuzzer's coverage, an LLVM pass like any other that
+# needs no nightly compiler. Those that read stop at an overflow. Sums of forged figures may go round in analyses and
+# views, as they do in what is shipped: nonsense in, nonsense out, but no panic. Build scripts would lack libFuzzer to
+# link with.
 overflow=on
 case " $* " in
 *" build_script_build "*) exec "$@" ;;

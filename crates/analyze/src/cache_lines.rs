@@ -1,6 +1,6 @@
 //! Cache lines that several nodes write: counted, or seen in sampled addresses.
 
-use crate::counts::{sum, total};
+use crate::counts::{add, sum, total};
 use crate::study::Study;
 use crate::subjects::SubjectId;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, ThreadId};
@@ -119,8 +119,7 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
     };
     for row in &study.cache_lines {
         if let Some(id) = subject_of(row.process, row.page) {
-            let all = all.entry(id).or_default();
-            *all = sum(*all, accesses(row));
+            add(all.entry(id).or_default(), accesses(row));
         }
         if let Some(line) = row.line {
             let line = (row.page.address() >> LINE_SHIFT) + u64::from(line);
@@ -145,13 +144,12 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         let mut threads: Vec<ThreadId> = users.iter().map(|row| row.thread).collect();
         threads.dedup();
         subject.lines += 1;
-        subject.samples = sum(subject.samples, accessed);
-        subject.transitions = sum(subject.transitions, all_of(|row| row.transitions));
+        add(&mut subject.samples, accessed);
+        add(&mut subject.transitions, all_of(|row| row.transitions));
         for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
-            let of_object = subject.objects.entry(object).or_default();
-            *of_object = sum(*of_object, accesses(row));
+            add(subject.objects.entry(object).or_default(), accesses(row));
         }
-        subject.apart = sum(subject.apart, if apart > together { accessed } else { 0 });
+        add(&mut subject.apart, if apart > together { accessed } else { 0 });
         subject.threads = subject.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
             *subject.sites.entry(*site).or_default() += samples;

@@ -6,7 +6,7 @@
 
 use crate::access_matrix::fill;
 use crate::clusters::{self, Communication};
-use crate::counts::percent;
+use crate::counts::{self, percent};
 use crate::metrics::{self, Metric};
 use crate::report::{Column, Field, Report, Shape, Shown, Table, Value};
 use crate::seats::Seats;
@@ -26,7 +26,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     };
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
-    let all: u64 = pairs.iter().map(|(_, n)| n).sum();
+    let all = counts::total(pairs.iter().map(|(_, n)| *n));
     let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
     if doubts.is_empty() && all == 0 {
         doubts.push(rule.nothing.to_string());

@@ -17,6 +17,11 @@ pub fn sum(one: u64, other: u64) -> u64 {
     one.saturating_add(other).min(MOST)
 }
 
+/// Adds to a count.
+pub fn add(to: &mut u64, more: u64) {
+    *to = sum(*to, more);
+}
+
 /// The sum of counts.
 pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, sum)

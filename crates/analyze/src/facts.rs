@@ -340,10 +340,9 @@ impl CodeFacts {
     /// Adds a row.
     pub fn add(&mut self, row: &CodeFetch, weight: Weight) {
         let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
-        let all = self.instructions.entry(CodeKey { module: row.module, node: row.node, home: row.home }).or_default();
-        *all = counts::sum(*all, instructions);
-        let of_page = self.pages.entry((row.module, row.page, row.home)).or_default();
-        *of_page = counts::sum(*of_page, instructions);
+        let key = CodeKey { module: row.module, node: row.node, home: row.home };
+        counts::add(self.instructions.entry(key).or_default(), instructions);
+        counts::add(self.pages.entry((row.module, row.page, row.home)).or_default(), instructions);
     }
 
     /// The fewest pages of a module that hold nine tenths of its fetches.
@@ -366,12 +365,10 @@ impl CodeFacts {
     /// Both together.
     pub fn merge(mut self, other: Self) -> Self {
         for (key, n) in other.instructions {
-            let all = self.instructions.entry(key).or_default();
-            *all = counts::sum(*all, n);
+            counts::add(self.instructions.entry(key).or_default(), n);
         }
         for (key, n) in other.pages {
-            let of_page = self.pages.entry(key).or_default();
-            *of_page = counts::sum(*of_page, n);
+            counts::add(self.pages.entry(key).or_default(), n);
         }
         self
     }

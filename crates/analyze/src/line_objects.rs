@@ -166,8 +166,8 @@ impl<'a> Groups<'a> {
                 groups.all.push(Objects { example: object, size: 0, count: 0 });
                 groups.all.len() - 1
             });
-            groups.all[number].size = counts::sum(groups.all[number].size, object.size);
-            groups.all[number].count = counts::sum(groups.all[number].count, object.count);
+            counts::add(&mut groups.all[number].size, object.size);
+            counts::add(&mut groups.all[number].count, object.count);
             groups.numbers.insert(object.object, number);
         }
         groups

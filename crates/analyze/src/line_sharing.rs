@@ -3,7 +3,7 @@
 //! Of recordings that counted by cache line. Rows of the table are lines that several threads accessed, those first that move for somebody's
 //! writes most often.
 
-use crate::counts::{percent, sum};
+use crate::counts::{add, percent};
 use crate::metrics;
 use crate::pages::Homes;
 use crate::report::{Column, Field, Location, Report, Shape, Shown, Table, Value};
@@ -39,12 +39,12 @@ struct Sum {
 impl Sum {
     fn add(&mut self, row: &CacheLine) {
         self.lines += u64::from(row.lines);
-        self.reads = sum(self.reads, row.reads);
-        self.writes = sum(self.writes, row.writes);
-        self.transitions = sum(self.transitions, row.transitions);
-        self.node_transitions = sum(self.node_transitions, row.node_transitions);
-        self.true_sharing = sum(self.true_sharing, row.true_sharing);
-        self.false_sharing = sum(self.false_sharing, row.false_sharing);
+        add(&mut self.reads, row.reads);
+        add(&mut self.writes, row.writes);
+        add(&mut self.transitions, row.transitions);
+        add(&mut self.node_transitions, row.node_transitions);
+        add(&mut self.true_sharing, row.true_sharing);
+        add(&mut self.false_sharing, row.false_sharing);
     }
 
     fn accesses(&self) -> u64 {

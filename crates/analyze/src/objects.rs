@@ -85,8 +85,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut rows = Rows::default();
     for (id, object) in &study.objects {
         let row = rows.of_group(*id, group(object));
-        row.size = counts::sum(row.size, object.size);
-        row.count = counts::sum(row.count, object.count);
+        counts::add(&mut row.size, object.size);
+        counts::add(&mut row.count, object.count);
         row.processes.insert(object.process);
         // By id among equals, so that equal profiles give equal reports.
         if row

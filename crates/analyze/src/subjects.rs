@@ -173,8 +173,8 @@ impl Subjects {
             let Some(id) = ids.of_keys.get(&Key::Objects(objects::group(object))) else { continue };
             let subject = &mut subjects.all[id.0 as usize];
             subject.kind = Some(object.kind);
-            subject.size = counts::sum(subject.size, object.size);
-            subject.count = counts::sum(subject.count, object.count);
+            counts::add(&mut subject.size, object.size);
+            counts::add(&mut subject.count, object.count);
             if subject.example.as_ref().is_none_or(|example| example.size < object.size) {
                 subject.example = Some(object.clone());
             }

@@ -1,12 +1,12 @@
 //! Figures of the whole program, before and after, and whether they differ.
 
 use super::Sides;
-use crate::counts::estimate;
+use crate::counts::{Tally, estimate};
 use crate::intervals::Interval;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
-use crate::{metrics, summary, usage};
-use numalens_simulate::{CostModel, QUEUE};
+use crate::{metrics, summary};
+use numalens_simulate::{CostModel, QUEUE, Traffic};
 
 /// Percent of the larger of two exact counts, and points between two exact shares, below which a change does not
 /// matter.
@@ -39,8 +39,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The figures of the summary that are one number each.
-pub fn scalars(study: &Study) -> Vec<Scalar> {
+/// The figures of the summary that are one number each, and the memory time of all accesses, which are `traffic`.
+pub fn scalars(study: &Study, (traffic, all): &(Traffic, Tally)) -> Vec<Scalar> {
     let mut found = vec![Scalar {
         name: "duration_s".to_string(),
         title: "recorded time".to_string(),
@@ -48,11 +48,10 @@ pub fn scalars(study: &Study) -> Vec<Scalar> {
     }];
     let total = study.total();
     let model = CostModel::new(&study.machine);
-    let (traffic, all) = usage::traffic(study, model);
     found.push(Scalar {
         name: MEMORY_COST.to_string(),
         title: "predicted memory time".to_string(),
-        value: estimate(model.time(&traffic, QUEUE).round() as u64, all.samples),
+        value: estimate(model.time(traffic, QUEUE).round() as u64, all.samples),
     });
     found.extend([(&metrics::REMOTE_SHARE, total.remote()), (&metrics::UNPINNED_SHARE, total.unpinned())].map(
         |(metric, n)| Scalar {

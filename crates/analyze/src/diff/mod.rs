@@ -24,7 +24,9 @@ use crate::load::{LoadError, Need, Options};
 use crate::metrics;
 use crate::report::{Report, Shape, Value};
 use crate::study::Study;
+use crate::usage;
 use numalens_profile::Profile;
+use numalens_simulate::CostModel;
 
 /// The same of both recordings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,9 +62,13 @@ pub fn run(before: &Profile, after: &Profile, options: &Options) -> Result<Diff,
     let executable = Sides { before: executables.before.as_deref(), after: executables.after.as_deref() };
     let lines = rows::lines(studies, executable);
     let objects = rows::objects(studies, executable);
-    let scalars = studies.map(figures::scalars);
+    let traffic = studies.map(|study| usage::traffic(study, CostModel::new(&study.machine)));
+    let scalars = Sides {
+        before: figures::scalars(studies.before, &traffic.before),
+        after: figures::scalars(studies.after, &traffic.after),
+    };
     let reports = vec![
-        verdict::report(studies, &lines, &objects),
+        verdict::report(studies, traffic, &lines, &objects),
         Report { key: "before", ..studies.before.about.report() },
         Report { key: "after", ..studies.after.about.report() },
         figures::report(studies, &scalars.before, &scalars.after).doubting(doubts(studies)),

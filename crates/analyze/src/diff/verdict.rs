@@ -70,10 +70,9 @@ struct Priced<'a> {
 }
 
 impl<'a> Priced<'a> {
-    fn new(studies: Sides<&'a Study>) -> Self {
+    fn new(studies: Sides<&'a Study>, traffic: Sides<(Traffic, Tally)>) -> Self {
         let models = studies.map(|study| CostModel::new(&study.machine));
-        let (old, of_old) = usage::traffic(studies.before, models.before);
-        let (new, of_new) = usage::traffic(studies.after, models.after);
+        let Sides { before: (old, of_old), after: (new, of_new) } = traffic;
         let (a, b) = (&studies.before.about.meta, &studies.after.about.meta);
         let alike = a.unit == b.unit && (a.period == b.period || !studies.before.about.sampled());
         let one = |traffic: &Traffic| if alike { 1.0 } else { 1.0 / traffic.total().max(f64::MIN_POSITIVE) };
@@ -129,8 +128,8 @@ impl<'a> Priced<'a> {
 }
 
 /// The record `verdict`.
-pub fn report(studies: Sides<&Study>, lines: &[Row], objects: &[Row]) -> Report {
-    let priced = Priced::new(studies);
+pub fn report(studies: Sides<&Study>, traffic: Sides<(Traffic, Tally)>, lines: &[Row], objects: &[Row]) -> Report {
+    let priced = Priced::new(studies, traffic);
     let totals = studies.map(Study::total);
     let share = |of: fn(&Counts) -> u64| totals.map(|total| total.percent(of(&total)));
     let remote = share(Counts::remote);
