@@ -1,4 +1,18 @@
 //! Cache lines that several nodes write: counted, or seen in sampled addresses.
+//!
+//! What threads have in common in a line says what would help:
+//!
+//! ```text
+//!   thread   word 0  1  2  3        own: no word that one writes is another's; with lines of their own all is well
+//!   1             w  -  -  r
+//!   2             -  w  -  r
+//!
+//!   1             rw -  -  -        same: several write one word, as a counter or a lock
+//!   2             rw -  -  -
+//!
+//!   1             w  -  -  -        handed over: one writes what others read. That is the program's communication, and
+//!   2             r  -  -  -        no layout mends it: such lines are none of these
+//! ```
 
 use crate::counts::{add, sum, total};
 use crate::study::Study;
@@ -12,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Bytes of a cache line, as a shift.
-const LINE_SHIFT: u32 = 6;
+pub const LINE_SHIFT: u32 = 6;
 
 /// A thread's samples in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,8 +43,9 @@ pub struct LineKey {
 pub struct LineUse {
     pub samples: u64,
     pub writes: u64,
-    /// A bit for each of the line's eight words that was accessed.
+    /// A bit for each of the line's eight words that was accessed, or written.
     pub words: u8,
+    pub written: u8,
     /// An object that it accessed there.
     pub object: Option<ObjectId>,
 }
@@ -50,21 +65,59 @@ impl LineFacts {
         let found = self.0.entry(key).or_default();
         found.samples += 1;
         found.writes += u64::from(row.access != Access::Read);
-        found.words |= 1 << ((row.address >> 3) & 7);
+        let word = 1 << ((row.address >> 3) & 7);
+        found.words |= word;
+        found.written |= if row.access == Access::Read { 0 } else { word };
         found.object = found.object.or(row.object);
     }
 
     /// Both together.
     pub fn merge(mut self, other: Self) -> Self {
         for (key, more) in other.0 {
-            let found = self.0.entry(key).or_default();
-            found.samples += more.samples;
-            found.writes += more.writes;
-            found.words |= more.words;
-            found.object = found.object.or(more.object);
+            self.0.entry(key).or_default().merge(&more);
         }
         self
     }
+}
+
+impl LineUse {
+    fn merge(&mut self, other: &LineUse) {
+        self.samples += other.samples;
+        self.writes += other.writes;
+        self.words |= other.words;
+        self.written |= other.written;
+        self.object = self.object.or(other.object);
+    }
+}
+
+/// What threads have in common in a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Common {
+    Own,
+    Same,
+    HandedOver,
+    NotKnown,
+}
+
+/// Samples of a thread in a line from which all words that it uses are likely to be known.
+const SURE: u64 = 3;
+
+impl Common {
+    fn of<'a>(threads: impl Iterator<Item = &'a LineUse> + Clone) -> Common {
+        let written = threads.clone().fold(0, |all, found| all | found.written);
+        let both = several(threads.clone().map(|found| found.words.into())) & u32::from(written);
+        match both {
+            0 if threads.clone().all(|found| found.samples >= SURE) => Common::Own,
+            0 => Common::NotKnown,
+            _ if several(threads.map(|found| found.written.into())) != 0 => Common::Same,
+            _ => Common::HandedOver,
+        }
+    }
+}
+
+/// The bits that several masks have.
+fn several(masks: impl Iterator<Item = u32>) -> u32 {
+    masks.fold((0, 0), |(once, twice), mask| (once | mask, twice | once & mask)).1
 }
 
 /// Lines of a subject that several nodes use and at least one other than the reader's writes.
@@ -74,8 +127,9 @@ pub struct Contended {
     pub samples: u64,
     /// Samples (accesses, where lines were counted) of all its lines.
     pub all: u64,
-    /// Samples of lines in which no two threads use the same word: false sharing.
-    pub apart: u64,
+    /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the same.
+    pub own: u64,
+    pub same: u64,
     pub threads: usize,
     /// Of counted lines: accesses that took one from another thread.
     pub transitions: u64,
@@ -140,6 +194,10 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         if all_of(|row| row.node_transitions) == 0 || apart + together < accessed.div_ceil(OFTEN) {
             continue;
         }
+        let several = several(users.iter().map(|row| row.words_written));
+        if together > apart && several == 0 {
+            continue;
+        }
         let subject = subjects.entry(id).or_default();
         let mut threads: Vec<ThreadId> = users.iter().map(|row| row.thread).collect();
         threads.dedup();
@@ -149,7 +207,7 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
             add(subject.objects.entry(object).or_default(), accesses(row));
         }
-        add(&mut subject.apart, if apart > together { accessed } else { 0 });
+        add(if apart > together { &mut subject.own } else { &mut subject.same }, accessed);
         subject.threads = subject.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
             *subject.sites.entry(*site).or_default() += samples;
@@ -174,14 +232,16 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
         Some(study.subjects.subject_of(run))
     };
     for ((process, line), mut users) in lines {
+        // Whoever waits takes the line when it was written, and not with each access.
+        users.retain(|(key, _)| !study.code.waits(key.site));
         users.sort_by_key(|(key, _)| (key.thread, key.site));
         let samples: u64 = users.iter().map(|(_, found)| found.samples).sum();
         let Some(id) = subject_of(process, line) else { continue };
         *all.entry(id).or_default() += samples;
         let mut nodes: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
-        let mut words: BTreeMap<ThreadId, u8> = BTreeMap::new();
+        let mut threads: BTreeMap<ThreadId, LineUse> = BTreeMap::new();
         for (key, found) in &users {
-            *words.entry(key.thread).or_default() |= found.words;
+            threads.entry(key.thread).or_default().merge(found);
             if let Some(node) = key.node {
                 let sum = nodes.entry(node).or_default();
                 *sum = (sum.0 + found.samples, sum.1 + found.writes);
@@ -193,13 +253,17 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
         if samples < ENOUGH || nodes.len() < 2 || !written {
             continue;
         }
+        threads.retain(|_, found| found.samples * 20 >= samples);
+        let common = Common::of(threads.values());
+        if common == Common::HandedOver {
+            continue;
+        }
         let subject = subjects.entry(id).or_default();
-        let all: u32 = words.values().map(|mask| mask.count_ones()).sum();
-        let union = words.values().fold(0u8, |union, mask| union | mask).count_ones();
         subject.lines += 1;
         subject.samples += samples;
-        subject.apart += if all == union { samples } else { 0 };
-        subject.threads = subject.threads.max(words.len());
+        subject.own += if common == Common::Own { samples } else { 0 };
+        subject.same += if common == Common::Same { samples } else { 0 };
+        subject.threads = subject.threads.max(threads.len());
         for (key, found) in &users {
             *subject.sites.entry(key.site).or_default() += found.samples;
             if let Some(object) = found.object {
@@ -211,4 +275,28 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
         subject.all = all.get(id).copied().unwrap_or(0);
     }
     subjects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn common(threads: &[(u64, u8, u8)]) -> Common {
+        let of = |(samples, words, written): &(u64, u8, u8)| LineUse {
+            samples: *samples,
+            words: *words,
+            written: *written,
+            ..LineUse::default()
+        };
+        Common::of(threads.iter().map(of).collect::<Vec<_>>().iter())
+    }
+
+    #[test]
+    fn what_threads_have_in_common_is_what_one_writes_and_another_uses() {
+        assert_eq!(common(&[(9, 0b0001, 0b0001), (9, 0b0010, 0b0010)]), Common::Own);
+        assert_eq!(common(&[(9, 0b1001, 0b0001), (9, 0b1010, 0b0010)]), Common::Own, "both read a third word");
+        assert_eq!(common(&[(9, 0b0001, 0b0001), (9, 0b0001, 0b0001)]), Common::Same, "a counter");
+        assert_eq!(common(&[(9, 0b0001, 0b0001), (9, 0b0001, 0)]), Common::HandedOver);
+        assert_eq!(common(&[(9, 0b0001, 0b0001), (2, 0b0010, 0b0010)]), Common::NotKnown, "too few to say");
+    }
 }

@@ -12,9 +12,9 @@ use crate::own_places::{Own, OwnPlaces};
 use crate::report::Location;
 use crate::runtime;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
-use numalens_profile::tables::{Frame, Function, Module, Site, Stack};
+use numalens_profile::tables::{Frame, Function, Module, Site, Stack, WaitingSite};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,6 +28,8 @@ pub struct Code {
     frames: Vec<Frame>,
     functions: ById<String>,
     stacks: FxHashMap<StackId, (Option<StackId>, SiteId)>,
+    /// Of loops that wait.
+    waiting: FxHashSet<SiteId>,
     own: OnceLock<OwnPlaces>,
     by_function: OnceLock<FxHashMap<String, Vec<SiteId>>>,
 }
@@ -109,9 +111,26 @@ impl Code {
             functions: ById::new(functions.into_iter().map(|f| (f.function.0, f.name)).collect()),
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
             frames,
+            waiting: FxHashSet::default(),
             own: OnceLock::new(),
             by_function: OnceLock::new(),
         }
+    }
+
+    /// The same, whose instructions `waiting` are of loops that wait.
+    pub fn with_waiting(self, waiting: Vec<WaitingSite>) -> Self {
+        Code { waiting: waiting.into_iter().map(|row| row.site).collect(), ..self }
+    }
+
+    /// Whether an instruction waits for other threads: in such a loop, or in what a runtime has for it.
+    pub fn waits(&self, site: SiteId) -> bool {
+        self.waiting.contains(&site)
+            || self.module_name(site).is_some_and(runtime::is_threading)
+            || self
+                .frames(site)
+                .unwrap_or_default()
+                .iter()
+                .any(|frame| self.functions.get(frame.function.0).is_some_and(|name| runtime::is_synchronisation(name)))
     }
 
     fn site(&self, site: SiteId) -> Option<&CodeSite> {
@@ -204,7 +223,7 @@ impl Code {
     }
 
     /// The program's own places along a call stack, innermost first; a function that calls itself is there once.
-    pub fn own_path(&self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<Location> {
+    pub fn own_path(&self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<OwnPlace> {
         let mut sites: Vec<SiteId> = stack.map(|stack| self.walk(stack).collect()).unwrap_or_default();
         if sites.is_empty() {
             sites.extend(site);
@@ -212,10 +231,12 @@ impl Code {
         let own = |site: &SiteId| {
             let (site, frames) = (*site, self.frames(*site).unwrap_or_default());
             let own = frames.iter().filter(move |frame| frame.file.is_some() && !self.is_runtime_frame(site, frame));
-            own.map(move |frame| self.location(site, frame))
+            own.map(move |frame| OwnPlace { location: self.location(site, frame), via: None, site })
         };
-        let mut path: Vec<Location> = sites.iter().flat_map(own).collect();
-        path.dedup_by(|a, b| (&a.function, &a.file) == (&b.function, &b.file));
+        let mut path: Vec<OwnPlace> = sites.iter().flat_map(own).collect();
+        path.dedup_by(|OwnPlace { location: a, .. }, OwnPlace { location: b, .. }| {
+            (&a.function, &a.file) == (&b.function, &b.file)
+        });
         path
     }
 
@@ -345,7 +366,7 @@ impl Code {
     }
 
     /// That frame as a place.
-    fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
+    pub fn own_frame(&self, site: SiteId) -> Option<OwnPlace> {
         let (frames, own) = (self.frames(site)?, self.own_index(site)?);
         let via = own.checked_sub(1).map(|inner| self.name_of(&frames[inner]));
         Some(OwnPlace { location: self.location(site, &frames[own]), via, site })

@@ -3,10 +3,9 @@
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
 
-use crate::counts::Tally;
 use crate::filter::{Sieve, Use};
 use crate::page_sums::{Adding, OfPage, PageSums};
-use crate::shared_use::SharedUse;
+use crate::shared_use::{Shared, SharedUse};
 use crate::sorted::Times;
 use crate::subjects::{Cursor, RunId, Subjects};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
@@ -39,7 +38,7 @@ impl OfPage for FlowKey {
 pub struct Flows {
     pub sums: PageSums<FlowKey>,
     /// What is done to each subject since others than its maker use it, in the order of [`SubjectId`](crate::subjects::SubjectId)s: those behind have none.
-    pub shared: Vec<Tally>,
+    pub shared: Vec<Shared>,
 }
 
 /// The same in the making.

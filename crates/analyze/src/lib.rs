@@ -66,8 +66,10 @@ mod threads;
 mod tiers;
 mod timeline;
 mod usage;
+mod waiting;
 pub mod whatif;
 mod working_sets;
+mod wrappers;
 
 pub use about::{About, Unit};
 pub use counts::{Counts, Tally};

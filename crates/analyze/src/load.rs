@@ -21,12 +21,12 @@ use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, Frame, Function, LineCommunication, Module, Object, ObjectAccess, ObjectBound,
-    PageAccess, Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread,
+    PageAccess, Phase, PlacedPages, Placement, Process, Sample, Site, SiteAccess, SiteMiss, Stack, Thread, WaitingSite,
 };
 use numalens_profile::{Error, Profile, Row};
 use rustc_hash::FxHashMap;
 use std::mem::swap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What to read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -147,13 +147,16 @@ impl Study {
         let code = match needs(Need::Names) || filter.function.is_some() || filter.place.is_some() {
             true => match of_whole(Need::Names) {
                 Some(whole) => whole.code.clone(),
-                None => Arc::new(Code::new(
-                    profile.rows::<Module>()?,
-                    profile.rows::<Site>()?,
-                    profile.rows::<Frame>()?,
-                    profile.rows::<Function>()?,
-                    profile.rows::<Stack>()?,
-                )),
+                None => {
+                    let code = Code::new(
+                        profile.rows::<Module>()?,
+                        profile.rows::<Site>()?,
+                        profile.rows::<Frame>()?,
+                        profile.rows::<Function>()?,
+                        profile.rows::<Stack>()?,
+                    );
+                    Arc::new(code.with_waiting(profile.rows::<WaitingSite>()?))
+                }
             },
             false => Arc::default(),
         };
@@ -403,6 +406,7 @@ impl Study {
             misses,
             lines,
             usage,
+            wrappers: OnceLock::new(),
             cache_lines,
             line_pairs,
             stacks,

@@ -248,7 +248,7 @@ fn columns(noun: &'static str) -> Vec<Column> {
 
 fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option<Judged>) -> Vec<Value> {
     let example = row.example.as_ref();
-    let place: Option<OwnPlace> = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
+    let place: Option<OwnPlace> = example.and_then(|o| study.wanted_at(o.stack, o.site));
     let (kind, name) = match group {
         Group::Allocated { name, .. } => (ObjectKind::Heap, name.clone()),
         Group::Named { kind, name } => (*kind, name.clone()),

@@ -75,11 +75,55 @@ const HELPERS: &[&str] = &[
     "runtime.",
 ];
 
+/// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, libomp, libstdc++, Rust, Go.
+const SYNCHRONISATION: &[&str] = &[
+    "pthread_mutex_",
+    "pthread_cond_",
+    "pthread_barrier_",
+    "pthread_rwlock_",
+    "pthread_spin_",
+    "condvar_",
+    "lll_lock",
+    "lll_unlock",
+    "lll_wait",
+    "futex_",
+    "sem_wait",
+    "sem_post",
+    "new_sem_",
+    "gomp_barrier_",
+    "gomp_team_barrier_",
+    "gomp_mutex_",
+    "gomp_sem_",
+    "kmp_wait_",
+    "kmp_barrier",
+    "kmp_hyper_barrier_",
+    "kmpc_barrier",
+    "std::__detail::__atomic_wait",
+    "std::sys::sync::",
+    "std::sync::mpmc::",
+    "runtime.lock",
+    "runtime.unlock",
+    "runtime.futex",
+    "runtime.procyield",
+    "runtime.notesleep",
+];
+
 /// A library (by file name) that works for its callers.
 pub fn is_library(module: &str) -> bool {
     LIBRARIES
         .iter()
         .any(|name| module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-'])))
+}
+
+/// A library that exists to divide work among threads: what it accesses itself is its queues and barriers.
+pub fn is_threading(module: &str) -> bool {
+    ["libgomp.", "libomp.", "libomp5.", "libiomp5."].iter().any(|name| module.starts_with(name))
+}
+
+/// A function of a runtime that waits for other threads, or wakes them.
+pub fn is_synchronisation(function: &str) -> bool {
+    let name = function.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
+    SYNCHRONISATION.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// A source file of the system, the compiler or a language's library.

@@ -8,12 +8,27 @@
 //!   maker     8   0   5   1 | 2   7   1        before 4: each bin's sum; from 4 on: one for all
 //!   others    -   -   -   - | 3   9   0        others in bin 2, found later: the sums of 2 and 3 go to the one
 //! ```
+//!
+//! In that first bin nobody knows which of the maker's accesses came before the others' (2 of the picture): they are
+//! kept apart, as *opening*.
 
 use crate::counts::Tally;
 use crate::sorted::Times;
 use crate::subjects::SubjectId;
 use numalens_profile::ids::Bin;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+
+/// A subject's sums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shared {
+    /// By others.
+    pub others: Tally,
+    /// By its maker: before the bin in which others begin, in it, and since.
+    pub before: Tally,
+    pub opening: Tally,
+    pub own: Tally,
+}
 
 /// By subject. Merged by addition, in any order.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -27,8 +42,8 @@ pub struct SharedUse {
 struct Use {
     /// The first bin in which others use it; none: nobody else does.
     begin: Option<Bin>,
-    /// From that on.
-    since: Tally,
+    /// All but what is before.
+    sums: Shared,
     /// By its maker, before.
     before: BTreeMap<Bin, Tally>,
 }
@@ -54,8 +69,8 @@ impl SharedUse {
     }
 
     /// The sum of each subject, in the order of [`SubjectId`]s, as far as any was added.
-    pub fn finish(self) -> Vec<Tally> {
-        self.subjects.into_iter().map(|one| one.since).collect()
+    pub fn finish(self) -> Vec<Shared> {
+        self.subjects.into_iter().map(Use::finish).collect()
     }
 }
 
@@ -66,15 +81,35 @@ impl Use {
         if by_others {
             self.begins(first);
         }
-        if self.begin.is_some_and(|begin| begin <= first) {
-            self.since += sum;
+        if by_others {
+            self.sums.others += sum;
             return;
         }
-        let [before, since] = self.begin.map_or([times, Times::default()], |begin| times.split(begin));
-        for (bin, tally) in before.iter() {
-            *self.before.entry(bin).or_default() += tally;
+        if self.begin.is_some_and(|begin| begin < first) {
+            self.sums.own += sum;
+            return;
         }
-        self.since += since.sum();
+        for (bin, tally) in times.iter() {
+            self.add_own(bin, tally);
+        }
+    }
+
+    /// Adds what its maker does in a bin.
+    fn add_own(&mut self, bin: Bin, tally: Tally) {
+        match self.begin.map(|begin| bin.cmp(&begin)) {
+            None | Some(Ordering::Less) => *self.before.entry(bin).or_default() += tally,
+            Some(Ordering::Equal) => self.sums.opening += tally,
+            Some(Ordering::Greater) => self.sums.own += tally,
+        }
+    }
+
+    /// The sums.
+    fn finish(self) -> Shared {
+        let before = self.before.into_values().fold(Tally::default(), |mut sum, tally| {
+            sum += tally;
+            sum
+        });
+        Shared { before, ..self.sums }
     }
 
     /// Others use it in a bin.
@@ -82,7 +117,9 @@ impl Use {
     fn begins(&mut self, bin: Bin) {
         if self.begin.is_none_or(|begin| bin < begin) {
             self.begin = Some(bin);
-            self.before.split_off(&bin).into_values().for_each(|tally| self.since += tally);
+            self.sums.own += std::mem::take(&mut self.sums.opening);
+            let own = self.before.split_off(&bin);
+            own.into_iter().for_each(|(bin, tally)| self.add_own(bin, tally));
         }
     }
 
@@ -90,13 +127,12 @@ impl Use {
         if let Some(bin) = other.begin {
             self.begins(bin);
         }
-        self.since += other.since;
-        for (bin, tally) in other.before {
-            match self.begin {
-                Some(begin) if begin <= bin => self.since += tally,
-                _ => *self.before.entry(bin).or_default() += tally,
-            }
+        self.sums.others += other.sums.others;
+        self.sums.own += other.sums.own;
+        if let Some(bin) = other.begin {
+            self.add_own(bin, other.sums.opening);
         }
+        other.before.into_iter().for_each(|(bin, tally)| self.add_own(bin, tally));
     }
 }
 
@@ -131,11 +167,16 @@ mod tests {
     fn what_is_done_since_others_use_it_is_summed_in_any_order() {
         // Others begin in bin 4 with subject 0, never with 1, in bin 2 with 2.
         let begins = [Some(4), None, Some(2)];
-        let mut expected = [Tally::default(); 3];
-        for (subject, _, from, counts) in FACTS {
+        let mut expected = [Shared::default(); 3];
+        for (subject, by_others, from, counts) in FACTS {
+            let sums = &mut expected[subject as usize];
             for (bin, n) in (from..).zip(counts) {
-                if begins[subject as usize].is_some_and(|begin| begin <= bin) {
-                    expected[subject as usize] += Tally { reads: *n, writes: n / 2, ..Tally::default() };
+                let tally = Tally { reads: *n, writes: n / 2, ..Tally::default() };
+                match begins[subject as usize].map(|begin| bin.cmp(&begin)) {
+                    _ if by_others => sums.others += tally,
+                    Some(Ordering::Equal) => sums.opening += tally,
+                    Some(Ordering::Greater) => sums.own += tally,
+                    _ => sums.before += tally,
                 }
             }
         }

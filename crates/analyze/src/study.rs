@@ -3,7 +3,7 @@
 use crate::about::About;
 use crate::cache_lines::LineFacts;
 use crate::call_tree::StackFacts;
-use crate::code::Code;
+use crate::code::{Code, OwnPlace};
 use crate::counts::Counts;
 use crate::event_flow::Events;
 use crate::facts::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
@@ -16,8 +16,9 @@ use crate::node_timeline::NodeTimes;
 use crate::placed::FirstTouches;
 use crate::subjects::Subjects;
 use crate::usage::Totals;
+use crate::wrappers::Wrappers;
 use numalens_profile::PinningLog;
-use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
+use numalens_profile::ids::{ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, LineCommunication, Object, Phase, PlacedPages, Placement, Process, Thread,
 };
@@ -52,6 +53,7 @@ pub struct Study {
     pub moments: Arc<Moments>,
     /// What is made of flows alone, when it is first asked for.
     pub usage: Arc<OnceLock<Totals>>,
+    pub wrappers: OnceLock<Wrappers>,
     /// None: the recording had no cache.
     pub misses: Option<Misses>,
     pub lines: LineFacts,
@@ -65,6 +67,16 @@ pub struct Study {
 }
 
 impl Study {
+    /// The line that wanted what is allocated, or touched first, on a stack.
+    pub fn wanted_at(&self, stack: Option<StackId>, site: Option<SiteId>) -> Option<OwnPlace> {
+        let wrappers = self.wrappers.get_or_init(|| {
+            let allocations = self.objects.values().map(|object| (object.stack, object.site));
+            let touches = self.placed.iter().map(|pages| (pages.stack, pages.site));
+            Wrappers::new(&self.code, allocations.chain(touches))
+        });
+        wrappers.own_place(&self.code, stack, site)
+    }
+
     /// Accesses of everything.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();

@@ -1,10 +1,13 @@
 //! What every subject's memory is used for, by whom, and what it is to the program as a whole.
 
 use crate::about::Unit;
-use crate::counts::Tally;
+use crate::counts::{self, Counts, Tally};
 use crate::flows::FlowKey;
+use crate::report::Value;
+use crate::shared_use::Shared;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
+use crate::waiting::Waiting;
 use crate::working_sets::WorkingSets;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
@@ -24,13 +27,13 @@ pub struct Usage {
     pub threads: BTreeMap<ThreadId, Tally>,
     pub objects: BTreeMap<Option<ObjectId>, BTreeMap<Option<NodeId>, Tally>>,
     /// While nodes other than the initialiser's use it.
-    pub shared: Tally,
+    pub shared: Shared,
     pages: Vec<Use>,
     /// Of its huge pages.
     huge_pages: Vec<Use>,
 }
 
-/// Accesses of the whole program, by subject.
+/// Accesses of the whole program, by subject. Those that wait are not among them.
 #[derive(Default)]
 pub struct Totals {
     /// In the order of [`SubjectId`]s.
@@ -39,6 +42,7 @@ pub struct Totals {
     pub all: Tally,
     /// What of it private caches keep.
     pub working_sets: WorkingSets,
+    pub waiting: Waiting,
 }
 
 /// The same with the study that they are of.
@@ -67,6 +71,13 @@ impl<'a> Usages<'a> {
         let model = CostModel::new(&study.machine);
         let totals = study.usage.get_or_init(|| Totals::new(study, &model));
         Usages { study, model, totals }
+    }
+
+    /// The part of the program's accesses that wait for other threads, in percent.
+    pub fn waits(&self) -> Value {
+        let mut all = Counts::default();
+        self.study.sites.by_site().for_each(|((_, class), tally)| all.add(class, tally));
+        all.percent(self.waiting.counts.accesses())
     }
 
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
@@ -106,8 +117,8 @@ pub fn traffic(study: &Study, model: CostModel<'_>) -> (Traffic, Tally) {
 
 impl Totals {
     fn new(study: &Study, model: &CostModel<'_>) -> Totals {
-        let mut totals =
-            Totals { subjects: study.subjects.all.iter().map(|_| Usage::default()).collect(), ..Totals::default() };
+        let subjects = study.subjects.all.iter().map(|_| Usage::default()).collect();
+        let mut totals = Totals { subjects, waiting: Waiting::of(study), ..Totals::default() };
         let weighed = weigher(study, *model);
         // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
         let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, bool), Tally> = FxHashMap::default();
@@ -116,13 +127,16 @@ impl Totals {
             let home = run.and_then(|run| study.subjects.home_of(run));
             by_thread.clear();
             for (key, tally) in of_row {
-                *by_thread.entry((key.thread, key.node, key.initial)).or_default() += *tally;
+                let rest = totals.waiting.without(key, *tally);
+                *by_thread.entry((key.thread, key.node, key.initial)).or_default() += rest;
             }
+            let waiting = &totals.waiting;
             let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
             let object = run.and_then(|run| study.subjects.object_of(run));
             if let Some(usage) = &mut usage {
                 let small_pages = run.map_or(1, |run| study.subjects.small_pages_of(run));
-                of_row.iter().for_each(|(key, tally)| usage.add_page(key, tally, small_pages));
+                let rest = |(key, tally): &(FlowKey, Tally)| (*key, waiting.without(key, *tally));
+                of_row.iter().map(rest).for_each(|(key, tally)| usage.add_page(&key, &tally, small_pages));
             }
             for ((thread, node, initial), tally) in &by_thread {
                 let accesses = weighed(*node, home, tally.accesses());
@@ -137,7 +151,7 @@ impl Totals {
         for (usage, shared) in totals.subjects.iter_mut().zip(&study.flows.shared) {
             usage.shared = *shared;
         }
-        totals.working_sets = WorkingSets::new(study, &totals.subjects);
+        totals.working_sets = WorkingSets::new(study, &totals.subjects, &totals.waiting);
         totals
     }
 }
@@ -213,9 +227,20 @@ impl Usage {
         self.nodes.iter().filter(|(node, t)| node.is_some() && t.writes > 0 && t.writes * 20 >= writes).count()
     }
 
-    /// Writes in percent of all accesses while nodes other than the initialiser's use it.
-    pub fn written_while_shared(&self) -> f64 {
-        self.shared.writes as f64 * 100.0 / (self.shared.accesses() as f64).max(1.0)
+    /// Writes in percent of all accesses while nodes other than the initialiser's use it; it has so many bytes.
+    ///
+    /// What the initialiser writes in the bin in which they begin is its initialisation, unless it is more than that
+    /// takes. Where all that it ever writes is no more than one word for every four bytes, all of it is: counts may be
+    /// found, and have their time, a while after they were made.
+    pub fn written_while_shared(&self, bytes: u64) -> f64 {
+        let Shared { mut others, before, opening, mut own } = self.shared;
+        if counts::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {
+            own.writes = 0;
+        } else if opening.writes > bytes / 2 {
+            own += opening;
+        }
+        others += own;
+        others.writes as f64 * 100.0 / (others.accesses() as f64).max(1.0)
     }
 }
 

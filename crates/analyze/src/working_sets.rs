@@ -13,6 +13,7 @@ use crate::flows::FlowKey;
 use crate::study::Study;
 use crate::subjects::SubjectId;
 use crate::usage::{Usage, basis};
+use crate::waiting::Waiting;
 use numalens_profile::ids::ThreadId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -48,9 +49,9 @@ pub struct WorkingSets {
 
 impl WorkingSets {
     /// Of a study's accesses, without initialisations; `usages` are those of its subjects.
-    pub fn new(study: &Study, usages: &[Usage]) -> WorkingSets {
+    pub fn new(study: &Study, usages: &[Usage], waiting: &Waiting) -> WorkingSets {
         let sampled = usages.iter().any(|usage| usage.all.samples > 0);
-        let mut parts = if sampled { of_subjects(study, usages) } else { of_pages(study) };
+        let mut parts = if sampled { of_subjects(study, usages) } else { of_pages(study, waiting) };
         parts.par_sort_unstable_by(|a, b| a.thread.cmp(&b.thread).then(b.density().total_cmp(&a.density())));
         let mut sets = WorkingSets::default();
         for of_thread in parts.chunk_by(|a, b| a.thread == b.thread) {
@@ -72,9 +73,9 @@ impl WorkingSets {
     }
 
     /// Whether all who use a page have it in their caches; `flows` are those of the page.
-    pub fn keep_page(&self, study: &Study, flows: &[(FlowKey, Tally)]) -> bool {
+    pub fn keep_page(&self, study: &Study, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> bool {
         let kept = |part: &Part| self.least.get(&part.thread).is_some_and(|least| part.density() >= *least);
-        of_page(study, flows).iter().all(kept)
+        of_page(study, flows, waiting).iter().all(kept)
     }
 }
 
@@ -94,17 +95,19 @@ fn least_density(parts: &[Part]) -> f64 {
 }
 
 /// Every page that a thread has used, as counted.
-fn of_pages(study: &Study) -> Vec<Part> {
-    study.flows.sums.par_pages().flat_map_iter(|flows| of_page(study, flows)).collect()
+fn of_pages(study: &Study, waiting: &Waiting) -> Vec<Part> {
+    study.flows.sums.par_pages().flat_map_iter(|flows| of_page(study, flows, waiting)).collect()
 }
 
 /// Of one page; its flows are in the order of threads.
-fn of_page(study: &Study, flows: &[(FlowKey, Tally)]) -> Vec<Part> {
+fn of_page(study: &Study, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> Vec<Part> {
     let of_thread = |rows: &[(FlowKey, Tally)]| Part {
         thread: rows[0].0.thread,
         subject: rows[0].0.run.map(|run| study.subjects.subject_of(run)),
         bytes: PAGE,
-        n: rows.iter().filter(|(key, _)| !key.initial).map(|(_, tally)| basis(tally) as f64).sum(),
+        n: (rows.iter().filter(|(key, _)| !key.initial))
+            .map(|(key, tally)| basis(&waiting.without(key, *tally)) as f64)
+            .sum(),
     };
     let threads = flows.chunk_by(|(a, _), (b, _)| a.thread == b.thread);
     threads.map(of_thread).filter(|part| part.n > 0.0).collect()

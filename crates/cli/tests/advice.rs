@@ -15,15 +15,25 @@ fn numalens() -> Command {
     Command::new(env!("CARGO_BIN_EXE_numalens"))
 }
 
-/// Records blocks.c.
-fn record(directory: &Path, mode: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice/blocks.c");
-    let (program, profile) = (directory.join("blocks"), directory.join("p.numalens"));
-    run(Command::new("cc").args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source));
+/// Builds a program of tests/advice and records it, with its arguments.
+fn record(directory: &Path, source: &str, arguments: &[&str]) -> PathBuf {
+    let (stem, extension) = source.split_once('.').unwrap();
+    let compiler = if extension == "c" { "cc" } else { "c++" };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice").join(source);
+    let (program, profile) = (directory.join(stem), directory.join("p.numalens"));
+    run(Command::new(compiler).args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source));
     let mut command = numalens();
     command.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&profile);
-    run(command.arg("--").arg(program).arg(mode));
+    run(command.arg("--").arg(program).args(arguments));
     profile
+}
+
+/// The line of a source of tests/advice that says EXPECT and this word.
+fn expected(source: &str, word: &str) -> u64 {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice").join(source);
+    let text = std::fs::read_to_string(path).unwrap();
+    let at = text.lines().position(|line| line.contains(&format!("EXPECT {word}"))).unwrap();
+    at as u64 + 1
 }
 
 fn json(command: &str, profile: &Path) -> Value {
@@ -35,7 +45,7 @@ fn json(command: &str, profile: &Path) -> Value {
 fn little_memory_is_in_caches_wherever_it_lies() {
     for mode in ["stack", "heap"] {
         let directory = tempfile::tempdir().unwrap();
-        let profile = record(directory.path(), mode);
+        let profile = record(directory.path(), "blocks.c", &[mode]);
         let local = json("report", &profile)["summary"]["local_share"].as_f64().unwrap();
         assert!((20.0..30.0).contains(&local), "{mode}: {local} % local, of four nodes");
         let advice = json("advise", &profile);
@@ -47,7 +57,7 @@ fn little_memory_is_in_caches_wherever_it_lies() {
 #[test]
 fn blocks_of_one_cause_are_one_finding() {
     let directory = tempfile::tempdir().unwrap();
-    let profile = record(directory.path(), "many");
+    let profile = record(directory.path(), "blocks.c", &["many"]);
     let advice = json("advise", &profile);
     let findings = advice["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{findings:#?}");
@@ -68,4 +78,54 @@ fn blocks_of_one_cause_are_one_finding() {
     let told = text.lines().skip_while(|line| !line.contains("8 of one cause")).skip(1).take(4).collect::<Vec<_>>();
     assert!(told[..3].iter().all(|line| line.contains("blocks.c:") && line.contains("heap (512 KiB)")), "{text}");
     assert!(told[3].contains("5 more"), "{text}");
+}
+
+/// Most accesses are of a loop that waits for other threads: they are set apart, and the fault in the rest is told.
+#[test]
+fn accesses_that_wait_are_set_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = record(directory.path(), "waiting.c", &[]);
+    let advice = json("advise", &profile);
+    let waiting = advice["waiting_share"].as_f64().unwrap();
+    assert!(waiting > 50.0, "{waiting} % wait");
+    let finding = &advice["findings"][0];
+    assert_eq!(finding["pattern"], "serial-initialisation", "{finding:#}");
+    assert_eq!(finding["where"]["line"], expected("waiting.c", "first-touch"));
+    let share = finding["evidence"]["share"].as_f64().unwrap();
+    assert!(share > 90.0, "{share} % of what does not wait");
+    let text = run(numalens().arg("advise").arg(&profile));
+    let told = format!("barrier (waiting.c:{})", expected("waiting.c", "wait"));
+    assert!(text.contains("wait for other threads") && text.contains(&told), "{text}");
+}
+
+/// A class allocates and fills its own memory: the line is that of whoever wants it, and says by what.
+#[test]
+fn the_line_is_that_of_whoever_wants_the_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let advice = json("advise", &record(directory.path(), "wrappers.cpp", &[]));
+    let findings = advice["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    let first = expected("wrappers.cpp", "buffers");
+    let members = findings[0]["members"].as_array().unwrap();
+    let lines: BTreeSet<u64> = members.iter().filter_map(|member| member["where"]["line"].as_u64()).collect();
+    assert_eq!(lines, (first..first + 4).collect(), "{members:#?}");
+    let object = &findings[0]["object"];
+    assert_eq!(object["site"]["function"], "Buffers::Buffers()", "{object:#}");
+    assert!(object["via"].as_str().unwrap().contains("Matrix<double>::allocate"), "{object:#}");
+}
+
+/// What one thread writes and the others read is the program's communication. Counters are not: those of one line, and
+/// the same one.
+#[test]
+fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let none = json("advise", &record(directory.path(), "handed_over.c", &[]));
+    assert_eq!(none["nothing_to_gain"], true, "{:#}", none["findings"]);
+    for (counts, words) in [("own", "each thread its own words (false sharing)"), ("same", "the same words")] {
+        let advice = json("advise", &record(directory.path(), "handed_over.c", &[counts]));
+        let finding = &advice["findings"][0];
+        assert_eq!(finding["pattern"], "shared-line", "{finding:#}");
+        assert_eq!(finding["where"]["line"], expected("handed_over.c", "counts"));
+        assert_eq!(finding["evidence"]["words"], words, "{finding:#}");
+    }
 }

@@ -271,6 +271,12 @@ table! {
         false_sharing: u64,
     }
 
+    /// An instruction of a loop that ends only when somebody else writes to memory: its accesses wait. As
+    /// far as the code was there to look at.
+    WaitingSite = "waiting_sites" {
+        site: SiteId,
+    }
+
     /// Fact of exact recordings that ask for it: accesses of one thread to cache lines that `other` had accessed last.
     LineCommunication = "line_communication" {
         process: ProcessId,

@@ -4,7 +4,7 @@
 //! names take seconds to find, so what was found is kept in `$XDG_CACHE_HOME/numalens`, by default `~/.cache/numalens`,
 //! which only the user may enter:
 //!
-//! - an entry is a small profile with the tables `functions` and `frames`, and the doubts as its notes. It is verified
+//! - an entry is a small profile with the tables `functions`, `frames` and `waiting_sites`, and the doubts as its notes. It is verified
 //!   as any other is, and looked for anew when it is damaged;
 //! - its name is a SHA-256 of what the answer depends on: this version, the bytes of the tables that were asked with,
 //!   the options, and for each file that names can come from whether it is there, its size and its time;
@@ -15,7 +15,7 @@
 
 use crate::find;
 use crate::{Options, Outcome};
-use numalens_profile::tables::{Frame, Function, Module, Site};
+use numalens_profile::tables::{Frame, Function, Module, Site, WaitingSite};
 use numalens_profile::{Error, Meta, Profile, write_whole};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder};
@@ -43,15 +43,16 @@ pub struct Cache {
 pub(crate) struct Entry {
     pub(crate) functions: Vec<Function>,
     pub(crate) frames: Vec<Frame>,
+    pub(crate) waiting: Vec<WaitingSite>,
     /// In words, what concerns most sites first.
     pub(crate) doubts: Vec<String>,
 }
 
 impl From<Outcome> for Entry {
     fn from(outcome: Outcome) -> Entry {
-        let Outcome { functions, frames, mut doubts } = outcome;
+        let Outcome { functions, frames, waiting, mut doubts } = outcome;
         doubts.sort_by_key(|doubt| std::cmp::Reverse(doubt.sites));
-        Entry { functions, frames, doubts: doubts.iter().map(ToString::to_string).collect() }
+        Entry { functions, frames, waiting, doubts: doubts.iter().map(ToString::to_string).collect() }
     }
 }
 
@@ -83,7 +84,8 @@ impl Cache {
         let read = || -> Result<Entry, Error> {
             let profile = Profile::open(&path)?;
             let doubts = profile.meta.notes.clone();
-            Ok(Entry { functions: profile.rows::<Function>()?, frames: profile.rows::<Frame>()?, doubts })
+            let (functions, frames) = (profile.rows::<Function>()?, profile.rows::<Frame>()?);
+            Ok(Entry { functions, frames, waiting: profile.rows::<WaitingSite>()?, doubts })
         };
         match read() {
             Ok(entry) => {
@@ -104,6 +106,7 @@ impl Cache {
         let written = write_whole(&aside.path().join("entry"), false, |writer| {
             writer.replace(entry.functions.iter().cloned())?;
             writer.replace(entry.frames.iter().cloned())?;
+            writer.replace(entry.waiting.iter().cloned())?;
             Ok::<Meta, Error>(Meta { notes: entry.doubts.clone(), ..Meta::default() })
         });
         // Whoever was quicker has found the same.
@@ -204,7 +207,12 @@ mod tests {
             file: Some(format!("file-{}.c", site.wrapping_mul(0x9e37_79b9))),
             line: Some(site),
         });
-        Entry { functions: Vec::new(), frames: frames.collect(), doubts: vec!["one".into(), "two".into()] }
+        Entry {
+            functions: Vec::new(),
+            frames: frames.collect(),
+            waiting: Vec::new(),
+            doubts: vec!["one".into(), "two".into()],
+        }
     }
 
     #[test]

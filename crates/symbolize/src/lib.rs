@@ -39,6 +39,7 @@ mod path_map;
 mod perf_map;
 mod plt;
 mod rows;
+mod spin;
 mod store;
 mod symbols;
 
@@ -51,7 +52,7 @@ pub use rows::symbolize_rows;
 pub use store::{name_objects, name_profile, write_names};
 
 use numalens_profile::ids::ModuleId;
-use numalens_profile::tables::{Frame, Function};
+use numalens_profile::tables::{Frame, Function, WaitingSite};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 
@@ -106,6 +107,8 @@ pub struct Outcome {
     pub functions: Vec<Function>,
     /// By site, then depth; depth 0 is the innermost.
     pub frames: Vec<Frame>,
+    /// In the order of sites; of those that were asked for.
+    pub waiting: Vec<WaitingSite>,
     /// Per module and cause, in the order of modules.
     pub doubts: Vec<Doubt>,
 }

@@ -9,6 +9,7 @@ use crate::find::{self, Files};
 use crate::ghc::Origin;
 use crate::path_map::PathMap;
 use crate::plt::Stubs;
+use crate::spin;
 use crate::symbols::{self, Symbol};
 use crate::{perf_map, rows::Named};
 use numalens_profile::tables::{Module, PERF_MAP};
@@ -35,7 +36,7 @@ pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Nam
     let (path, build_id) = (module.path.as_str(), module.build_id.as_str());
     let kept = options.kept.get(&module.module).map(PathBuf::as_path);
     let lines = !options.without_lines.contains(&module.module);
-    let mut named = Named { frames: vec![Vec::new(); addresses.len()], causes: Vec::new(), origin: Origin::Unknown };
+    let mut named = Named::none(addresses.len());
     let all = addresses.len() as u64;
     if let Some(pid) = path.strip_prefix(PERF_MAP) {
         // Of anybody's profile: nothing but a number leads to a file.
@@ -85,6 +86,11 @@ fn from_files(files: &Files, addresses: &[u64], lines: bool, options: &Options, 
         from_dwarf(debug, files, addresses, options, named);
     }
     from_symbols(&tables, addresses, named);
+    if let Some(image) = &files.image
+        && let Ok(waits) = contain(|| spin::waits(image, addresses))
+    {
+        named.waits = waits;
+    }
     if let Some(image) = &files.image
         && named.frames.iter().any(Vec::is_empty)
     {

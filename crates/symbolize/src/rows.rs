@@ -7,7 +7,7 @@ use crate::module::{self, RawFrame};
 use crate::path_map::PathMap;
 use crate::{Options, Outcome};
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId};
-use numalens_profile::tables::{Frame, Function, Module, Site};
+use numalens_profile::tables::{Frame, Function, Module, Site, WaitingSite};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,12 +26,24 @@ const NO_NAME: &str = "[no symbol]";
 pub(crate) struct Named {
     /// One list per address, innermost first.
     pub(crate) frames: Vec<Vec<RawFrame>>,
+    /// By address: whether the instruction waits (see [`spin`](crate::spin)).
+    pub(crate) waits: Vec<bool>,
     /// Causes of doubt, with the number of addresses concerned.
     pub(crate) causes: Vec<(Cause, u64)>,
     pub(crate) origin: Origin,
 }
 
 impl Named {
+    /// Nothing, for so many addresses.
+    pub(crate) fn none(addresses: usize) -> Named {
+        Named {
+            frames: vec![Vec::new(); addresses],
+            waits: vec![false; addresses],
+            causes: Vec::new(),
+            origin: Origin::Unknown,
+        }
+    }
+
     pub(crate) fn add(&mut self, cause: Cause, addresses: u64) {
         if addresses > 0 {
             self.causes.push((cause, addresses));
@@ -85,24 +97,30 @@ pub fn symbolize_rows(
     order.sort_unstable_by_key(|site| site.site);
     // Sites are numbered as they were met: the next is mostly at the same address, or at the one behind it.
     let near = Cell::new(0);
-    let new = |site: &Site| {
+    let answer = |site: &Site| {
         let (addresses, named) = found.get(&site.module).filter(|_| !known.with_line.contains(&site.site))?;
         let is_there = |index: &usize| addresses.get(*index) == Some(&site.address);
         let index = [near.get(), near.get() + 1].into_iter().find(is_there);
         let index = index.or_else(|| addresses.binary_search(&site.address).ok())?;
         near.set(index);
+        Some((named, index))
+    };
+    let new = |site: &Site| {
+        let (named, index) = answer(site)?;
         Some((&named.frames[index], named.origin)).filter(|(frames, _)| !frames.is_empty())
     };
     for (site, before) in order.iter().filter_map(|site| Some((site, known.frames.get(&site.site)?))) {
         new(site).into_iter().for_each(|(frames, origin)| tables.join(site, frames, origin, before));
     }
+    let waits = |site: &&&Site| answer(site).is_some_and(|(named, index)| named.waits[index]);
+    let waiting = order.iter().filter(waits).map(|site| WaitingSite { site: site.site }).collect();
     for site in order {
         match new(site) {
             Some((frames, origin)) => tables.add(site, frames, origin),
             None => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
         }
     }
-    Outcome { functions: tables.functions, frames: tables.frames, doubts }
+    Outcome { functions: tables.functions, frames: tables.frames, waiting, doubts }
 }
 
 struct Task<'a> {
@@ -116,11 +134,7 @@ impl Task<'_> {
         match self.module {
             Some(module) => module::name(module, &self.addresses, options),
             None => {
-                let mut none = Named {
-                    frames: vec![Vec::new(); self.addresses.len()],
-                    causes: Vec::new(),
-                    origin: Origin::Unknown,
-                };
+                let mut none = Named::none(self.addresses.len());
                 none.add(Cause::NoModule, self.addresses.len() as u64);
                 none
             }

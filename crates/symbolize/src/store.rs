@@ -3,7 +3,7 @@
 use crate::cache::{self, Cache, Entry};
 use crate::{Options, Outcome, demangle, symbolize_rows};
 use numalens_profile::ids::SiteId;
-use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site};
+use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site, WaitingSite};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Content, Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,8 +33,16 @@ pub fn name_profile(profile: &Profile, options: &Options, cache: Option<&Cache>)
         }
     };
     let names = (&entry.functions[..], &entry.frames[..]);
-    profile
-        .overlay(contents(profile, &sites, &modules, names, (&functions, &frames))?, |meta| meta.lines_wait = false)?;
+    let mut contents = contents(profile, &sites, &modules, names, (&functions, &frames))?;
+    // Those that had a line were not asked for again.
+    let (before, mut waiting) = (profile.rows::<WaitingSite>()?, entry.waiting);
+    waiting.extend(before.iter().cloned());
+    waiting.sort_unstable_by_key(|row| row.site);
+    waiting.dedup();
+    if waiting != before {
+        contents.push(Content::of(|| waiting));
+    }
+    profile.overlay(contents, |meta| meta.lines_wait = false)?;
     Ok(entry.doubts)
 }
 
@@ -45,7 +53,11 @@ pub fn name_profile(profile: &Profile, options: &Options, cache: Option<&Cache>)
 /// When a table cannot be read or written.
 pub fn write_names(profile: &Profile, sites: &[Site], modules: &[Module], outcome: &Outcome) -> Result<(), Error> {
     let names = (&outcome.functions[..], &outcome.frames[..]);
-    profile.replace_all(contents(profile, sites, modules, names, (&[], &[]))?)
+    let mut contents = contents(profile, sites, modules, names, (&[], &[]))?;
+    if !outcome.waiting.is_empty() {
+        contents.push(Content::of(|| outcome.waiting.iter().cloned()));
+    }
+    profile.replace_all(contents)
 }
 
 /// Functions and frames.

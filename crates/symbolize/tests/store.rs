@@ -56,7 +56,8 @@ fn a_profile_gets_names_and_stays_as_it_is() {
     };
     let (profile, doubts) = named(Some(&cache));
     let (functions, frames) = (profile.rows::<Function>().unwrap(), profile.rows::<Frame>().unwrap());
-    let outcome = Outcome { functions: functions.clone(), frames: frames.clone(), doubts: Vec::new() };
+    let outcome =
+        Outcome { functions: functions.clone(), frames: frames.clone(), waiting: Vec::new(), doubts: Vec::new() };
     assert_eq!(levels(&outcome, addresses.len()), truth);
     let names: Vec<String> = profile.rows::<Object>().unwrap().into_iter().map(|object| object.name).collect();
     assert_eq!(names, ["grid::table", mangled], "only what the linker named");

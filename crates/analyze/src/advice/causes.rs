@@ -5,6 +5,7 @@
 //! finding.
 
 use super::classify::Judgement;
+use crate::code::OwnPlace;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -50,14 +51,20 @@ fn members(mut group: Vec<Judgement<'_>>) -> Vec<Judgement<'_>> {
 }
 
 fn causes(one: &Judgement<'_>) -> Vec<(&'static str, &'static str, Cause)> {
-    let code = &one.case.usages.study.code;
+    let study = one.case.usages.study;
     let mut found = Vec::new();
     match &one.case.subject.example {
         Some(object) if object.kind == ObjectKind::Stack => found.push(Cause::Kind(object.kind)),
         Some(object) => {
-            let path = code.own_path(object.stack, object.site);
-            let caller = path.get(1).or(path.first());
-            found.extend(caller.map(|place| Cause::Caller(place.function.clone(), place.file.clone())));
+            let path = study.code.own_path(object.stack, object.site);
+            let same = |place: &OwnPlace, other: &OwnPlace| {
+                (&place.location.function, &place.location.file) == (&other.location.function, &other.location.file)
+            };
+            let wanted = study.wanted_at(object.stack, object.site);
+            let innermost = wanted.as_ref().zip(path.first()).is_some_and(|(wanted, first)| same(wanted, first));
+            let caller = if innermost { path.get(1).or(path.first()) } else { wanted.as_ref() };
+            let caller = caller.map(|place| place.location.clone());
+            found.extend(caller.map(|place| Cause::Caller(place.function, place.file)));
         }
         None => {}
     }

@@ -12,6 +12,7 @@ use crate::report::{Field, Member, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
 use crate::usage::{Usage, Usages, basis};
+use numalens_profile::ids::SiteId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
@@ -26,6 +27,10 @@ const OWN: f64 = 0.7;
 const RARELY: f64 = 2.0;
 /// Part of a subject's bytes that one node's threads touched first: serial.
 const SERIAL: f64 = 0.8;
+/// Bytes for each thread up to which memory without sampled addresses may be one of lines that they share: two.
+const LINES: u64 = 128;
+/// Callers of an allocation that tell it from others.
+const CALLERS: usize = 3;
 /// Samples, or exact accesses, of a subject below which it is not judged.
 const ENOUGH: u64 = 20;
 
@@ -116,7 +121,7 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
         name: name.filter(|name| !name.is_empty() && group.len() == 1),
         evidence: evidence::of(&cases),
         members: if group.len() > 1 { group.iter().map(Judgement::member).collect() } else { Vec::new() },
-        effect: Effect::Traffic { before, after, certain: true },
+        effect: Effect::Traffic { before, after, certain: cases.iter().all(|case| case.is_certain(first.pattern)) },
     })
 }
 
@@ -154,13 +159,15 @@ impl Judgement<'_> {
 
     /// Where to change it.
     fn place(&self) -> Option<OwnPlace> {
-        let code = &self.case.usages.study.code;
-        let allocated = self.example().and_then(|o| code.own_on_stack(o.stack, o.site));
+        let study = self.case.usages.study;
+        let allocated = self.example().and_then(|o| study.wanted_at(o.stack, o.site));
         let first_touch = self.case.first_touch();
         match self.remedy.name {
             name if name == w::SPLIT_LINE.name => {
-                let hottest = self.case.contended.and_then(|lines| lines.sites.iter().max_by_key(|(_, n)| **n));
-                hottest.map(|(site, _)| code.own(*site)).or(allocated).or(first_touch)
+                let own = |site: &SiteId| study.code.own_frame(*site).is_some();
+                let sites = self.case.contended.map(|lines| &lines.sites).into_iter().flatten();
+                let hottest = sites.filter(|(site, _)| own(site)).max_by_key(|(_, n)| **n);
+                hottest.map(|(site, _)| study.code.own(*site)).or(allocated).or(first_touch)
             }
             name if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
                 first_touch.or(allocated)
@@ -221,7 +228,7 @@ impl Case<'_> {
             }
             return Some(self.blocks());
         }
-        if self.usage.written_while_shared() < RARELY {
+        if self.usage.written_while_shared(self.subject.bytes) < RARELY {
             return Some((&w::READ_BY_ALL, &w::REPLICATE, self.replicated()));
         }
         self.pages.map(|_| (&w::SHARED_READ_WRITE, &w::INTERLEAVE, self.interleaved()))
@@ -274,8 +281,15 @@ impl Case<'_> {
                     && self.usage.writers() > 1
                     && self.writes_move_lines()
                     && self.subject.pages() < self.users.len() as u64
+                    // Parts of more are likely to be divided in the middle of a few lines only.
+                    && self.subject.size <= LINES * self.usage.threads.len() as u64
             }
         }
+    }
+
+    /// Whether it was seen, and does not only follow from how small it is.
+    fn is_certain(&self, pattern: &Word) -> bool {
+        pattern.name != w::SHARED_LINE.name || self.contended.is_some()
     }
 
     /// Whether lines could travel often enough to be felt: a write takes a line from every other node at most, so no more accesses
@@ -359,18 +373,29 @@ impl Case<'_> {
 
     pub(super) fn first_touch(&self) -> Option<OwnPlace> {
         let (stack, site) = *self.subject.places.iter().rev().max_by_key(|(_, bytes)| **bytes)?.0;
-        self.usages.study.code.own_on_stack(stack, site)
+        self.usages.study.wanted_at(stack, site)
     }
 }
 
 /// What an object is.
 fn object_fields(usages: &Usages, object: &Object, size: u64, count: u64) -> Vec<Field> {
-    let site = usages.study.code.own_on_stack(object.stack, object.site);
-    vec![
+    let site = usages.study.wanted_at(object.stack, object.site);
+    let callers = |place: &OwnPlace| match object.stack {
+        Some(stack) => usages.study.code.callers(stack, place.site, CALLERS),
+        None => Vec::new(),
+    };
+    let called_from: Vec<Value> = site.as_ref().map(callers).unwrap_or_default().into_iter().map(Value::Text).collect();
+    let via = site.as_ref().and_then(|place| place.via.clone()).filter(|_| object.kind == ObjectKind::Heap);
+    let mut fields = vec![
         Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
         Field::new("name", "name", Value::Text(object.name.clone())),
         Field::new("size", "size", Value::Bytes(size)),
         Field::metric(&metrics::COUNT, Value::Count(count)),
         Field::new("site", "allocated at", Value::maybe(site, |place| Value::Location(place.location))),
-    ]
+    ];
+    fields.extend(via.map(|via| Field::new("via", "by", Value::Text(via))));
+    if !called_from.is_empty() {
+        fields.push(Field::new("called_from", "called from", Value::List(called_from)));
+    }
+    fields
 }

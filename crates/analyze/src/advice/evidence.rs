@@ -1,6 +1,7 @@
 //! What was seen of a subject, or of those of one cause together.
 
 use super::classify::Case;
+use crate::cache_lines::Contended;
 use crate::counts::{Tally, percent};
 use crate::metrics;
 use crate::report::{Field, Value};
@@ -92,7 +93,7 @@ fn sharing(case: &Case<'_>) -> Vec<Field> {
         let main_user = Value::maybe(case.huge_pages, share);
         evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
     }
-    let written = Value::Percent(case.usage.written_while_shared(), None);
+    let written = Value::Percent(case.usage.written_while_shared(case.subject.bytes), None);
     evidence.push(Field::new("object_main_user", "an object's main node", Value::maybe(case.objects, share)));
     evidence.push(Field::new("written_while_shared", "writes while shared", written));
     evidence
@@ -100,8 +101,11 @@ fn sharing(case: &Case<'_>) -> Vec<Field> {
 
 fn lines(case: &Case<'_>) -> Vec<Field> {
     let Some(lines) = case.contended else { return Vec::new() };
-    let apart = lines.apart * 2 > lines.samples;
-    let words = if apart { "each thread its own words (false sharing)" } else { "the same words" };
+    let words = match lines {
+        Contended { own, samples, .. } if own * 2 > *samples => "each thread its own words (false sharing)",
+        Contended { same, samples, .. } if same * 2 > *samples => "the same words",
+        _ => "not known whether the same words (record with --lines)",
+    };
     let mut evidence = vec![
         Field::new("lines", "contended lines", Value::Count(lines.lines)),
         Field::new("threads", "threads in a line", Value::Count(lines.threads as u64)),

@@ -16,6 +16,7 @@ pub(crate) mod classify;
 mod evidence;
 mod program;
 mod snippets;
+mod unbound;
 pub mod words;
 
 use crate::about::Unit;
@@ -26,6 +27,7 @@ use crate::study::Study;
 use crate::usage::{self, Usages};
 use numalens_profile::Profile;
 use numalens_simulate::Traffic;
+use unbound::Unbound;
 
 /// A finding before it is ranked.
 struct Candidate {
@@ -120,11 +122,34 @@ fn findings(study: &Study) -> Vec<Report> {
         }
     }
     let nothing = findings.is_empty() && doubts.is_empty();
-    let verdict = vec![Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing))];
+    let set_apart = waiting(&usages);
+    let unbound = if usages.all.accesses() > 0 { unbound::of(&usages) } else { None };
+    let verdict = vec![
+        Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing)),
+        Field::new("waiting_share", "accesses that wait", usages.waits()),
+        Field::new(
+            "unbound_threads",
+            "kept by the machine",
+            Value::Count(unbound.as_ref().map_or(0, |one| one.threads)),
+        ),
+        Field::new("unbound_cost", "without", Value::maybe(unbound.as_ref(), |one| Value::Percent(one.cost, None))),
+    ];
+    doubts.extend(set_apart);
+    doubts.extend(unbound.as_ref().map(Unbound::words));
     vec![
         Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts),
         Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
     ]
+}
+
+/// What is said of accesses that wait for other threads, where they are many.
+fn waiting(usages: &Usages) -> Option<String> {
+    let waits = usages.waits();
+    let (Value::Percent(share, _), Some(hottest)) = (&waits, usages.waiting.hottest) else { return None };
+    let place = usages.study.code.own(hottest).location;
+    (*share >= LEAST_SHARE).then(|| {
+        format!("{share:.1} % of all accesses wait for other threads, chiefly at {place}: set apart, shares and gains are of the rest")
+    })
 }
 
 /// What findings are ranked by, in percent of all the program's time.

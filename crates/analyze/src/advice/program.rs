@@ -222,7 +222,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    for flows in study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(study, flows)) {
+    for flows in study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(study, flows, &usages.waiting)) {
         let (page, process) = flows[0].0.page();
         pages.remove(&(process, page));
     }
@@ -254,7 +254,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     }
     let (worst, _) = moved.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let object = study.objects.get(worst)?;
-    let place: Option<OwnPlace> = study.code.own_on_stack(object.stack, object.site);
+    let place: Option<OwnPlace> = study.wanted_at(object.stack, object.site);
     Some(Candidate {
         pattern: &w::OBJECTS_SHARE_PAGE,
         remedy: &w::ALIGN_OR_PAD,

@@ -10,6 +10,9 @@ pub enum Language {
     Fortran,
     Rust,
     Haskell,
+    Java,
+    Go,
+    Python,
 }
 
 /// The language of a place; C where the file does not say.
@@ -19,6 +22,9 @@ pub fn language(place: Option<&Location>, openmp: bool) -> Language {
         Some("f" | "f77" | "f90" | "f95" | "f03" | "f08" | "for" | "ftn") => Language::Fortran,
         Some("rs") => Language::Rust,
         Some("hs" | "lhs") => Language::Haskell,
+        Some("java" | "kt" | "scala") => Language::Java,
+        Some("go") => Language::Go,
+        Some("py" | "pyx") => Language::Python,
         _ => Language::C { openmp },
     }
 }
@@ -27,6 +33,7 @@ pub fn language(place: Option<&Location>, openmp: bool) -> Language {
 pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String {
     let array = name.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')).unwrap_or("data");
     let text = match (remedy.name, language) {
+        (name, Language::Java | Language::Go | Language::Python) => managed(name, language),
         (name, Language::C { openmp: true }) if name == w::PARALLEL_INITIALISATION.name => {
             "#pragma omp parallel for schedule(static)   // the same schedule as the loops that use it\nfor (size_t i = 0; i < n; i++)\n    ARRAY[i] = initial(i);"
         }
@@ -119,11 +126,53 @@ pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String 
     text.replace("ARRAY", array)
 }
 
+/// The same in a language whose runtime allocates and moves memory: where it leaves nothing to say, what to look at.
+fn managed(remedy: &str, language: Language) -> &'static str {
+    let of = |word: &Word| remedy == word.name;
+    let in_user = of(&w::PARALLEL_INITIALISATION)
+        || of(&w::LOCAL_ALLOCATION)
+        || of(&w::LOCAL_STACK)
+        || of(&w::BLOCK_PLACEMENT)
+        || of(&w::ALIGN_TO_HUGE_PAGES)
+        || of(&w::ALIGN_OR_PAD);
+    match language {
+        Language::Java if in_user => {
+            "// each worker makes and fills the part that it uses: -XX:+UseNUMA places it on the worker's node\nexecutor.submit(() -> { double[] own = new double[n / workers]; Arrays.fill(own, initial); work(own); });"
+        }
+        Language::Java if of(&w::REPLICATE) => {
+            "// once it is complete: a copy made by a worker of each node, which the workers of that node read\nfinal double[] mine = ARRAY.clone();"
+        }
+        Language::Java if of(&w::SPLIT_LINE) => {
+            "LongAdder ARRAY = new LongAdder();   // java.util.concurrent.atomic: a cell for each thread; or @Contended fields"
+        }
+        Language::Java => "nothing in Java itself: see the settings below; -XX:+UseNUMA, -XX:+UseNUMAInterleaving",
+        Language::Go if in_user => {
+            "go func(part []float64) {          // make reserves, the first write places\n    runtime.LockOSThread()\n    unix.SchedSetaffinity(0, &cpusOfNode)\n    for i := range part {\n        part[i] = initial(i)\n    }\n}(ARRAY[begin:end])"
+        }
+        Language::Go if of(&w::REPLICATE) => {
+            "// once it is complete: a copy made by a goroutine that is locked to a thread of each node\nmine := slices.Clone(ARRAY)"
+        }
+        Language::Go if of(&w::SPLIT_LINE) => {
+            "type own struct {\n    n atomic.Int64\n    _ [120]byte   // two lines: processors fetch them in pairs\n}"
+        }
+        Language::Go => {
+            "runtime.LockOSThread()\nunix.SchedSetaffinity(0, &cpusOfNode)   // golang.org/x/sys/unix; first thing in the goroutine"
+        }
+        _ if in_user => {
+            "ARRAY = np.empty(n)                  # reserves, touches nothing\nwith ThreadPoolExecutor(workers) as pool:   # each worker fills the part that it uses\n    pool.map(lambda part: ARRAY[part].fill(initial), parts)"
+        }
+        _ if of(&w::REPLICATE) => {
+            "mine = ARRAY.copy()   # in a worker of each node, after os.sched_setaffinity(0, cpus_of_node)"
+        }
+        _ => "os.sched_setaffinity(0, cpus_of_node)   # first thing in the worker, before it allocates",
+    }
+}
+
 /// Commands and settings for a remedy.
 pub fn without_code(remedy: &Word, openmp: bool) -> String {
     let text = match remedy.name {
         name if name == w::PARALLEL_INITIALISATION.name || name == w::BLOCK_PLACEMENT.name => {
-            "numactl --interleave=all PROGRAM evens out the controllers but makes no access local; sysctl kernel.numa_balancing=1 lets the kernel move pages to their users over time"
+            "sysctl kernel.numa_balancing=1 lets the kernel move pages to their users over time; where one controller is the bottleneck, numactl --interleave=all PROGRAM evens them out"
         }
         name if name == w::LOCAL_ALLOCATION.name => {
             "sysctl kernel.numa_balancing=1 lets the kernel move the pages to their users over time; threads must be pinned"
@@ -177,6 +226,9 @@ mod tests {
             Language::Fortran,
             Language::Rust,
             Language::Haskell,
+            Language::Java,
+            Language::Go,
+            Language::Python,
         ];
         for remedy in w::REMEDIES {
             for language in languages {

@@ -1,0 +1,52 @@
+//! Threads that a virtual machine keeps on nodes, and the program does not.
+//!
+//! `--placement spread` is a scheduler that never moves a thread. On a real machine one that nothing binds wanders, and
+//! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
+
+use super::LEAST_GAIN;
+use crate::usage::Usages;
+use numalens_profile::ids::ThreadId;
+use rustc_hash::FxHashSet;
+
+/// What is said of them.
+pub struct Unbound {
+    pub threads: u64,
+    /// Percent that the memory time would grow by.
+    pub cost: f64,
+}
+
+/// What the pinning log says when the machine alone has placed a thread.
+const BY_MACHINE: &str = "virtual machine";
+
+/// None where the program, or a real machine, binds its threads, or where it would not matter.
+pub fn of(usages: &Usages) -> Option<Unbound> {
+    let study = usages.study;
+    if !study.machine.is_virtual {
+        return None;
+    }
+    let bound = study.placements.iter().filter(|row| row.cause != BY_MACHINE).map(|row| row.thread);
+    let bound: FxHashSet<ThreadId> = bound.collect();
+    let kept = study.placements.iter().filter(|row| row.node.is_some()).map(|row| row.thread);
+    let kept: FxHashSet<ThreadId> = kept.filter(|thread| !bound.contains(thread)).collect();
+    // Whose accesses they are is summed by thread and not by way: of each way the same part.
+    let of_kept: u64 = study.by_thread().iter().filter(|(id, _)| kept.contains(id)).map(|(_, n)| n.accesses()).sum();
+    let part = of_kept as f64 / (study.total().accesses() as f64).max(1.0);
+    let mut wandering = usages.traffic.clone();
+    for ((from, to), accesses) in usages.traffic.cells().filter(|((from, to), _)| from.is_some() && to.is_some()) {
+        wandering.add(from, to, -accesses * part);
+        wandering.add(None, to, accesses * part);
+    }
+    let cost = -usages.model.gain(&usages.traffic, &wandering).estimate;
+    (kept.len() > 1 && cost >= LEAST_GAIN).then_some(Unbound { threads: kept.len() as u64, cost })
+}
+
+impl Unbound {
+    /// One sentence.
+    pub fn words(&self) -> String {
+        format!(
+            "the program binds none of {} threads, the virtual machine keeps each on its node; where nothing does, the \
+             memory time may be {:.0} % longer: see `record --placement none`, and bind them (OMP_PROC_BIND, numactl)",
+            self.threads, self.cost
+        )
+    }
+}

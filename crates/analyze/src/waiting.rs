@@ -1,0 +1,85 @@
+//! Accesses that wait for other threads: of loops that end when somebody else writes, and of the runtimes' own barriers,
+//! locks and queues.
+//!
+//! A thread that waits reads one word over and over, from its own cache. Such accesses say nothing of where memory
+//! should lie, and there may be more of them than of all others. So they are set apart: figures of what to change are of
+//! the rest, and what was set apart is told beside them.
+//!
+//! Which instructions wait is known by their names and, of loops, by their code ([`WaitingSite`]). How often they
+//! executed is counted; on which pages only single accesses tell, some of which are looked at. So a page's waits are the
+//! instruction's count, divided as those that were looked at:
+//!
+//! ```text
+//!   instruction   executed   looked at    page A   page B         page A: 900 of its 1,000 accesses wait,
+//!   spin: cmp     900        9            9                               whoever has made them
+//!   spin: test    100        4            1        3              page A: 25 more, page B: 75
+//! ```
+//!
+//! [`WaitingSite`]: numalens_profile::tables::WaitingSite
+
+use crate::cache_lines::LINE_SHIFT;
+use crate::counts::{Counts, Tally};
+use crate::flows::FlowKey;
+use crate::page_sums::OfPage;
+use crate::study::Study;
+use numalens_profile::ids::{Page, ProcessId, SiteId};
+use rustc_hash::FxHashMap;
+
+/// What was set apart.
+#[derive(Default)]
+pub struct Waiting {
+    /// All accesses that wait.
+    pub counts: Counts,
+    /// The instruction with most of them.
+    pub hottest: Option<SiteId>,
+    /// The part of a page's accesses that waits; absent: none.
+    pages: FxHashMap<(Page, ProcessId), f64>,
+}
+
+impl Waiting {
+    /// Of a study with sites, names, flows and samples' lines.
+    pub fn of(study: &Study) -> Waiting {
+        let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
+        let mut waiting = Waiting::default();
+        for ((site, class), tally) in study.sites.by_site().filter(|((site, _), _)| study.code.waits(*site)) {
+            waiting.counts.add(class, tally);
+            *sites.entry(site).or_default() += tally.accesses();
+        }
+        waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
+        let looked_at = || study.lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
+        let mut samples: FxHashMap<SiteId, u64> = FxHashMap::default();
+        looked_at().for_each(|(key, found)| *samples.entry(key.site).or_default() += found.samples);
+        for (key, found) in looked_at() {
+            let part = found.samples as f64 / samples[&key.site] as f64;
+            let page = Page::of(key.line << LINE_SHIFT);
+            *waiting.pages.entry((page, key.process)).or_default() += sites[&key.site] as f64 * part;
+        }
+        if waiting.pages.is_empty() {
+            return waiting;
+        }
+        for flows in study.flows.sums.pages() {
+            if let Some(waits) = waiting.pages.get_mut(&flows[0].0.page()) {
+                let all: u64 = flows.iter().map(|(_, tally)| tally.accesses()).sum();
+                *waits = (*waits / all.max(1) as f64).min(1.0);
+            }
+        }
+        waiting
+    }
+
+    /// What of a page's accesses does not wait.
+    pub fn without(&self, key: &FlowKey, tally: Tally) -> Tally {
+        match self.pages.get(&key.page()) {
+            Some(waits) if !key.initial => {
+                let rest = |n: u64| (n as f64 * (1.0 - waits)) as u64;
+                Tally {
+                    reads: rest(tally.reads),
+                    writes: rest(tally.writes),
+                    samples: rest(tally.samples),
+                    estimated: rest(tally.estimated),
+                    squares: (tally.squares as f64 * (1.0 - waits)) as u128,
+                }
+            }
+            _ => tally,
+        }
+    }
+}
