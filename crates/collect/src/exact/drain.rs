@@ -72,6 +72,8 @@ pub struct Drain {
     unfilled: Option<(Extent, Instant)>,
     /// Threads have been waited for in this look that are kept from filling their records.
     is_behind: bool,
+    /// Counts of looks before wait for what is told of blocks: nothing may be forgotten that they are attributed by.
+    has_older_counts: bool,
     /// Processes that were forked and are not known yet.
     forked: Vec<begins::Forked>,
     /// Programs that were found unobserved.
@@ -342,6 +344,7 @@ impl Drain {
         for (number, &end) in ends.iter().enumerate() {
             self.read_thread(file, session, number, now, end, look)?;
         }
+        self.see_what_waits();
         for &extent in &extents {
             self.give_back(file, session, extent)?;
             self.end_process(file, session, extent, horizon, look.is_last());
@@ -424,19 +427,23 @@ impl Drain {
         let (_, thread) = &mut self.threads[number];
         // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
         if ended != 0 && !thread.waits {
-            thread.ended = true;
-            let (tid, id) = (thread.tid, thread.id);
-            thread.forget();
-            discard_thread(file, extent);
-            let time_ns = session.advance(ended);
-            let replaced = file.entry(extent).map(|entry| entry.end.load(Relaxed));
-            // In another place the thread goes on.
-            if replaced == Some(end::REPLACED) {
-                return Ok(());
-            }
-            session.thread_ends(tid, id, time_ns);
+            self.end_thread(file, session, number, ended);
         }
         Ok(())
+    }
+
+    /// A thread that ended at `ended`, on the clock of the records, has been looked at for the last time.
+    fn end_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, ended: u64) {
+        let (extent, thread) = &mut self.threads[number];
+        thread.ended = true;
+        thread.forget();
+        discard_thread(file, *extent);
+        let replaced = file.entry(*extent).map(|entry| entry.end.load(Relaxed));
+        // In another place the thread goes on.
+        if replaced != Some(end::REPLACED) {
+            let time_ns = session.advance(ended);
+            session.thread_ends(thread.tid, thread.id, time_ns);
+        }
     }
 
     /// Adds what a thread has counted.
@@ -496,7 +503,9 @@ impl Drain {
         };
         let every = session.tells_every_object();
         let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, &totals.pages, IN_FLIGHT_OF_PAGE);
-        thread.waits = waits;
+        // Of a thread that has ended, all is attributed that it has counted: whose that is must be known.
+        let is_unknown = || file.end_of(extent).is_some_and(|end| !process.knows_all_until(end));
+        thread.waits = waits || look == Look::Last && is_unknown();
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
         if told && look.balances(thread.waits) {
@@ -514,9 +523,12 @@ impl Drain {
             }
         }
         self.count_misses(session, &counting, thread, totals.site_misses, totals.page_misses);
-        let before = std::mem::take(&mut thread.counted);
+        // What somebody has counted whose blocks are not told yet waits for that.
+        let is_all_known = look == Look::Cut || look == Look::Last && (process.last || !thread.waits);
+        let known_ns = if is_all_known { u64::MAX } else { process.attributable_until(session) };
+        let (before, mut counted): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut thread.counted).into_iter().partition(|counted| counted.until_ns <= known_ns);
         self.attribute(session, process, thread, before);
-        let mut counted = Vec::new();
         for GrownPage { number, more } in grown_pages {
             let Some(&KnownPage { page, owner, class, begin_ns, .. }) = self.known_page(process, number) else {
                 continue;
@@ -560,9 +572,10 @@ impl Drain {
             }
         }
         thread.hold(totals.pages, Looked { since_ns, until_ns, time_ns: now_ns });
-        match look {
-            Look::Last | Look::Cut => self.attribute(session, process, thread, counted),
-            Look::Running | Look::Settled => thread.counted = counted,
+        if is_all_known {
+            self.attribute(session, process, thread, counted);
+        } else {
+            thread.counted = counted;
         }
         Ok(executed)
     }

@@ -34,7 +34,7 @@ impl Drain {
                 process.forgotten.push_back((self.looks + 2, pages));
             }
         }
-        if !session.tells_every_object() {
+        if !session.tells_every_object() && !self.has_older_counts {
             self.forget_pages(extent);
         }
         Ok(())

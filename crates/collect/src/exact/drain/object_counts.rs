@@ -7,8 +7,8 @@
 //!   the program            malloc touches the page, returns, writes to the block ...
 //! ```
 //!
-//! So what a running thread has counted is attributed in the next look, when all is known that came before it: the page is the block's by then, and not its
-//! mapping's.
+//! So what a running thread has counted is attributed in a later look, when all is known that came before it: the page is the block's by then, and not its
+//! mapping's. That is the next one, unless what was told of blocks could not be read so far: somebody was kept from filling a record.
 
 use super::{Drain, Process, Thread};
 use crate::exact::division::{Bound, Part, SharedCounts};
@@ -20,8 +20,8 @@ use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// So many looks after a page has gone, all its counts are known: counts of pages that came and went between two looks may be found by the next one
-/// only, and are attributed by the one after it.
+/// So many looks after a page has gone, of those after which no counts of looks before have to wait, all its counts are known: counts of pages that came and went
+/// between two looks may be found by the next one only, and are attributed by the one after it.
 pub const LOOKS_BEHIND: usize = 4;
 /// By how much the clocks of agents, library and collector may differ.
 const CLOCKS_DIFFER_NS: u64 = 200_000;
@@ -75,6 +75,9 @@ impl Drain {
         self.looks += 1;
         let [_, before, last] = self.looks_began_ns;
         self.looks_began_ns = [before, last, now_ns];
+        if self.has_older_counts {
+            return;
+        }
         for process in self.processes.values_mut() {
             process.undivided_ns = before.saturating_sub(CLOCKS_DIFFER_NS);
             process.tenants_ended.rotate_left(1);
@@ -83,6 +86,14 @@ impl Drain {
                 process.used.remove(&number);
             }
         }
+    }
+
+    /// Threads have been looked at.
+    pub(super) fn see_what_waits(&mut self) {
+        let is_older = |counted: &CountedPage| counted.look < self.looks;
+        // In order of looks.
+        let first = |thread: &Thread| thread.counted.first().is_some_and(is_older);
+        self.has_older_counts = self.threads.iter().any(|(_, thread)| first(thread));
     }
 
     /// Who has had a page from one time to another, as far as that was written down.
@@ -220,6 +231,16 @@ impl Drain {
 }
 
 impl Process {
+    /// Whether all has been taken in that happened until then, on the clock of the records.
+    pub(super) fn knows_all_until(&self, time: u64) -> bool {
+        self.last || self.known_until >= time
+    }
+
+    /// Whose pages were is known until then, since the start of the recording.
+    pub(super) fn attributable_until(&self, session: &Session) -> u64 {
+        session.since_start(self.known_until).saturating_sub(CLOCKS_DIFFER_NS)
+    }
+
     /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs give back all they have before they end.
     fn last_one_of(&self, number: u32, since_ns: u64) -> Option<ObjectId> {
         let tenants = self.tenants.get(&number).filter(|_| self.is_over)?;
