@@ -3,7 +3,7 @@
 
 use numalens_profile::Profile;
 use numalens_profile::ids::{FunctionId, SiteId, StackId};
-use numalens_profile::tables::{Allocation, Frame, Function, Module, Object, PlacedPages, Site, Stack};
+use numalens_profile::tables::{Allocation, Frame, Function, Module, Object, ObjectAccess, PlacedPages, Site, Stack};
 use numalens_profile::words::Call;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -229,5 +229,143 @@ fn stacks_are_those_that_the_program_shows_itself() {
             compared += 1;
         }
         assert_eq!(compared, 400, "{flags:?}, {engine}");
+    }
+}
+
+/// The names along a stack, innermost first, without parameters.
+fn names(stacks: &Stacks, stack: Option<StackId>) -> Vec<&str> {
+    let names = stacks.sites(stack).into_iter().filter_map(|site| stacks.names.get(&site.site));
+    names.map(|name| name.split('(').next().unwrap()).collect()
+}
+
+/// Which of two functions is on a stack.
+fn which<'a>(names: &[&str], two: [&'a str; 2]) -> Option<&'a str> {
+    let mut found = two.into_iter().filter(|name| names.contains(name));
+    found.next().filter(|_| found.next().is_none())
+}
+
+const TWO: [&[&str]; 4] = [PLAIN, OPTIMISED, FRAME_POINTERS, &["-O0", "-g", "-fomit-frame-pointer"]];
+
+#[test]
+fn blocks_of_two_callers_alike_are_those_of_their_own() {
+    const BYTES: u64 = 4096 * 8;
+    let directory = tempfile::tempdir().unwrap();
+    for flags in TWO {
+        let program = compiled(directory.path(), "two_callers.cc", flags);
+        let (profile, _) = recorded(&program, "exact", &[]);
+        let stacks = Stacks::of(&profile);
+        let objects: HashMap<_, _> =
+            profile.rows::<Object>().unwrap().into_iter().map(|row| (row.object, row.stack)).collect();
+        let caller = |object| which(&names(&stacks, objects[&object]), ["Buffers::Buffers", "Tile::init"]);
+        let mut blocks: HashMap<Option<&str>, u64> = HashMap::new();
+        for row in profile.rows::<Allocation>().unwrap() {
+            if row.call == Call::Malloc && row.bytes == BYTES {
+                *blocks.entry(row.object.and_then(caller)).or_default() += 1;
+            }
+        }
+        let wanted = HashMap::from([(Some("Buffers::Buffers"), 16), (Some("Tile::init"), 320)]);
+        assert_eq!(blocks, wanted, "{flags:?}");
+        let mut reads: HashMap<Option<&str>, u64> = HashMap::new();
+        for row in profile.rows::<ObjectAccess>().unwrap() {
+            *reads.entry(caller(row.object)).or_default() += row.reads;
+        }
+        for (caller, blocks) in wanted {
+            // Blocks share the pages at their ends.
+            let (found, wanted) = (reads[&caller], blocks * 10 * 4096);
+            assert!(found.abs_diff(wanted) < wanted / 8, "{flags:?}: {caller:?} has {found} reads, not {wanted}");
+        }
+    }
+}
+
+#[test]
+fn first_touches_of_two_callers_alike_are_those_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    for (flags, engine) in
+        TWO.into_iter().map(|flags| (flags, "exact")).chain([(PLAIN, "sample"), (OPTIMISED, "sample")])
+    {
+        let program = compiled(directory.path(), "two_first_touchers.cc", flags);
+        let (profile, _) = recorded(&program, engine, &[]);
+        let stacks = Stacks::of(&profile);
+        let mut pages: HashMap<&str, u64> = HashMap::new();
+        for row in profile.rows::<PlacedPages>().unwrap() {
+            let names = names(&stacks, row.stack);
+            if names.contains(&"touch") {
+                *pages.entry(which(&names, ["first", "second"]).unwrap_or("neither")).or_default() += row.count;
+            }
+        }
+        assert_eq!(pages, HashMap::from([("first", 64), ("second", 576)]), "{flags:?}, {engine}");
+    }
+}
+
+/// Compiles a program for the comparison with a debugger; none: there is no compiler.
+fn unwound(directory: &Path, name: &str, level: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks").join(name);
+    let program = directory.join(name.replace('.', "_"));
+    let mut command = match name.rsplit('.').next() {
+        Some("c") => Command::new("cc"),
+        Some("f90") => Command::new("gfortran"),
+        Some("rs") => Command::new("rustc"),
+        _ => Command::new("c++"),
+    };
+    match name.ends_with(".rs") {
+        true => command.args(["-g", "-C", &format!("opt-level={level}")]),
+        false => command.args(["-g", &format!("-O{level}"), "-w"]),
+    };
+    let status = command.arg(source).arg("-o").arg(&program).status().ok()?;
+    assert!(status.success(), "{name} does not compile");
+    Some(program)
+}
+
+/// The steps of a line of names, those that may be jumps left out.
+fn step(name: &str) -> Option<&str> {
+    let begin = name.find("step_")?;
+    let word = name[begin..].split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
+    (word != "step_by_jump").then_some(word)
+}
+
+/// A debugger is an unwinder of its own.
+#[test]
+fn stacks_are_those_that_a_debugger_shows() {
+    const BYTES: u64 = 7777;
+    if Command::new("gdb").arg("--version").output().is_err() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let programs = ["unwound.c", "unwound.cc", "unwound.f90", "unwound.rs"].map(|name| (name, "2"));
+    for (name, level) in programs.into_iter().chain([("unwound.cc", "0")]) {
+        let Some(program) = unwound(directory.path(), name, level) else { continue };
+        let stop = format!("break malloc if $rdi == {BYTES}");
+        let output = Command::new("gdb")
+            .args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "set breakpoint pending on"])
+            .args(["-ex", "handle SIGUSR1 nostop noprint", "-ex", "break main", "-ex", "run", "-ex", &stop])
+            .args(["-ex", "continue", "-ex", "bt"])
+            .arg(&program)
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let frames = shown.lines().filter(|line| line.starts_with('#')).map(|line| line.split(" (").next().unwrap());
+        let wanted: Vec<&str> = frames.filter_map(step).collect();
+        // Where it may not trace there is nothing to compare with.
+        if wanted.is_empty() {
+            eprintln!("{name}, -O{level}: the debugger shows nothing: {}", String::from_utf8_lossy(&output.stderr));
+            continue;
+        }
+        let (profile, _) = recorded(&program, "exact", &[]);
+        let stacks = Stacks::of(&profile);
+        let objects: HashMap<_, _> =
+            profile.rows::<Object>().unwrap().into_iter().map(|row| (row.object, row.stack)).collect();
+        let rows = profile.rows::<Allocation>().unwrap();
+        let block = rows.iter().find(|row| row.call == Call::Malloc && row.bytes == BYTES);
+        let object = block.and_then(|row| row.object).unwrap_or_else(|| panic!("{name}, -O{level}: no block"));
+        let functions: HashMap<FunctionId, String> =
+            profile.rows::<Function>().unwrap().into_iter().map(|row| (row.function, row.name)).collect();
+        let mut inlined: Vec<Frame> = profile.rows::<Frame>().unwrap();
+        inlined.sort_by_key(|frame| (frame.site, frame.depth));
+        let mut told = Vec::new();
+        for site in stacks.sites(objects[&object]) {
+            let frames = inlined.iter().filter(|frame| frame.site == site.site);
+            told.extend(frames.filter_map(|frame| step(&functions[&frame.function])));
+        }
+        assert_eq!(told, wanted, "{name}, -O{level}: {shown}");
     }
 }
