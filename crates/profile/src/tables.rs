@@ -16,6 +16,8 @@ pub const PERF_MAP: &str = "perf-map:";
 /// What stands in `meta.unit_note` where every access was attributed to its object, so that no heap block is missing.
 pub const BY_ADDRESS: &str = "each attributed to its object by its address";
 
+/// How the names of variables end of which each thread has a copy.
+pub const THREAD_LOCAL: &str = " (thread-local)";
 /// What the object is called that has the accesses to blocks of a process's heap that are no rows of `objects`.
 pub const UNSAMPLED_BLOCKS: &str = "heap blocks that were not sampled";
 
@@ -371,7 +373,8 @@ table! {
         call: Call,
         address: u64,
         bytes: u64,
-        /// How many bytes of allocations of this site this row stands for (`bytes` when all were recorded).
+        /// How many bytes of allocations of this site this row stands for (`bytes` when all were recorded; 0: it reserves
+        /// addresses, and only what is touched of them is memory).
         weight: u64,
     }
 

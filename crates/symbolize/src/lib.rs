@@ -40,8 +40,10 @@ mod perf_map;
 mod plt;
 mod rows;
 mod spin;
+mod statement;
 mod store;
 mod symbols;
+mod variables;
 
 pub use cache::Cache;
 pub use demangle::demangle;

@@ -1,15 +1,16 @@
 //! The thin layer over a profile's files.
 
 use crate::cache::{self, Cache, Entry};
+use crate::variables::name_blocks;
 use crate::{Options, Outcome, demangle, symbolize_rows};
 use numalens_profile::ids::SiteId;
-use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site, WaitingSite};
+use numalens_profile::tables::{Frame, Function, Module, Object, Phase, Site, THREAD_LOCAL, WaitingSite};
 use numalens_profile::words::ObjectKind;
 use numalens_profile::{Content, Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names the sites of `profile`, for whoever reads it: the tables `functions` and `frames` are laid over it, and
-/// `objects` when a name in it was a linker's, and `phases` when some are named by a place. Nothing is written to the
+/// `objects` when a name in it was a linker's or a block has one in the source, and `phases` when some are named by a place. Nothing is written to the
 /// profile. What an earlier run found is kept (see [`symbolize_rows`]), and what one with the same files found is taken
 /// from `cache`.
 ///
@@ -81,7 +82,8 @@ fn contents<'a>(
     if found_frames != frames {
         contents.push(Content::of(move || found_frames.iter().cloned()));
     }
-    if name_objects(&mut objects) {
+    let named = name_objects(&mut objects);
+    if name_blocks(profile, &mut objects, found_functions, found_frames)? || named {
         contents.push(Content::of(|| objects));
     }
     if name_phases(&mut phases, sites, modules, names) {
@@ -130,9 +132,13 @@ fn of_region(code: &str) -> &str {
 pub fn name_objects(objects: &mut [Object]) -> bool {
     let mut changed = false;
     for object in objects.iter_mut().filter(|object| matches!(object.kind, ObjectKind::Global | ObjectKind::Code)) {
-        let name = demangle(&object.name);
-        if name != object.name {
-            object.name = name.into_owned();
+        let (linked, ending) = match object.name.strip_suffix(THREAD_LOCAL) {
+            Some(linked) => (linked, THREAD_LOCAL),
+            None => (object.name.as_str(), ""),
+        };
+        let name = demangle(linked);
+        if name != linked {
+            object.name = format!("{name}{ending}");
             changed = true;
         }
     }

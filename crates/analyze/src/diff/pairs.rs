@@ -29,9 +29,11 @@ enum Stage {
     Line,
     /// The function, of the program's own.
     Function,
+    /// The file's name and the function, of blocks: sources tell their names, and can be read or not.
+    Nameless,
 }
 
-const STAGES: [Stage; 4] = [Stage::File, Stage::FileName, Stage::Line, Stage::Function];
+const STAGES: [Stage; 5] = [Stage::File, Stage::FileName, Stage::Line, Stage::Function, Stage::Nameless];
 
 /// What is equal in rows of one stage: kind, name, module, file, function, line.
 type Group<'a> = (Option<ObjectKind>, &'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<u32>);
@@ -46,6 +48,10 @@ fn group(key: &Key, stage: Stage) -> Option<Group<'_>> {
         Stage::File => Some(of(file, function, None)),
         Stage::FileName => file.map(|file| of(Some(file_name(file)), function, None)),
         Stage::Line => line(key).zip(file).map(|(line, file)| of(Some(file_name(file)), None, Some(line))),
+        Stage::Nameless => {
+            let file = file.filter(|_| key.kind == Some(ObjectKind::Heap))?;
+            Some((key.kind, "", module, Some(file_name(file)), function, None))
+        }
         Stage::Function => function.filter(|_| module.is_none()).map(|function| of(None, Some(function), None)),
     }
 }
@@ -158,6 +164,19 @@ mod tests {
         // What is written anew is no line that moved.
         let other = [row("a.c", "work", 10, 1000), row("a.c", "work", 30, 100_000)];
         assert_eq!(pairs(&before, &other), [(Some(0), Some(0)), (Some(1), None), (None, Some(1))]);
+    }
+
+    #[test]
+    fn blocks_may_have_names_on_one_side() {
+        let named = |name: &str, line| {
+            let (key, accesses) = row("a.c", "main", line, 100);
+            (Key { kind: Some(ObjectKind::Heap), name: name.to_owned(), ..key }, accesses)
+        };
+        let (before, after) = ([named("", 5), named("", 6)], [named("a", 5), named("b", 6)]);
+        assert_eq!(pairs(&before, &after), [(Some(0), Some(0)), (Some(1), Some(1))]);
+        // Where both have names, these come first.
+        let moved = [named("b", 5), named("a", 6)];
+        assert_eq!(pairs(&after, &moved), [(Some(0), Some(1)), (Some(1), Some(0))]);
     }
 
     #[test]
