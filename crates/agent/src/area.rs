@@ -21,12 +21,12 @@
 //! file has its parts in this order, and nothing is protected in between.
 
 use crate::call;
-use crate::shared::Session;
+use crate::shared::{ProcessMemory, Session};
 use crate::sys::{self, Errno, PAGE, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Extent, Geometry, StayRecord, TallyHeader};
+use numalens_event::exact::{self, Extent, Geometry, StayRecord, TallyHeader, log};
 use numalens_translator::{Tally, area as fixed};
 
 /// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
@@ -365,6 +365,16 @@ impl Area {
         // SAFETY: reads a register; the collector makes sure that there is the instruction.
         unsafe { core::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
         self.set(fixed::FS_BASE, base);
+    }
+
+    /// The same, and tells the collector, whose process is known, where the thread has its thread-local variables.
+    pub fn tell_fs_base(self, memory: &ProcessMemory) {
+        self.note_fs_base();
+        let base = self.get(fixed::FS_BASE);
+        if base != 0 {
+            // Without room they are part of what they lie in.
+            let _ = memory.log(log::THREAD_POINTER, &[base], &[]);
+        }
     }
 
     /// Makes GS point here, for the calling thread.

@@ -1,11 +1,17 @@
 //! Objects of exact recordings: what a program's blocks are, who made and freed them, and how often each was used, against arithmetic.
 
+#[path = "objects/handed_on.rs"]
+mod handed_on;
+#[path = "objects/named.rs"]
+mod named;
 #[path = "objects/paused.rs"]
 mod paused;
 #[path = "objects/reserved.rs"]
 mod reserved;
 #[path = "objects/temporary.rs"]
 mod temporary;
+#[path = "objects/thread_local.rs"]
+mod thread_local;
 
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
@@ -171,7 +177,7 @@ fn blocks_of_an_allocator_of_the_programs_own_are_objects() {
         ("later", "", mib, 4 * mib),
         ("pool", "", 2 * mib, 3 * mib),
         ("piece", "", mib, 2 * mib),
-        ("arena", "", 8 * mib, 2 * mib),
+        ("arena", "arena", 8 * mib, 2 * mib),
     ] {
         let row = rows.get(tag).unwrap_or_else(|| panic!("no object {tag}: {:?}", rows.keys()));
         assert_eq!(row["name"].as_str().unwrap_or_default(), name, "{tag}");
@@ -269,25 +275,6 @@ fn allocations_say_who(linked: &str) {
     assert_eq!(of("aligned_alloc"), [(Call::Aligned, main, 40_960), (Call::Free, main, 40_960)]);
     assert_eq!(of("new"), [(Call::New, main, 500_000), (Call::Free, main, 500_000)]);
     assert_eq!(of("mmap"), [(Call::Mmap, main, 1 << 20), (Call::Munmap, main, 1 << 20)]);
-}
-
-/// The collector learns that a thread has ended before it reads the last that the thread has told.
-#[test]
-fn threads_that_end_soon_have_freed_what_they_freed() {
-    for linked in ["-pie", "-static"] {
-        let directory = tempfile::tempdir().unwrap();
-        let flags = ["-O1", "-g", "-pthread", linked];
-        let (path, _) = record_with(directory.path(), "short_threads.cc", &flags, &["--objects", "exact"], &[]);
-        assert_eq!(number(&objects(&path, "short_threads.cc")["block"]["count"]), 20 * 500, "{linked}");
-        let mut calls: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
-        for row in Profile::open(&path).unwrap().rows::<Allocation>().unwrap() {
-            let (made, freed) = calls.entry(row.thread).or_default();
-            *made += u64::from(row.bytes == 40 && row.call == Call::New);
-            *freed += u64::from(row.bytes == 40 && row.call == Call::Free);
-        }
-        let main = calls.remove(&ThreadId(0));
-        assert!(calls.len() == 20 && calls.values().all(|&calls| calls == (500, 500)), "{linked}: {main:?} {calls:?}");
-    }
 }
 
 /// How often each call was made for the objects of this row, which all have one call stack.

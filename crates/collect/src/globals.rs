@@ -45,20 +45,26 @@ struct Symbol {
 impl DataSymbols {
     /// Reads the symbols of `module`. A module without any has its sections.
     pub fn load(module: &Module) -> Self {
-        let sections: Vec<(Range<u64>, String)> = module
-            .sections()
-            .iter()
-            .filter(|section| !section.executable)
-            .map(|section| (section.svma.clone(), section.name.clone()))
-            .collect();
-        let mut found = module.with_names(|elf| collect(elf.symbols(), &sections)).unwrap_or_default();
+        let sections = module.sections().iter().filter(|section| !section.executable);
+        let sections = sections.map(|section| (section.svma.clone(), section.name.clone())).collect();
+        Self::of_kind(module, SymbolKind::Data, sections)
+    }
+
+    /// The same of its thread-local variables, by their distance from the beginning of a copy.
+    pub fn thread_local(module: &Module) -> Self {
+        let size = module.thread_locals().map_or(0, |locals| locals.size);
+        Self::of_kind(module, SymbolKind::Tls, vec![(0..size, "thread-local data".to_owned())])
+    }
+
+    fn of_kind(module: &Module, kind: SymbolKind, sections: Vec<(Range<u64>, String)>) -> Self {
+        let mut found = module.with_names(|elf| collect(elf.symbols(), kind, &sections)).unwrap_or_default();
         if found.is_empty() {
             found = debug_file(module)
-                .and_then(|debug| debug.with_names(|elf| collect(elf.symbols(), &sections)))
+                .and_then(|debug| debug.with_names(|elf| collect(elf.symbols(), kind, &sections)))
                 .unwrap_or_default();
         }
         if found.is_empty() {
-            found = module.with_names(|elf| collect(elf.dynamic_symbols(), &sections)).unwrap_or_default();
+            found = module.with_names(|elf| collect(elf.dynamic_symbols(), kind, &sections)).unwrap_or_default();
         }
         Self::from_symbols(found, sections)
     }
@@ -159,9 +165,15 @@ fn leading_underscores(name: &str) -> usize {
     name.bytes().take_while(|&byte| byte == b'_').count()
 }
 
-fn collect<'a, S: ObjectSymbol<'a>>(symbols: impl Iterator<Item = S>, sections: &[(Range<u64>, String)]) -> Vec<Found> {
+fn collect<'a, S: ObjectSymbol<'a>>(
+    symbols: impl Iterator<Item = S>,
+    kind: SymbolKind,
+    sections: &[(Range<u64>, String)],
+) -> Vec<Found> {
     symbols
-        .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.is_definition())
+        // The reader takes no thread-local one for a definition.
+        .filter(|symbol| symbol.is_definition() || kind == SymbolKind::Tls && !symbol.is_undefined())
+        .filter(|symbol| symbol.kind() == kind)
         .filter_map(|symbol| {
             let name = String::from_utf8_lossy(symbol.name_bytes().ok().filter(|name| !name.is_empty())?).into_owned();
             let start = symbol.address();

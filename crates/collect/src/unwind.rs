@@ -28,7 +28,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use module::FileKey;
-pub use module::{Module, Section, Segment};
+pub use module::{Module, Section, Segment, ThreadLocals};
 pub(crate) use open::open_regular;
 pub use space::{AddressSpace, Basis, CodeMapping, frame_pointer};
 

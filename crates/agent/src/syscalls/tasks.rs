@@ -219,7 +219,7 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     runtime().session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, area));
-    area.note_fs_base();
+    area.tell_fs_base(runtime().process());
     if thread.clears_handlers {
         signals::clear_handlers(thread);
     }

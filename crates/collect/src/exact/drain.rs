@@ -315,6 +315,11 @@ impl Drain {
             self.processes.iter_mut().for_each(|(&extent, process)| process.is_over = end(extent) != 0);
             self.threads.iter().map(|&(extent, _)| end(extent)).collect()
         };
+        for ((_, thread), &end) in
+            self.threads.iter().zip(&ends).filter(|((_, thread), end)| !thread.ended && **end != 0)
+        {
+            session.thread_will_end(thread.tid, thread.id, end);
+        }
         // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
         let horizon = clock::agents_now(file.header()) + CLOCK_JUMPS_NS;
         self.read_heap();
@@ -430,20 +435,6 @@ impl Drain {
             self.end_thread(file, session, number, ended);
         }
         Ok(())
-    }
-
-    /// A thread that ended at `ended`, on the clock of the records, has been looked at for the last time.
-    fn end_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, ended: u64) {
-        let (extent, thread) = &mut self.threads[number];
-        thread.ended = true;
-        thread.forget();
-        discard_thread(file, *extent);
-        let replaced = file.entry(*extent).map(|entry| entry.end.load(Relaxed));
-        // In another place the thread goes on.
-        if replaced != Some(end::REPLACED) {
-            let time_ns = session.advance(ended);
-            session.thread_ends(thread.tid, thread.id, time_ns);
-        }
     }
 
     /// Adds what a thread has counted.

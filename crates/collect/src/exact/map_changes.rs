@@ -12,6 +12,7 @@
 use super::drain::Process;
 use crate::sample::session::Session;
 use numalens_event::exact::log;
+use numalens_profile::ids::Page;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,14 +27,29 @@ pub struct MapChange {
 }
 
 enum What {
-    Mapped { range: Range<u64>, offset: u64, prot: u64, shared: bool, segment: u64, name: String },
+    Mapped {
+        range: Range<u64>,
+        offset: u64,
+        prot: u64,
+        shared: bool,
+        segment: u64,
+        name: String,
+    },
     Unmapped(Range<u64>),
-    Moved { from: u64, to: Range<u64> },
+    Moved {
+        from: u64,
+        to: Range<u64>,
+    },
+    /// Thread-local variables lie below.
+    Pointer(u64),
 }
 
 impl MapChange {
     /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else, or about no memory.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
+        if let (log::THREAD_POINTER, &[base, ..]) = (what, words) {
+            return Some(MapChange { time, sites: u32::MAX, what: What::Pointer(base) });
+        }
         let sites = *words.get(sites_at(what)?)? as u32;
         let what = match (what, words) {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
@@ -44,7 +60,10 @@ impl MapChange {
             (log::REMAPPED, &[from, start, end, ..]) => What::Moved { from, to: start..end },
             _ => return None,
         };
-        let (What::Mapped { range, .. } | What::Unmapped(range) | What::Moved { to: range, .. }) = &what;
+        let range = match &what {
+            What::Mapped { range, .. } | What::Unmapped(range) | What::Moved { to: range, .. } => range,
+            What::Pointer(_) => return None,
+        };
         (!range.is_empty()).then_some(MapChange { time, sites, what })
     }
 
@@ -54,14 +73,17 @@ impl MapChange {
     }
 
     /// Takes it in. Sites that were given before are known.
-    pub fn apply(&self, session: &mut Session, pid: i32) {
+    /// Returns pages that may be another's now.
+    pub fn apply(&self, session: &mut Session, pid: i32) -> Range<Page> {
         match &self.what {
             What::Mapped { range, offset, prot, shared, segment, name } => {
                 session.range_mapped(pid, range.clone(), *offset, *prot, *shared, *segment, name);
             }
             What::Unmapped(range) => session.range_unmapped(pid, range.clone()),
             What::Moved { from, to } => session.range_moved(pid, *from, to.clone()),
+            What::Pointer(base) => return session.thread_pointer(pid, *base),
         }
+        Page(0)..Page(0)
     }
 }
 

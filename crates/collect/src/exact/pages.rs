@@ -21,6 +21,7 @@ use numalens_profile::words::{Access, Fault, SystemCall};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What happened to pages, in the order of time, ends first: a page that comes again has another number.
@@ -174,7 +175,8 @@ pub fn read(
                 session.pages_gone(process.pid, gone[index].1.clone(), time_ns);
             }
             Event::Map(index) => {
-                maps[index].apply(session, process.pid);
+                let pages = maps[index].apply(session, process.pid);
+                owners_change(session, process, pages, time);
                 read_sites(file, session, extent, process, process.sites_before(maps.get(index + 1)))?;
             }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
@@ -425,6 +427,16 @@ fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u6
     }
 }
 
+/// Pages that may be another's now, of which that was not known when they began.
+fn owners_change(session: &mut Session, process: &mut Process, pages: Range<Page>, time: u64) {
+    let live: Vec<u32> = process.live_pages.range(pages).map(|(_, &number)| number).collect();
+    for number in live {
+        let time_ns = session.advance(time);
+        let begin_ns = process.pages[number].begin_ns;
+        begins(session, process, number, time_ns.max(begin_ns));
+    }
+}
+
 /// Whether a record is that of a page that was known under another number.
 fn goes_on(record: &PageRecord) -> bool {
     matches!(record.how.load(Relaxed), touch::REHOMED | touch::ANEW)
@@ -437,6 +449,10 @@ fn end(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) 
     process.spent.page(absolute);
     let known = &mut process.pages[number];
     known.ended = true;
+    if let Owner::One(object) = known.owner {
+        let object = session.stack_instead((process.id, process.pid), known.page, object, None, time_ns);
+        known.owner = Owner::One(object);
+    }
     if !matches!(known.owner, Owner::One(_)) || process.tenants.contains_key(&absolute) {
         known.around = Some(Around::now(session, process.pid, known.page, time_ns));
     }

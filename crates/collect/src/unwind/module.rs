@@ -51,6 +51,17 @@ pub struct Segment {
     pub writable: bool,
 }
 
+/// The thread-local variables of a module, of which each thread has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadLocals {
+    /// Where the first copy is, as stated in the file.
+    pub svma: u64,
+    /// Bytes of a copy.
+    pub size: u64,
+    /// A power of two.
+    pub align: u64,
+}
+
 /// One allocated section of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
@@ -207,6 +218,7 @@ pub struct Module {
     build_id: Option<Vec<u8>>,
     segments: Vec<Segment>,
     sections: Vec<Section>,
+    thread_locals: Option<ThreadLocals>,
     frames: OnceLock<FrameTable>,
     functions: OnceLock<Vec<Range<u64>>>,
 }
@@ -226,9 +238,14 @@ impl Module {
         if endian != object::Endianness::Little {
             return None;
         }
-        let segments: Vec<Segment> = header
-            .program_headers(endian, &cache)
-            .ok()?
+        let headers = header.program_headers(endian, &cache).ok()?;
+        let thread_locals = headers.iter().find(|segment| segment.p_type(endian) == elf::PT_TLS).map(|segment| {
+            let align = segment.p_align(endian).max(1);
+            // A damaged one is none.
+            let align = if align.is_power_of_two() && align <= 1 << 20 { align } else { 1 };
+            ThreadLocals { svma: segment.p_vaddr(endian), size: segment.p_memsz(endian), align }
+        });
+        let segments: Vec<Segment> = headers
             .iter()
             .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
             .map(|segment| Segment {
@@ -267,9 +284,15 @@ impl Module {
             build_id,
             segments,
             sections,
+            thread_locals,
             frames: OnceLock::new(),
             functions: OnceLock::new(),
         })
+    }
+
+    /// Its thread-local variables, if it has some.
+    pub fn thread_locals(&self) -> Option<ThreadLocals> {
+        self.thread_locals.filter(|locals| (1..1 << 40).contains(&locals.size))
     }
 
     /// The path under which the module was first seen mapped.

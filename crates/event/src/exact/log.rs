@@ -43,6 +43,8 @@ pub const LEFT_OUT: u32 = 11;
 /// number (negative: unpinned), then the words of the
 /// [`super::ThreadPlace`], as far as these are not 0.
 pub const PLACED: u32 = 15;
+/// A thread has its thread-local variables below an address from now on: the base of FS.
+pub const THREAD_POINTER: u32 = 16;
 
 /// The header of a log record. Records are padded to 8 bytes.
 #[repr(C)]

@@ -46,6 +46,20 @@ impl Drain {
         Ok(())
     }
 
+    /// A thread that ended at `ended`, on the clock of the records, has been looked at for the last time.
+    pub(super) fn end_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, ended: u64) {
+        let (extent, thread) = &mut self.threads[number];
+        thread.ended = true;
+        thread.forget();
+        discard_thread(file, *extent);
+        let replaced = file.entry(*extent).map(|entry| entry.end.load(Relaxed));
+        // In another place the thread goes on.
+        if replaced != Some(end::REPLACED) {
+            let time_ns = session.advance(ended);
+            session.thread_ends(thread.tid, thread.id, time_ns);
+        }
+    }
+
     /// Whether a thread that has an end will not go on: a child that borrows its parent's memory has one while it calls exec, which may fail.
     pub(super) fn is_over(&self, file: &SessionFile, thread: Extent) -> bool {
         let Some(entry) = file.entry(thread).filter(|entry| entry.end.load(Relaxed) == end::EXEC) else { return true };

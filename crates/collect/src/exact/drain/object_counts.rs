@@ -131,6 +131,8 @@ impl Drain {
                 Whose::Rest => around(session).rest,
                 Whose::Several => process.last_one_of(number, since_ns),
             };
+            let is_of = (process.id, process.pid);
+            let one = one.map(|object| session.stack_instead(is_of, page, object, Some(thread.id), until_ns));
             let counts = [reads, writes];
             let of_the_allocator = known.of_the_allocator(thread.tid, counts);
             if let Some(object) = one {
@@ -162,7 +164,7 @@ impl Drain {
             };
             let Around { rest, has_variables: open } = around(session);
             if let Some(rest) = rest {
-                tenants.push(rest);
+                tenants.push(session.stack_instead(is_of, page, rest, Some(thread.id), until_ns));
                 tenants.sort_unstable();
                 tenants.dedup();
             }

@@ -195,9 +195,7 @@ impl Session {
         }
         let cause = if self.options.machine.is_virtual { "virtual machine" } else { "start" };
         let id = self.threads.begin(process, tid as u32, name, time_ns, bound, cause);
-        if let Some(thread) = self.threads.get_mut(tid as u32) {
-            thread.sp = sp;
-        }
+        self.threads.stack_seen(tid as u32, sp);
         id
     }
 

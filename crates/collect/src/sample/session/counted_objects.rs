@@ -23,6 +23,7 @@ use numalens_profile::tables;
 use numalens_profile::words::{Access, Class, Found, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Bytes that glibc has before a block in a mapping of its own.
@@ -193,16 +194,13 @@ impl Session {
         if by_blocks != Owner::Nobody {
             return by_blocks;
         }
-        let (process, start) = (live.id, page.address());
+        let start = page.address();
         let end = start + 4096;
-        if live.has_data_in(start..end) {
-            let global = live
-                .data_of(start)
-                .and_then(|(module, image, bias)| self.objects.global(process, module, image, bias, start, time_ns));
-            return match global {
-                Some((object, range)) if range.start <= start && end <= range.end => Owner::One(object),
-                _ => Owner::Several,
-            };
+        let has_data = live.has_data_in(start..end);
+        match self.variable_at(pid, start, time_ns) {
+            Some((object, range)) if range.start <= start && end <= range.end => return Owner::One(object),
+            _ if has_data => return Owner::Several,
+            _ => {}
         }
         match self.object_of_mapping(pid, start, time_ns) {
             Some(object) => Owner::One(object),
@@ -282,7 +280,7 @@ impl Session {
                 is_stack.then(|| above.clone())?
             }
         };
-        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid) {
+        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid, time_ns) {
             return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
         }
         Some(self.objects.of_mapping(process, &vma, time_ns))
@@ -302,13 +300,11 @@ impl Session {
     ) {
         let rows = if pages.is_empty() { &[][..] } else { self.objects.rows() };
         for row in rows.iter().filter(|row| row.process == process && row.kind == ObjectKind::Global) {
-            let of_row = Page::of(row.base).0..=Page::of(row.base.saturating_add(row.size.max(1) - 1)).0;
             // Only pages at its ends are not its own.
-            let ends = [*of_row.start(), *of_row.end()];
-            for page in ends.into_iter().take(1 + usize::from(ends[0] != ends[1])) {
-                if let Some(&bound) = pages.get(&Page(page)) {
-                    bounds.entry(row.object).or_default().add(bound);
-                }
+            let ends = |base: u64| [Page::of(base), Page::of(base.saturating_add(row.size.max(1) - 1))];
+            let ends: BTreeSet<Page> = self.objects.begins_of(row).into_iter().flat_map(ends).collect();
+            for &bound in ends.iter().filter_map(|page| pages.get(page)) {
+                bounds.entry(row.object).or_default().add(bound);
             }
         }
         let bounds = bounds.into_iter().map(|(object, bound)| tables::ObjectBound {

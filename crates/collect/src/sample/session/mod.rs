@@ -30,6 +30,8 @@ mod remembered;
 mod samples;
 mod segments;
 mod settle;
+mod stacks;
+mod thread_locals;
 mod threads;
 mod unobserved;
 mod vmas;

@@ -7,7 +7,7 @@ use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ const MOST_PER_STACK: u32 = 64;
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Global(ProcessId, ModuleId, u64),
+    /// By where it is in a copy.
+    ThreadLocal(ProcessId, ModuleId, u64),
     Code(ProcessId, ModuleId),
     File(ProcessId, String),
     Stack(ThreadId),
@@ -211,6 +213,9 @@ pub struct Objects {
     ids: FxHashMap<Key, ObjectId>,
     own_per_stack: FxHashMap<(ProcessId, Option<StackId>), u32>,
     symbols: FxHashMap<ModuleId, Arc<DataSymbols>>,
+    thread_locals: FxHashMap<ModuleId, Arc<DataSymbols>>,
+    /// Where copies of thread-local variables begin.
+    copies: FxHashMap<ObjectId, BTreeSet<u64>>,
     segments: FxHashMap<u64, Segment>,
     /// Every block is known: what is in none is the allocator's own.
     every: bool,
@@ -353,6 +358,11 @@ impl Objects {
         row.kind == ObjectKind::Heap && row.site.is_none() && row.stack.is_none()
     }
 
+    /// Whether an object stands for plain memory of which nothing else is known.
+    pub fn is_anonymous(&self, process: ProcessId, object: ObjectId) -> bool {
+        self.ids.get(&Key::Anonymous(process)) == Some(&object)
+    }
+
     /// Memory was unmapped: what lies in it is gone, of blocks that reach beyond it that part.
     pub fn unmap(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
         let first = holder(&blocks.by_start, range.start).filter(|(_, block)| block.end > range.start);
@@ -413,6 +423,36 @@ impl Objects {
             plain(process, id, ObjectKind::Global, name, start, symbol.size, time_ns)
         });
         Some((object, start..start.saturating_add(symbol.size)))
+    }
+
+    /// A thread-local variable of a module, all threads' copies of it, with the addresses of that of which a copy begins at `copy`.
+    pub fn thread_local(
+        &mut self,
+        process: ProcessId,
+        module: ModuleId,
+        image: &Module,
+        copy: u64,
+        address: u64,
+        time_ns: u64,
+    ) -> Option<(ObjectId, Range<u64>)> {
+        let load = || Arc::new(DataSymbols::thread_local(image));
+        let symbols = self.thread_locals.entry(module).or_insert_with(load).clone();
+        let symbol = symbols.lookup(address.wrapping_sub(copy))?;
+        let name = match symbol.named {
+            true => format!("{}{}", symbol.name, tables::THREAD_LOCAL),
+            false => format!("{} of {}", symbol.name, file_name(image)),
+        };
+        let start = symbol.start.wrapping_add(copy);
+        let object = self.keyed(Key::ThreadLocal(process, module, symbol.start), |id| {
+            plain(process, id, ObjectKind::Global, name, start, symbol.size, time_ns)
+        });
+        self.copies.entry(object).or_default().insert(start);
+        Some((object, start..start.saturating_add(symbol.size)))
+    }
+
+    /// Where a variable begins, each copy of it.
+    pub fn begins_of(&self, row: &tables::Object) -> Vec<u64> {
+        self.copies.get(&row.object).map_or_else(|| vec![row.base], |copies| copies.iter().copied().collect())
     }
 
     /// The object that a mapping is, when nothing finer is known.

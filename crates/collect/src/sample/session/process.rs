@@ -5,6 +5,7 @@ use super::intern::{Code, Place};
 use super::objects::Blocks;
 use super::pages::{PageMap, TouchId};
 use super::remembered::RememberedStacks;
+use super::thread_locals::ThreadLocals;
 use super::vmas::{Vma, Vmas};
 use crate::globals::{DataRange, data_ranges};
 use crate::homes::{Permissions, read_maps};
@@ -49,6 +50,8 @@ pub struct LiveProcess {
     pub brought_in: RangeMap<u64, TouchId>,
     /// Data of its modules, .bss included, by address.
     data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
+    /// Those variables of its modules of which each thread has a copy.
+    pub thread_locals: ThreadLocals,
     remembered: RememberedStacks,
     plans: FxHashMap<u64, Option<Arc<isa::Plan>>>,
     fault_kinds: FxHashMap<u64, Option<isa::Kind>>,
@@ -133,6 +136,7 @@ impl LiveProcess {
             bindings: Bindings::default(),
             brought_in: RangeMap::default(),
             data: Vec::new(),
+            thread_locals: ThreadLocals::default(),
             remembered: RememberedStacks::default(),
             plans: FxHashMap::default(),
             fault_kinds: FxHashMap::default(),
@@ -161,6 +165,7 @@ impl LiveProcess {
             bindings: self.bindings.clone(),
             brought_in: self.brought_in.clone(),
             data: self.data.clone(),
+            thread_locals: self.thread_locals.clone(),
             own_code: self.own_code.clone(),
             own_memory: self.own_memory.clone(),
             ..LiveProcess::new(id, pid)
@@ -217,6 +222,9 @@ impl LiveProcess {
             self.forget_code();
             if ours {
                 self.own_code = vma.start..vma.end;
+                if let Some(image) = images.modules.open(Some(self.pid), vma.start, vma.end, &vma.path) {
+                    self.thread_locals.loaded(None, &image);
+                }
             }
         }
         // The loader maps the whole span of a library first, with the data that no file stands behind.
@@ -238,6 +246,7 @@ impl LiveProcess {
         let module = images.code.module_of(&vma.path.to_string_lossy(), &build_id, unmarked);
         images.files.entry(module).or_insert_with(|| (vma.path.clone(), image.clone()));
         if vma.permissions.execute {
+            self.thread_locals.loaded(Some(module), &image);
             for range in data_ranges(&image, bias) {
                 if !self.data.iter().any(|(known, ..)| known.addresses == range.addresses) {
                     self.data.push((range, module, image.clone(), bias));
@@ -251,6 +260,7 @@ impl LiveProcess {
     pub fn unmap(&mut self, start: u64, end: u64) {
         self.vmas.remove(start, end);
         self.space.remove(start, end);
+        self.thread_locals.unmap(start..end);
         self.data.retain(|(range, ..)| range.addresses.end <= start || range.addresses.start >= end);
         self.forget_code();
     }
@@ -303,11 +313,13 @@ impl LiveProcess {
             .map(|(_, module, image, bias)| (*module, &**image, *bias))
     }
 
-    /// Whether any of a range belongs to the data of a module.
+    /// Whether any of a range belongs to the data of a module, or to thread-local variables of the executable.
+    /// (Every program has a few of the C library, on the same pages as stacks.)
     pub fn has_data_in(&self, addresses: Range<u64>) -> bool {
         self.data
             .iter()
             .any(|(range, ..)| range.addresses.start < addresses.end && addresses.start < range.addresses.end)
+            || self.thread_locals.has_own_in(&addresses)
     }
 
     /// Whether a page is the recording's own.

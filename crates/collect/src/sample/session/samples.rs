@@ -1,13 +1,13 @@
 //! Samples and page faults: which access, by whom, to which object.
 
 use super::process::Caller;
-use super::vmas::Vma;
 use super::{PendingAccess, PendingFault, PendingFetch, Session, pages};
 use crate::sample::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Access, Fault, Found, SystemCall};
 use numalens_topology::NodeId;
+use std::ops::Range;
 
 /// Bytes; longer ones the processor refuses.
 const LONGEST_INSTRUCTION: u64 = 15;
@@ -32,8 +32,8 @@ impl Session {
         }
         let ip = if sampled.in_call { sampled.ip.wrapping_sub(SYSCALL_BYTES) } else { sampled.ip };
         let (sp, bp) = (gpr[4], gpr[5]);
-        let Some(thread) = self.threads.get_mut(record.tid) else { return };
-        thread.sp = sp;
+        self.threads.stack_seen(record.tid, sp);
+        let Some(thread) = self.threads.get(record.tid) else { return };
         let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
         let registers = isa::Registers { gpr, ip, fs_base: None, gs_base: None };
         let Some(live) = self.live.get_mut(&pid) else { return };
@@ -175,8 +175,17 @@ impl Session {
         if let Some((_, block)) = live.blocks.find(address) {
             return Some(block.object);
         }
-        let (module, image, bias) = live.data_of(address)?;
-        self.objects.global(live.id, module, image, bias, address, time_ns).map(|(object, _)| object)
+        self.variable_at(pid, address, time_ns).map(|(object, _)| object)
+    }
+
+    /// The variable that holds `address`, with its addresses.
+    pub(super) fn variable_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
+        let live = self.live.get(&pid)?;
+        if let Some((module, image, bias)) = live.data_of(address) {
+            return self.objects.global(live.id, module, image, bias, address, time_ns);
+        }
+        let (module, image, copy) = live.thread_locals.at(address)?;
+        self.objects.thread_local(live.id, module, image, copy, address, time_ns)
     }
 
     /// The object that holds `address`; `None` when nothing is mapped there.
@@ -187,32 +196,10 @@ impl Session {
         let live = self.live.get_mut(&pid)?;
         let process = live.id;
         let vma = live.vma(&mut self.images, address)?;
-        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid) {
+        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid, time_ns) {
             return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
         }
         Some(self.objects.of_mapping(process, &vma, time_ns))
-    }
-
-    /// The thread whose stack a mapping is. The kernel names the first thread's; those of the others are anonymous
-    /// mappings that hold one thread's stack pointer. Where several do, or it is huge, they are coroutines' or
-    /// goroutines' stacks in a heap.
-    pub(super) fn stack_owner(&self, process: ProcessId, vma: &Vma, pid: i32) -> Option<(ThreadId, u32)> {
-        const LARGEST_STACK: u64 = 256 << 20;
-        let first = self.threads.get(pid as u32).filter(|thread| thread.process == process);
-        if vma.path.as_os_str() == "[stack]" {
-            return first.map(|thread| (thread.id, pid as u32));
-        }
-        if !vma.path.as_os_str().is_empty() || vma.end - vma.start > LARGEST_STACK {
-            return None;
-        }
-        let mut inside =
-            self.threads.of_process(process).filter(|thread| vma.start <= thread.sp && thread.sp < vma.end);
-        match (inside.next(), inside.next()) {
-            (Some(thread), None) if first.is_none_or(|first| first.id != thread.id) => {
-                Some((thread.id, self.threads.rows()[thread.id.0 as usize].tid))
-            }
-            _ => None,
-        }
     }
 
     fn faulted(&mut self, pid: i32, cpu: u32, registers: &isa::Registers, address: u64, by: Touched, time_ns: u64) {

@@ -1,5 +1,6 @@
 //! The threads of a recording, their placement, and what became of them.
 
+use super::stacks::Stacks;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_profile::tables;
 use numalens_topology::{CpuSet, NodeId};
@@ -23,6 +24,8 @@ pub struct LiveThread {
     pub last_cpu: u32,
     /// The stack pointer of its latest sample: says which mapping is its stack.
     pub sp: u64,
+    /// It has ended by then, and not all is known yet that it has done.
+    pub ends_ns: Option<u64>,
 }
 
 /// A thread is taken for one that has ended up to so much later: clocks of several sources are compared.
@@ -36,6 +39,7 @@ pub struct Threads {
     ended: FxHashMap<u32, ThreadId>,
     rows: Vec<tables::Thread>,
     placements: Vec<tables::Placement>,
+    pub(super) stacks: Stacks,
 }
 
 impl Threads {
@@ -62,7 +66,7 @@ impl Threads {
             migrations: 0,
         });
         self.log(process, id, &bound, time_ns, cause);
-        self.live.insert(tid, LiveThread { id, process, bound, last_cpu: u32::MAX, sp: 0 });
+        self.live.insert(tid, LiveThread { id, process, bound, last_cpu: u32::MAX, sp: 0, ends_ns: None });
         id
     }
 
@@ -94,6 +98,14 @@ impl Threads {
 
     pub fn get_mut(&mut self, tid: u32) -> Option<&mut LiveThread> {
         self.live.get_mut(&tid)
+    }
+
+    /// A thread's stack pointer is known.
+    pub fn stack_seen(&mut self, tid: u32, sp: u64) {
+        if let Some(thread) = self.live.get_mut(&tid) {
+            thread.sp = sp;
+            self.stacks.seen(thread.process, thread.id, sp);
+        }
     }
 
     /// Tids of the threads that live.

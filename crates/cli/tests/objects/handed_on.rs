@@ -1,0 +1,60 @@
+//! Threads that live a moment: stacks that they have one after the other, and the last that they tell.
+
+use super::*;
+use numalens_profile::words::ObjectKind;
+
+/// Writes by thread to an object of a kind, and whether it is the thread's own.
+fn writes(profile: &Path) -> BTreeMap<(ThreadId, ObjectKind, bool), u64> {
+    let profile = Profile::open(profile).unwrap();
+    let objects: BTreeMap<ObjectId, Object> =
+        profile.rows::<Object>().unwrap().into_iter().map(|object| (object.object, object)).collect();
+    let mut sums = BTreeMap::new();
+    for row in profile.rows::<ObjectAccess>().unwrap() {
+        let object = &objects[&row.object];
+        *sums.entry((row.thread, object.kind, object.thread == Some(row.thread))).or_default() += row.writes;
+    }
+    sums
+}
+
+#[test]
+fn stacks_of_threads_that_live_a_moment_are_theirs() {
+    const THREADS: usize = 200 + 50 * 4;
+    const EACH: u64 = 16384 * 20;
+    let directory = tempfile::tempdir().unwrap();
+    let sources: &[&str] = &["-O1", "-g", "-pthread"];
+    for linked in [&[][..], &["-static"], &["-xc", "-static"]] {
+        let profile = record(directory.path(), "handed_on.c", &[sources, linked].concat());
+        let sums = writes(&profile);
+        let own = sums.iter().filter(|((_, kind, own), sum)| *kind == ObjectKind::Stack && *own && **sum >= EACH);
+        assert_eq!(own.count(), THREADS, "{linked:?}: {sums:?}");
+        let all: u64 = sums.values().sum();
+        let heap: u64 = sums.iter().filter(|((_, kind, _), _)| *kind == ObjectKind::Heap).map(|(_, sum)| sum).sum();
+        assert!(heap < all / 100, "{linked:?}: {heap} of {all} are told as a heap's");
+    }
+    let (profile, _) =
+        record_with(directory.path(), "handed_on.c", sources, &["--engine", "sample", "--frequency", "4000"], &[]);
+    let sums = writes(&profile);
+    let all: u64 = sums.values().sum();
+    let own: u64 =
+        sums.iter().filter(|((_, kind, own), _)| *kind == ObjectKind::Stack && *own).map(|(_, sum)| sum).sum();
+    assert!(own > all * 95 / 100, "sampled: {own} of {all} are of the threads' own stacks: {sums:?}");
+}
+
+/// The collector learns that a thread has ended before it reads the last that the thread has told.
+#[test]
+fn threads_that_end_soon_have_freed_what_they_freed() {
+    for linked in ["-pie", "-static"] {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = ["-O1", "-g", "-pthread", linked];
+        let (path, _) = record_with(directory.path(), "short_threads.cc", &flags, &["--objects", "exact"], &[]);
+        assert_eq!(number(&objects(&path, "short_threads.cc")["block"]["count"]), 20 * 500, "{linked}");
+        let mut calls: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
+        for row in Profile::open(&path).unwrap().rows::<Allocation>().unwrap() {
+            let (made, freed) = calls.entry(row.thread).or_default();
+            *made += u64::from(row.bytes == 40 && row.call == Call::New);
+            *freed += u64::from(row.bytes == 40 && row.call == Call::Free);
+        }
+        let main = calls.remove(&ThreadId(0));
+        assert!(calls.len() == 20 && calls.values().all(|&calls| calls == (500, 500)), "{linked}: {main:?} {calls:?}");
+    }
+}

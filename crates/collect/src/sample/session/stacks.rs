@@ -1,0 +1,206 @@
+//! Whose stack memory is, and was.
+//!
+//! The kernel names the stack of a process's first thread. Those of the others are plain mappings that hold one thread's stack pointer, and are handed on: the C
+//! library keeps the stacks of threads that have ended for the next ones.
+//!
+//! ```text
+//!   mapping   |  thread 1 ====|   thread 2 ==|  3 ==|        4 ====|
+//!   touched   ^ by who makes 1     ^ 2's                ^ by who makes 4: the latest before, 3
+//! ```
+//! Where several threads at a time have their stack pointers in one mapping, these are stacks of coroutines or goroutines in a heap.
+
+use super::Session;
+use super::threads::Threads;
+use super::vmas::Vma;
+use numalens_profile::ids::*;
+use numalens_profile::words::ObjectKind;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A stack is this large at most; what is larger is a heap.
+const LARGEST: u64 = 256 << 20;
+
+/// Threads by the stack pointers with which they began, or were seen first.
+#[derive(Default)]
+pub struct Stacks {
+    /// By process and stack pointer, in the order in which they began.
+    threads: FxHashMap<ProcessId, BTreeMap<u64, Vec<ThreadId>>>,
+    /// By thread.
+    places: FxHashMap<ThreadId, u64>,
+}
+
+impl Stacks {
+    /// A thread's stack pointer is seen; the first one counts.
+    pub fn seen(&mut self, process: ProcessId, thread: ThreadId, sp: u64) {
+        if sp != 0 && !self.places.contains_key(&thread) {
+            self.places.insert(thread, sp);
+            self.threads.entry(process).or_default().entry(sp).or_default().push(thread);
+        }
+    }
+}
+
+/// Who has a mapping as a stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tenant {
+    /// A thread, or the last one before, or else the first one afterwards.
+    One(ThreadId),
+    Several,
+    Nobody,
+}
+
+impl Threads {
+    /// When a thread lived, as far as it is known.
+    fn life(&self, thread: ThreadId) -> (u64, u64) {
+        let row = &self.rows()[thread.0 as usize];
+        let ends = self.get(row.tid).filter(|live| live.id == thread).and_then(|live| live.ends_ns);
+        (row.start_ns, row.end_ns.or(ends).unwrap_or(u64::MAX))
+    }
+
+    /// Whose stack a range was at a time.
+    fn tenant(&self, process: ProcessId, range: &Range<u64>, time_ns: u64) -> Tenant {
+        let Some(threads) = self.stacks.threads.get(&process) else { return Tenant::Nobody };
+        let mut latest: Option<(u64, ThreadId)> = None;
+        let mut next: Option<(u64, ThreadId)> = None;
+        let mut alive = 0;
+        for (_, threads) in threads.range(range.clone()) {
+            let begun = threads.partition_point(|&thread| self.life(thread).0 <= time_ns);
+            // Whoever has the same place has it after the one before has ended, unless it is nobody's stack.
+            let of_place = threads[begun.saturating_sub(2)..begun].iter().map(|&thread| (self.life(thread), thread));
+            for ((start, end), thread) in of_place {
+                alive += u32::from(end >= time_ns);
+                latest = latest.max(Some((start, thread)));
+            }
+            if let Some(&thread) = threads.get(begun) {
+                let start = (self.life(thread).0, thread);
+                next = Some(next.map_or(start, |next| next.min(start)));
+            }
+        }
+        match latest.or(next) {
+            _ if alive > 1 => Tenant::Several,
+            Some((_, thread)) => Tenant::One(thread),
+            None => Tenant::Nobody,
+        }
+    }
+}
+
+/// Whether a mapping may be the stack of a thread other than the first.
+fn may_be_stack(vma: &Vma) -> bool {
+    vma.path.as_os_str().is_empty() && vma.end - vma.start <= LARGEST
+}
+
+impl Session {
+    /// The thread whose stack a mapping is, or was at a time.
+    pub(super) fn stack_owner(&self, process: ProcessId, vma: &Vma, pid: i32, time_ns: u64) -> Option<(ThreadId, u32)> {
+        let first = self.threads.get(pid as u32).filter(|thread| thread.process == process);
+        if vma.path.as_os_str() == "[stack]" {
+            return first.map(|thread| (thread.id, pid as u32));
+        }
+        if !may_be_stack(vma) {
+            return None;
+        }
+        let place = vma.start..vma.end;
+        let is_alive =
+            |thread: ThreadId| (|(start, end)| start <= time_ns && time_ns <= end)(self.threads.life(thread));
+        // Where they are now says more than where they were seen first.
+        let inside = self.threads.of_process(process).filter(|thread| place.contains(&thread.sp));
+        let mut inside = inside.map(|thread| thread.id).filter(|&thread| is_alive(thread));
+        let thread = match (inside.next(), inside.next()) {
+            (Some(thread), None) => thread,
+            (Some(_), Some(_)) => return None,
+            (None, _) => match self.threads.tenant(process, &place, time_ns) {
+                Tenant::One(thread) => thread,
+                Tenant::Several | Tenant::Nobody => return None,
+            },
+        };
+        let is_first = first.is_some_and(|first| first.id == thread);
+        (!is_first).then(|| (thread, self.threads.rows()[thread.0 as usize].tid))
+    }
+
+    /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on, and who has one may not have been known when
+    /// the page was touched first.
+    pub fn stack_instead(
+        &mut self,
+        (process, pid): (ProcessId, i32),
+        page: Page,
+        object: ObjectId,
+        thread: Option<ThreadId>,
+        time_ns: u64,
+    ) -> ObjectId {
+        let row = &self.objects.rows()[object.0 as usize];
+        let place = match row.kind {
+            ObjectKind::Stack => row.base..row.base.saturating_add(row.size),
+            ObjectKind::Heap if self.objects.is_anonymous(process, object) => {
+                let vma = self.live.get(&pid).and_then(|live| live.vmas.find(page.address()));
+                let Some(vma) = vma.filter(|vma| may_be_stack(vma)) else { return object };
+                vma.start..vma.end
+            }
+            _ => return object,
+        };
+        let sp_of = |thread: &ThreadId| self.threads.stacks.places.get(thread);
+        let own = thread.filter(|thread| sp_of(thread).is_some_and(|sp| place.contains(sp)));
+        let at = own.map_or(time_ns, |own| {
+            let (start, end) = self.threads.life(own);
+            time_ns.clamp(start, end.max(start))
+        });
+        let first = self.threads.get(pid as u32).map(|thread| thread.id);
+        match self.threads.tenant(process, &place, at) {
+            Tenant::One(thread) if Some(thread) != first => {
+                let tid = self.threads.rows()[thread.0 as usize].tid;
+                self.objects.stack_of(process, thread, tid, place, time_ns)
+            }
+            _ => object,
+        }
+    }
+
+    /// A thread has ended, which is taken in when all that it has counted is.
+    pub fn thread_will_end(&mut self, tid: i32, id: ThreadId, time: u64) {
+        let time_ns = self.since_start(time);
+        if let Some(thread) = self.threads.get_mut(tid as u32).filter(|thread| thread.id == id) {
+            thread.ends_ns = Some(time_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::threads::Bound;
+    use super::*;
+    use numalens_topology::CpuSet;
+
+    fn begin(threads: &mut Threads, tid: u32, sp: u64, life: Range<u64>) -> ThreadId {
+        let bound = Bound { cpus: CpuSet::default(), node: None, policy: String::new() };
+        let thread = threads.begin(ProcessId(0), tid, "", life.start, bound, "start");
+        threads.stack_seen(tid, sp);
+        if life.end != u64::MAX {
+            threads.end(tid, life.end);
+        }
+        thread
+    }
+
+    #[test]
+    fn stacks_are_handed_on() {
+        let mut threads = Threads::default();
+        let one = begin(&mut threads, 11, 0x1f00, 10..20);
+        let two = begin(&mut threads, 12, 0x1f00, 30..40);
+        let three = begin(&mut threads, 13, 0x1f00, 50..u64::MAX);
+        let at = |time| threads.tenant(ProcessId(0), &(0x1000..0x2000), time);
+        for (time, thread) in
+            [(5, one), (10, one), (20, one), (25, one), (30, two), (45, two), (50, three), (99, three)]
+        {
+            assert_eq!(at(time), Tenant::One(thread), "{time}");
+        }
+        assert_eq!(threads.tenant(ProcessId(0), &(0x2000..0x3000), 30), Tenant::Nobody);
+        assert_eq!(threads.tenant(ProcessId(1), &(0x1000..0x2000), 30), Tenant::Nobody);
+    }
+
+    #[test]
+    fn what_has_the_stacks_of_several_at_a_time_is_a_heap() {
+        let mut threads = Threads::default();
+        let one = begin(&mut threads, 11, 0x1f00, 10..40);
+        begin(&mut threads, 12, 0x1800, 30..50);
+        let at = |time| threads.tenant(ProcessId(0), &(0x1000..0x2000), time);
+        assert_eq!(at(20), Tenant::One(one));
+        assert_eq!(at(35), Tenant::Several);
+    }
+}
