@@ -3,7 +3,7 @@
 //! An allocation is split by the pages that it covers. The home of a page is where its first touch put it: the first
 //! placement that was in force, or came, after the allocation and before the object died; pages without one are
 //! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call belongs
-//! to the home of most of its bytes.
+//! to the home of most of its bytes. What is only reserved (`weight` 0) is what was touched of it.
 
 use crate::access_matrix::fill;
 use crate::margins::Margins;
@@ -26,19 +26,18 @@ pub fn run(study: &Study) -> Vec<Report> {
     if let Some(margins) = &study.sites.margins {
         return imported(study, margins);
     }
-    let mut rows: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
-    for row in &study.pages {
-        rows.entry(row.process).or_default().push(row);
-    }
-    let placements: FxHashMap<ProcessId, Placements<'_>> =
-        rows.into_iter().map(|(process, rows)| (process, Placements::new(rows))).collect();
+    let placements = placements(study);
     let none = Placements::default();
     let mut bytes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     let mut calls: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
-    for allocation in study.allocations.iter().filter(|a| a.bytes > 0 && !matches!(a.call, Call::Free | Call::Munmap)) {
+    for allocation in study.allocations.iter().filter(|a| is_made(a)) {
         let from = study.pinning.at(allocation.thread, allocation.time_ns);
-        let homes = homes(study, allocation, placements.get(&allocation.process).unwrap_or(&none));
-        let scale = allocation.weight as f64 / allocation.bytes as f64;
+        let mut homes = homes(study, allocation, placements.get(&allocation.process).unwrap_or(&none));
+        let mut scale = allocation.weight as f64 / allocation.bytes as f64;
+        if is_reserved(allocation) {
+            homes.remove(&None);
+            scale = 1.0;
+        }
         for (home, n) in &homes {
             *bytes.entry((from, *home)).or_default() += *n as f64 * scale;
         }
@@ -51,7 +50,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut doubts = Vec::new();
     if study.allocations.is_empty() {
         doubts.push("no allocations were recorded".to_string());
-    } else if study.allocations.iter().any(|a| a.weight != a.bytes) {
+    } else if study.allocations.iter().any(|a| a.weight != a.bytes && !is_reserved(a)) {
         doubts.push("estimated: small allocations were sampled".to_string());
     }
     let by_bytes = fill(nodes.clone(), &metrics::ALLOCATED, "untouched", |from, to| at(&bytes, from, to));
@@ -65,6 +64,40 @@ pub fn run(study: &Study) -> Vec<Report> {
             Shape::Matrix(by_calls),
         ),
     ]
+}
+
+fn is_made(allocation: &Allocation) -> bool {
+    allocation.bytes > 0 && !matches!(allocation.call, Call::Free | Call::Munmap)
+}
+
+/// Whether an allocation only reserves addresses.
+fn is_reserved(allocation: &Allocation) -> bool {
+    allocation.weight == 0 && is_made(allocation)
+}
+
+fn placements(study: &Study) -> FxHashMap<ProcessId, Placements<'_>> {
+    let mut rows: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
+    for row in &study.pages {
+        rows.entry(row.process).or_default().push(row);
+    }
+    rows.into_iter().map(|(process, rows)| (process, Placements::new(rows))).collect()
+}
+
+/// How many bytes allocations stand for: of those that only reserve addresses, those that were touched.
+pub fn committed(study: &Study) -> impl Fn(&Allocation) -> u64 {
+    let reserved: Vec<&Allocation> = study.allocations.iter().filter(|a| is_reserved(a)).collect();
+    let placements = if reserved.is_empty() { FxHashMap::default() } else { placements(study) };
+    let key = |allocation: &Allocation| (allocation.process, allocation.address, allocation.time_ns);
+    let touched = |allocation: &&Allocation| {
+        let homes = placements.get(&allocation.process).map(|of| homes(study, allocation, of)).unwrap_or_default();
+        let bytes = homes.iter().filter(|(home, _)| home.is_some()).map(|(_, bytes)| bytes).sum::<u64>();
+        (key(allocation), bytes)
+    };
+    let touched: FxHashMap<_, u64> = reserved.iter().map(touched).collect();
+    move |allocation| match is_reserved(allocation) {
+        true => touched.get(&key(allocation)).copied().unwrap_or(0),
+        false => allocation.weight,
+    }
 }
 
 /// What another tool has counted.
@@ -160,7 +193,9 @@ fn homes(study: &Study, allocation: &Allocation, placements: &Placements<'_>) ->
             // What came and went within a bin has an empty range: then only the object says whose it was.
             let within = row.bin_from == born && row.bin_to == Some(born);
             let is_its = within && row.object.is_some() && row.object == allocation.object;
-            if !is_its && row.bin_to.is_some_and(|to| to <= born) {
+            // What was allocated in what is reserved is that.
+            let is_others = is_reserved(allocation) && row.object.is_some() && row.object != allocation.object;
+            if is_others || !is_its && row.bin_to.is_some_and(|to| to <= born) {
                 at += 1;
                 continue;
             }

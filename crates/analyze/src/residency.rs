@@ -1,5 +1,6 @@
-//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time.
+//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time. Of what is only reserved, what was touched.
 
+use crate::allocation_matrix;
 use crate::metrics;
 use crate::placed;
 use crate::report::{Field, Report, Series, Shape, Value};
@@ -18,6 +19,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let width = meta.bin_ns.max(1);
     let bins = u64::from(meta.bins).clamp(1, MOST_BINS) as usize;
     let bin_of = |time: u64| ((time / width) as usize).min(bins - 1);
+    let committed = allocation_matrix::committed(study);
     let mut calls: Vec<&Allocation> = study.allocations.iter().collect();
     calls.sort_by_key(|call| call.time_ns);
     let mut live: FxHashMap<(ProcessId, u64), u64> = FxHashMap::default();
@@ -36,9 +38,10 @@ pub fn run(study: &Study) -> Vec<Report> {
         if matches!(call.call, Call::Free | Call::Munmap) {
             now = now.saturating_sub(live.remove(&block).unwrap_or(0));
         } else {
-            now = now.saturating_sub(live.insert(block, call.weight).unwrap_or(0)).saturating_add(call.weight);
-            total = total.saturating_add(call.weight);
-            allocated[bin] = allocated[bin].saturating_add(call.weight);
+            let bytes = committed(call);
+            now = now.saturating_sub(live.insert(block, bytes).unwrap_or(0)).saturating_add(bytes);
+            total = total.saturating_add(bytes);
+            allocated[bin] = allocated[bin].saturating_add(bytes);
         }
         most = most.max(now);
         let peak = peaks[bin].get_or_insert(at_begin);

@@ -22,3 +22,22 @@ fn reserved_addresses_are_no_allocation_before_they_have_access() {
         assert!(objects.iter().all(|object| object.size < 100 * mib), "{linked}, {engine}");
     }
 }
+
+#[test]
+fn what_is_only_reserved_is_as_much_as_is_touched_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mib = 1 << 20;
+    for engine in ["exact", "sample"] {
+        let options = ["--engine", engine];
+        let (profile, _) = record_with(directory.path(), "noreserve.c", &["-O1", "-g"], &options, &[]);
+        let output = numalens().arg("report").arg(&profile).args(["--format", "json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for key in ["max_live", "total_allocated"] {
+            let bytes = number(&report["residency"][key]);
+            assert!((24 * mib..25 * mib).contains(&bytes), "{engine}: {key} is {bytes}");
+        }
+        let output = numalens().arg("report").arg(&profile).args(["--section", "allocation-matrix"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("100 % = 24."), "{engine}: {text}");
+    }
+}

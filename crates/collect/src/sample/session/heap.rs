@@ -9,6 +9,7 @@ use super::objects::NewBlock;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
 use super::threads::Bound;
+use super::vmas::sets_nothing_aside;
 use super::{Session, bound};
 use crate::sample::heap::{Call, HeapEvent};
 use numalens_event::request::Request;
@@ -433,7 +434,7 @@ impl Session {
                     call,
                     address,
                     bytes: size,
-                    weight: weight.max(size),
+                    weight: if map.is_some_and(|map| sets_nothing_aside(map.1)) { 0 } else { weight.max(size) },
                 });
             }
         }

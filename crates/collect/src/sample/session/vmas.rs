@@ -65,6 +65,12 @@ fn is_anonymous_name(path: &Path) -> bool {
         || name.starts_with(b"/SYSV")
 }
 
+/// Whether a mapping with such flags is memory only as far as it is touched: the kernel sets nothing aside for the rest.
+pub fn sets_nothing_aside(flags: u32) -> bool {
+    const RESERVED: u32 = (libc::MAP_NORESERVE | libc::MAP_PRIVATE) as u32;
+    flags & RESERVED == RESERVED
+}
+
 /// Mappings by address, disjoint.
 #[derive(Clone, Default)]
 pub struct Vmas {
