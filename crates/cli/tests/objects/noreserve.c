@@ -11,7 +11,7 @@ int main(void) {
     char *heap = (char *)mmap(0, 1ul << 40, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, -1, 0);
     if (heap == MAP_FAILED) return 1;
     memset(heap + (1ul << 39), 1, 16 * MIB);
-    char *piece = (char *)mmap(heap, 8 * MIB, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
+    char *piece = (char *)mmap(heap + (1ul << 30), 8 * MIB, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
     memset(piece, 1, 8 * MIB);
     return 0;
 }

@@ -10,18 +10,22 @@ fn thread_local_variables_are_objects() {
         let flags = ["-O1", "-g", "-pthread", linked];
         let (profile, _) = record_with(directory.path(), "thread_local.c", &flags, &["--objects", "exact"], &[]);
         let rows = objects(&profile, "thread_local.c");
-        for (name, writes) in [("large", large), ("small", small), ("errno", small)] {
+        // The C library clears copies, byte by byte where it may not use vectors.
+        for (name, writes, cleared) in [("large", large, 4 << 16), ("small", small, 0), ("errno", small, 0)] {
             let name = format!("{name} (thread-local)");
             let row = rows.get(&name).unwrap_or_else(|| panic!("{linked}: no {name}: {:?}", rows.keys()));
             let found = number(&row["writes"]);
-            // The C library makes the copies, and writes its own now and then.
-            assert!((writes..=writes + writes / 50).contains(&found), "{linked}: {name}: {found} of {writes}");
+            assert!(
+                (writes..=writes + cleared + writes / 50).contains(&found),
+                "{linked}: {name}: {found} of {writes}"
+            );
             assert_eq!(row["kind"], "global", "{linked}: {name}");
         }
         // By whole pages: 15 of 16 are the variable's alone.
         let profile = record(directory.path(), "thread_local.c", &flags);
         let rows = objects(&profile, "thread_local.c");
         let [low, high] = interval(&rows["large (thread-local)"]);
-        assert!(low >= large as f64 * 0.9 && high <= large as f64 * 1.02, "{linked}: {low} to {high} of {large}");
+        let truth = large as f64;
+        assert!(truth * 0.9 <= low && low <= truth * 1.06 && truth <= high, "{linked}: {low} to {high}, not {truth}");
     }
 }
