@@ -22,6 +22,12 @@ impl Drain {
             (process.last, process.is_over) = (true, true);
         }
         self.read_heap_whole();
+        // Some have begun since the look did.
+        for (thread, Thread { tid, id, .. }) in self.threads.iter().filter(|(_, thread)| thread.process == extent) {
+            if let Some(end) = file.end_of(*thread) {
+                session.thread_will_end(*tid, *id, end);
+            }
+        }
         self.read_process(file, session, extent, until)?;
         let now = session.now_ns();
         for number in 0..self.threads.len() {
