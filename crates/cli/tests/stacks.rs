@@ -259,7 +259,8 @@ fn blocks_of_two_callers_alike_are_those_of_their_own() {
         let caller = |object| which(&names(&stacks, objects[&object]), ["Buffers::Buffers", "Tile::init"]);
         let mut blocks: HashMap<Option<&str>, u64> = HashMap::new();
         for row in profile.rows::<Allocation>().unwrap() {
-            if row.call == Call::Malloc && row.bytes == BYTES {
+            // What is allocated and cleared the compiler makes one call.
+            if matches!(row.call, Call::Malloc | Call::Calloc) && row.bytes == BYTES {
                 *blocks.entry(row.object.and_then(caller)).or_default() += 1;
             }
         }
@@ -272,7 +273,7 @@ fn blocks_of_two_callers_alike_are_those_of_their_own() {
         for (caller, blocks) in wanted {
             // Blocks share the pages at their ends.
             let (found, wanted) = (reads[&caller], blocks * 10 * 4096);
-            assert!(found.abs_diff(wanted) < wanted / 8, "{flags:?}: {caller:?} has {found} reads, not {wanted}");
+            assert!(found.abs_diff(wanted) <= wanted / 6, "{flags:?}: {caller:?} has {found} reads, not {wanted}");
         }
     }
 }
@@ -337,7 +338,7 @@ fn stacks_are_those_that_a_debugger_shows() {
         let stop = format!("break malloc if $rdi == {BYTES}");
         let output = Command::new("gdb")
             .args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "set breakpoint pending on"])
-            .args(["-ex", "handle SIGUSR1 nostop noprint", "-ex", "break main", "-ex", "run", "-ex", &stop])
+            .args(["-ex", "break main", "-ex", "run", "-ex", &stop])
             .args(["-ex", "continue", "-ex", "bt"])
             .arg(&program)
             .output()

@@ -1,6 +1,5 @@
 // A block of 7777 bytes on a path with all that makes unwinding hard; of `step_by_jump` nothing is left where it is a jump.
 #include <alloca.h>
-#include <csignal>
 #include <cstdlib>
 #define NI __attribute__((noinline))
 static volatile long kept;
@@ -10,13 +9,9 @@ NI static void step_leaf() {
     free(block);
 }
 NI static void step_by_jump() { return step_leaf(); }
-NI static void step_signal(int) {
-    step_by_jump();
-    kept++;
-}
 struct Last {
     NI ~Last() {
-        raise(SIGUSR1);
+        step_by_jump();
         kept++;
     }
 };
@@ -43,6 +38,5 @@ NI static void step_again(int depth) {
     kept++;
 }
 int main() {
-    signal(SIGUSR1, step_signal);
     step_again(3);
 }
