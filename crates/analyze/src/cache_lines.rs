@@ -104,12 +104,19 @@ const SURE: u64 = 3;
 
 impl Common {
     fn of<'a>(threads: impl Iterator<Item = &'a LineUse> + Clone) -> Common {
-        let written = threads.clone().fold(0, |all, found| all | found.written);
-        let both = several(threads.clone().map(|found| found.words.into())) & u32::from(written);
+        match Common::of_masks(threads.clone().map(|found| (found.words.into(), found.written.into()))) {
+            Common::Own if threads.clone().any(|found| found.samples < SURE) => Common::NotKnown,
+            common => common,
+        }
+    }
+
+    /// Of the words that each thread has accessed, and written.
+    fn of_masks(threads: impl Iterator<Item = (u32, u32)> + Clone) -> Common {
+        let written = threads.clone().fold(0, |all, (_, written)| all | written);
+        let both = several(threads.clone().map(|(accessed, _)| accessed)) & written;
         match both {
-            0 if threads.clone().all(|found| found.samples >= SURE) => Common::Own,
-            0 => Common::NotKnown,
-            _ if several(threads.map(|found| found.written.into())) != 0 => Common::Same,
+            0 => Common::Own,
+            _ if several(threads.map(|(_, written)| written)) != 0 => Common::Same,
             _ => Common::HandedOver,
         }
     }
@@ -130,6 +137,8 @@ pub struct Contended {
     /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the same.
     pub own: u64,
     pub same: u64,
+    /// Samples of lines that were seen to travel as often as they might.
+    pub often: u64,
     pub threads: usize,
     /// Of counted lines: accesses that took one from another thread.
     pub transitions: u64,
@@ -157,6 +166,9 @@ pub fn contended(study: &Study) -> BTreeMap<SubjectId, Contended> {
 
 /// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
 pub const OFTEN: u64 = 100;
+
+/// Times that each thread takes a line from another: what phases hand over once is not contended.
+const BACK: u64 = 4;
 
 /// Reads and writes of a row.
 fn accesses(row: &CacheLine) -> u64 {
@@ -191,11 +203,18 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         let together = all_of(|row| row.true_sharing);
         let Some(id) = subject_of(process, Page::of(line << LINE_SHIFT)) else { continue };
         // Which nodes these are is not known: threads may have been elsewhere by then.
-        if all_of(|row| row.node_transitions) == 0 || apart + together < accessed.div_ceil(OFTEN) {
+        if all_of(|row| row.node_transitions) == 0 {
             continue;
         }
-        let several = several(users.iter().map(|row| row.words_written));
-        if together > apart && several == 0 {
+        // How often threads took it from each other is this host's doing, who runs them in turn: what they would do at
+        // the same time is another matter where they have come back to it.
+        let often = apart + together >= accessed.div_ceil(OFTEN);
+        let active = || users.iter().filter(|row| accesses(row) >= accessed.div_ceil(20));
+        let writes = total(active().map(|row| row.writes));
+        let came_back = all_of(|row| row.transitions) >= BACK * users.len() as u64;
+        let could = active().count() > 1 && came_back && writes * users.len() as u64 * OFTEN >= accessed;
+        let common = Common::of_masks(active().map(|row| (row.words_accessed, row.words_written)));
+        if !often && !could || common == Common::HandedOver {
             continue;
         }
         let subject = subjects.entry(id).or_default();
@@ -207,7 +226,8 @@ fn counted(study: &Study) -> BTreeMap<SubjectId, Contended> {
         for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
             add(subject.objects.entry(object).or_default(), accesses(row));
         }
-        add(if apart > together { &mut subject.own } else { &mut subject.same }, accessed);
+        add(if common == Common::Own { &mut subject.own } else { &mut subject.same }, accessed);
+        add(&mut subject.often, if often { accessed } else { 0 });
         subject.threads = subject.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
             *subject.sites.entry(*site).or_default() += samples;
@@ -263,6 +283,7 @@ fn sampled(study: &Study) -> BTreeMap<SubjectId, Contended> {
         subject.samples += samples;
         subject.own += if common == Common::Own { samples } else { 0 };
         subject.same += if common == Common::Same { samples } else { 0 };
+        subject.often += samples;
         subject.threads = subject.threads.max(threads.len());
         for (key, found) in &users {
             *subject.sites.entry(key.site).or_default() += found.samples;

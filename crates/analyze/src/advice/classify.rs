@@ -112,6 +112,11 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
     }
     let first = group.first().filter(|_| usages.share(before.total()).2 >= super::LEAST_SHARE)?;
     let cases: Vec<&Case<'_>> = group.iter().map(|one| &one.case).collect();
+    let certain = cases.iter().all(|case| case.is_certain(first.pattern));
+    let mut evidence = evidence::of(&cases);
+    if !certain && first.case.contended.is_none() {
+        evidence.push(evidence::unknown_words());
+    }
     let name = first.example().map(|object| object.name.clone());
     Some(Candidate {
         pattern: first.pattern,
@@ -119,9 +124,9 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
         place: first.place(),
         object: first.object(),
         name: name.filter(|name| !name.is_empty() && group.len() == 1),
-        evidence: evidence::of(&cases),
+        evidence,
         members: if group.len() > 1 { group.iter().map(Judgement::member).collect() } else { Vec::new() },
-        effect: Effect::Traffic { before, after, certain: cases.iter().all(|case| case.is_certain(first.pattern)) },
+        effect: Effect::Traffic { before, after, certain },
     })
 }
 
@@ -289,7 +294,7 @@ impl Case<'_> {
 
     /// Whether it was seen, and does not only follow from how small it is.
     fn is_certain(&self, pattern: &Word) -> bool {
-        pattern.name != w::SHARED_LINE.name || self.contended.is_some()
+        pattern.name != w::SHARED_LINE.name || self.contended.is_some_and(|lines| lines.often * 2 > lines.samples)
     }
 
     /// Whether lines could travel often enough to be felt: a write takes a line from every other node at most, so no more accesses

@@ -11,6 +11,13 @@ use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
+/// What threads have in common in cache lines of which no address is known.
+pub fn unknown_words() -> Field {
+    Field::new("words", "they use", Value::Text(NOT_KNOWN.to_string()))
+}
+
+const NOT_KNOWN: &str = "not known whether the same words (record with --lines)";
+
 /// Of one subject or of several, the one with the most accesses first: sums are of all, the rest is of that one.
 pub fn of(cases: &[&Case<'_>]) -> Vec<Field> {
     let Some(first) = cases.first() else { return Vec::new() };
@@ -104,7 +111,7 @@ fn lines(case: &Case<'_>) -> Vec<Field> {
     let words = match lines {
         Contended { own, samples, .. } if own * 2 > *samples => "each thread its own words (false sharing)",
         Contended { same, samples, .. } if same * 2 > *samples => "the same words",
-        _ => "not known whether the same words (record with --lines)",
+        _ => NOT_KNOWN,
     };
     let mut evidence = vec![
         Field::new("lines", "contended lines", Value::Count(lines.lines)),

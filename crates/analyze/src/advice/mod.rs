@@ -134,10 +134,10 @@ fn findings(study: &Study) -> Vec<Report> {
         ),
         Field::new("unbound_cost", "without", Value::maybe(unbound.as_ref(), |one| Value::Percent(one.cost, None))),
     ];
-    doubts.extend(set_apart);
-    doubts.extend(unbound.as_ref().map(Unbound::words));
+    let notes = set_apart.into_iter().chain(unbound.as_ref().map(Unbound::words)).collect();
+    let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
-        Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts),
+        Report { notes, ..advice },
         Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
     ]
 }
