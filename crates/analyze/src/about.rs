@@ -67,6 +67,14 @@ impl About {
         }
     }
 
+    /// The same where it is news: that accesses are accesses is none.
+    pub fn unit_for_people(&self) -> Value {
+        match self.unit {
+            Unit::Accesses => Value::Absent,
+            _ => Value::Text(self.unit_words()),
+        }
+    }
+
     /// Whether counts come from samples.
     pub fn sampled(&self) -> bool {
         self.unit != Unit::Accesses
@@ -80,23 +88,35 @@ impl About {
         }
     }
 
+    /// What of the program's accesses figures are about, where that is not all: the filter, a recording that did not
+    /// finish or was paused.
+    pub fn restrictions(&self) -> Vec<String> {
+        let meta = &self.meta;
+        let mut restrictions = self.filtered.clone();
+        if !meta.complete {
+            restrictions.push("the recording did not finish: figures cover what was written until then".to_string());
+        }
+        restrictions.extend(meta.counted_ns.map(|counted| paused(counted, meta.duration_ns)));
+        restrictions
+    }
+
+    /// That there is none of something: of all that was recorded, or of what a filter lets through.
+    pub fn none(&self, what: &str) -> String {
+        let is_filtered = !self.filtered.is_empty() || !self.only_pids.is_empty() || self.place.is_some();
+        if is_filtered { format!("no {what} pass the filter") } else { format!("no {what} were recorded") }
+    }
+
     /// Losses and other limits of the recording, each a sentence.
     pub fn limits(&self) -> Vec<String> {
         let meta = &self.meta;
-        let mut limits = self.filtered.clone();
-        if !meta.complete {
-            limits.push("the recording did not finish: figures cover what was written until then".to_string());
-            if meta.engine == "exact" {
-                limits.push("its counters were read one after another while the program ran: sums of lines, pages and objects differ a little".to_string());
-            }
-        }
-        if let Some(counted) = meta.counted_ns {
-            limits.push(paused(counted, meta.duration_ns));
+        let mut limits = self.restrictions();
+        if !meta.complete && meta.engine == "exact" {
+            limits.push("its counters were read one after another while the program ran: sums of lines, pages and objects differ a little".to_string());
         }
         for (kind, n) in meta.losses.iter().filter(|(_, n)| **n > 0) {
             limits.push(format!("lost: {n} {}", kind.replace('_', " ")));
         }
-        limits.extend(meta.coarsened.iter().map(|what| format!("coarsened: {what}")));
+        limits.extend(meta.coarsened.iter().map(|what| format!("recorded less finely: {}", without_key(what))));
         limits.extend(meta.unobserved.iter().map(|what| format!("not observed: {what}")));
         limits.extend(meta.notes.iter().cloned());
         limits
@@ -164,6 +184,14 @@ impl About {
             .only(Shown::Data),
         ];
         Report::new("meta", "meta", "recording", Shape::Record(fields)).doubting(self.limits())
+    }
+}
+
+/// A note of the recorder that begins with the name of a table, with that name as people write it.
+fn without_key(note: &str) -> String {
+    match note.split_once(':') {
+        Some((table, rest)) if !table.contains(' ') => format!("{}:{rest}", table.replace('_', " ")),
+        _ => note.to_string(),
     }
 }
 

@@ -79,7 +79,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         ]
     };
     let table = Table { columns, rows: runs.iter().map(row).collect(), omitted };
-    let doubts = if study.pages.is_empty() { vec!["no pages were recorded".to_string()] } else { Vec::new() };
+    let doubts = if study.pages.is_empty() { vec![study.about.none("pages")] } else { Vec::new() };
     vec![Report::new("address-space", "address_space", "address space", Shape::Table(table)).doubting(doubts)]
 }
 

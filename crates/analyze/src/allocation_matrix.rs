@@ -49,7 +49,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let at = |cells: &BTreeMap<_, f64>, from, to| cells.get(&(from, to)).map_or(0, |n: &f64| n.round() as u64);
     let mut doubts = Vec::new();
     if study.allocations.is_empty() {
-        doubts.push("no allocations were recorded".to_string());
+        doubts.push(study.about.none("allocations"));
     } else if study.allocations.iter().any(|a| a.weight != a.bytes && !is_reserved(a)) {
         doubts.push("estimated: small allocations were sampled".to_string());
     }
@@ -105,15 +105,14 @@ fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
     let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
     margins.nodes.iter().for_each(|cell| *cells.entry((cell.node, cell.home)).or_default() += cell.allocated);
     let doubt = match cells.values().any(|n| *n > 0) {
-        true => "imported: some versions of the tool count bytes, others calls, and the file does not say which",
-        false => "no allocations were recorded",
+        true => {
+            "imported: some versions of the tool count bytes, others calls, and the file does not say which".to_string()
+        }
+        false => study.about.none("allocations"),
     };
     let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
     let matrix = fill(study.nodes(), &metrics::ALLOCATED, "untouched", at);
-    vec![
-        Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix))
-            .doubting(vec![doubt.to_string()]),
-    ]
+    vec![Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix)).doubting(vec![doubt])]
 }
 
 const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";

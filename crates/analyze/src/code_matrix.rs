@@ -19,6 +19,6 @@ pub fn run(study: &Study) -> Vec<Report> {
     let noun = if study.about.sampled() { "samples of code" } else { "instructions" };
     let title =
         format!("code fetch matrix: {noun} executed by threads on a node (rows) from code pages on a node (columns)");
-    let doubts = if cells.is_empty() { vec!["no code fetches were recorded".to_string()] } else { Vec::new() };
+    let doubts = if cells.is_empty() { vec![study.about.none("code fetches")] } else { Vec::new() };
     vec![Report::new("code-matrix", "matrix.code", title, Shape::Matrix(matrix)).doubting(doubts)]
 }

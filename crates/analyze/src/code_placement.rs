@@ -89,7 +89,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     ];
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
     let doubts = match all {
-        0 => vec!["no code fetches were recorded".to_string()],
+        0 => vec![study.about.none("code fetches")],
         _ => Vec::new(),
     };
     vec![Report::new("code-placement", "code_placement", "code by module", Shape::Table(table)).doubting(doubts)]

@@ -92,7 +92,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     if let Some(missing) = study.sums_only() {
         doubts.push(missing);
     } else if study.placed.is_empty() {
-        doubts.push("no placed pages were recorded".to_string());
+        doubts.push(study.about.none("placed pages"));
     }
     if unseen.unseen > 0 {
         doubts.push(format!(

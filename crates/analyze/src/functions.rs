@@ -8,11 +8,29 @@ use crate::metrics;
 use crate::misses::{self, Missed};
 use crate::placed::FirstTouches;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::runtime;
 use crate::study::Study;
 use rustc_hash::FxHashMap;
 
+/// What stands for all functions of a system library.
+pub const LIBRARY: &str = "[system library]";
+
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
+    by_name(study, |name| name)
+}
+
+/// The same with a row for each system library.
+pub fn folded(study: &Study) -> Vec<Report> {
+    by_name(study, |name| match &name.module {
+        Some(module) if runtime::is_library(module) => {
+            FunctionName { name: LIBRARY.to_string(), module: name.module, file: None }
+        }
+        _ => name,
+    })
+}
+
+fn by_name(study: &Study, named: impl Fn(FunctionName) -> FunctionName) -> Vec<Report> {
     let total = study.total();
     let mut sites: FxHashMap<_, Counts> = FxHashMap::default();
     for ((site, class), tally) in study.sites.by_site() {
@@ -20,14 +38,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     let mut functions: FxHashMap<FunctionName, (Counts, FirstTouches, Missed)> = FxHashMap::default();
     for (site, counts) in sites {
-        functions.entry(study.code.function(site)).or_default().0 += counts;
+        functions.entry(named(study.code.function(site))).or_default().0 += counts;
     }
     for (&site, &missed) in study.misses.iter().flat_map(|misses| &misses.sites) {
-        functions.entry(study.code.function(site)).or_default().2 += missed;
+        functions.entry(named(study.code.function(site))).or_default().2 += missed;
     }
     for row in &study.placed {
         if let Some(place) = study.code.own_on_stack(row.stack, row.site) {
-            functions.entry(study.code.function(place.site)).or_default().1.add(row);
+            functions.entry(named(study.code.function(place.site))).or_default().1.add(row);
         }
     }
     let mut sorted: Vec<_> = functions.into_iter().collect();

@@ -62,12 +62,15 @@ mod sorted_sums;
 mod study;
 mod subjects;
 mod summary;
+pub mod terms;
 mod threads;
 mod tiers;
 mod timeline;
 mod usage;
+pub mod verdict;
 mod waiting;
 pub mod whatif;
+mod wording;
 mod working_sets;
 mod wrappers;
 

@@ -10,6 +10,7 @@ use crate::own_places::OwnPlaces;
 use crate::placed::FirstTouches;
 use crate::report::{Column, Location, Report, Shape, Table, Value};
 use crate::study::Study;
+use crate::{functions, runtime};
 use numalens_profile::ids::{FunctionId, SiteId};
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Class;
@@ -33,23 +34,54 @@ struct Lines<'a> {
     /// Places that no site of the profile has; their numbers follow on those of `places`.
     others: Vec<Location>,
     numbers: FxHashMap<Location, usize>,
+    /// Where system libraries are a row each: what stands for a line.
+    folded: Option<FxHashMap<usize, usize>>,
 }
 
 impl<'a> Lines<'a> {
     fn new(study: &'a Study) -> Self {
-        Lines { study, places: study.code.own_places(), others: Vec::new(), numbers: FxHashMap::default() }
+        let (others, numbers) = (Vec::new(), FxHashMap::default());
+        Lines { study, places: study.code.own_places(), others, numbers, folded: None }
     }
 
     /// The line of a site, and the function that it called there.
     fn of_site(&mut self, site: SiteId) -> (usize, Option<FunctionId>) {
-        self.places.of_site(site).unwrap_or_else(|| {
-            let known = self.places.count();
-            let number = *self.numbers.entry(self.study.code.own(site).location).or_insert_with_key(|location| {
-                self.others.push(location.clone());
-                known + self.others.len() - 1
-            });
-            (number, None)
+        let (number, via) = match self.places.of_site(site) {
+            Some(known) => known,
+            None => (self.number(self.study.code.own(site).location), None),
+        };
+        (self.folded(number), via)
+    }
+
+    /// The number of a place that no site may have.
+    fn number(&mut self, location: Location) -> usize {
+        let known = self.places.count();
+        *self.numbers.entry(location).or_insert_with_key(|location| {
+            self.others.push(location.clone());
+            known + self.others.len() - 1
         })
+    }
+
+    /// The line, or the system library that it is of where those are a row each.
+    fn folded(&mut self, number: usize) -> usize {
+        if let Some(known) = self.folded.as_ref().map(|folded| folded.get(&number).copied()) {
+            return known.unwrap_or_else(|| {
+                let module = self.location(number).and_then(|place| place.module);
+                let row = match module.filter(|module| runtime::is_library(module)) {
+                    Some(module) => self.number(Location {
+                        function: functions::LIBRARY.to_string(),
+                        module: Some(module),
+                        ..Location::default()
+                    }),
+                    None => number,
+                };
+                if let Some(folded) = &mut self.folded {
+                    folded.insert(number, row);
+                }
+                row
+            });
+        }
+        number
     }
 
     fn location(&self, number: usize) -> Option<Location> {
@@ -196,8 +228,16 @@ pub fn run(study: &Study) -> Vec<Report> {
 
 /// The same with the first `most` rows.
 pub fn first(study: &Study, most: usize) -> Vec<Report> {
+    of(study, Lines::new(study), most)
+}
+
+/// The same with a row for each system library.
+pub fn folded(study: &Study) -> Vec<Report> {
+    of(study, Lines { folded: Some(FxHashMap::default()), ..Lines::new(study) }, usize::MAX)
+}
+
+fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
     let total = study.total();
-    let mut lines = Lines::new(study);
     let placed = lines.placed();
     let (order, omitted) = ordered(&mut lines, &placed, total.leads_by_remote(), most);
     let mut row_of: Vec<Option<u32>> = vec![None; lines.len()];

@@ -13,6 +13,13 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+impl Metric {
+    /// Whether it is there at a time, rather than happening in it: over time there is a most of it, and no sum.
+    pub fn is_level(&self) -> bool {
+        [LIVE.name, PLACED.name].contains(&self.name)
+    }
+}
+
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $title:literal, $unit:literal, $help:literal;)*) => {
         $(
@@ -150,6 +157,12 @@ mod tests {
         for metric in ALL {
             assert!(std::ptr::eq(named(metric.name).unwrap(), *metric), "{} is there twice", metric.name);
         }
+    }
+
+    /// Guards that bytes in force are not added up over time: 64 MiB for 120 bins are no 7.5 G.
+    #[test]
+    fn what_is_there_at_a_time_has_no_sum() {
+        assert!(LIVE.is_level() && PLACED.is_level() && !ALLOCATED.is_level() && !ACCESSES.is_level());
     }
 
     #[test]

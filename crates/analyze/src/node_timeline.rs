@@ -1,5 +1,6 @@
 //! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
 
+use crate::about::{About, Unit};
 use crate::counts::{Counts, Tally};
 use crate::facts::{Sums, merge};
 use crate::metrics;
@@ -11,10 +12,11 @@ use numalens_profile::ids::Bin;
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Accesses by time, thread's node, home and class.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct NodeTimes(Sums<(Bin, Option<NodeId>, Option<NodeId>, Class)>);
 
 impl NodeTimes {
@@ -43,6 +45,37 @@ impl NodeTimes {
         NodeTimes(merge(self.0, other.0))
     }
 
+    /// The same with what each look at the counters found spread over the time since the look before, as counts of the
+    /// exact engine belong to the look that found them; and how many bins of time at most were filled so. Sums stay.
+    pub fn spread(&self, about: &About) -> (Cow<'_, Self>, u32) {
+        let bin_ns = about.meta.bin_ns;
+        if about.unit != Unit::Accesses || about.meta.engine != "exact" || bin_ns == 0 {
+            return (Cow::Borrowed(self), 1);
+        }
+        let most = u32::try_from(LOOKS_NS / bin_ns).unwrap_or(u32::MAX).saturating_add(1);
+        let found: BTreeSet<u32> = self.0.keys().map(|(bin, ..)| bin.0).collect();
+        let mut begins: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut next = 0;
+        for bin in found {
+            // Longer than between two looks nothing was accessed.
+            begins.insert(bin, if bin - next < most { next } else { bin });
+            next = bin.saturating_add(1);
+        }
+        let longest = begins.iter().map(|(bin, begin)| bin - begin + 1).max().unwrap_or(1);
+        if longest == 1 {
+            return (Cow::Borrowed(self), 1);
+        }
+        let mut spread: Sums<(Bin, Option<NodeId>, Option<NodeId>, Class)> = Sums::default();
+        for ((bin, node, home, class), tally) in &self.0 {
+            let begin = begins[&bin.0];
+            let bins = u64::from(bin.0 - begin) + 1;
+            for (at, number) in (begin..=bin.0).enumerate() {
+                *spread.entry((Bin(number), *node, *home, *class)).or_default() += tally.part(at as u64, bins);
+            }
+        }
+        (Cow::Owned(NodeTimes(spread)), longest)
+    }
+
     /// Accesses by time and class.
     pub fn classes(&self) -> BTreeMap<Bin, Counts> {
         let mut bins: BTreeMap<Bin, Counts> = BTreeMap::new();
@@ -50,6 +83,20 @@ impl NodeTimes {
             bins.entry(*bin).or_default().add(*class, *tally);
         }
         bins
+    }
+}
+
+/// Time between two looks at the counters at most, unless a look is dear; see the collector's.
+const LOOKS_NS: u64 = 60_000_000;
+
+/// What is to be known of counts that were spread over so many bins at most.
+pub fn spread_doubts(study: &Study, longest: u32) -> Vec<String> {
+    let ms = u64::from(longest).saturating_mul(study.about.meta.bin_ns) as f64 / 1e6;
+    match longest {
+        0 | 1 => Vec::new(),
+        _ => vec![format!(
+            "counters are looked at now and then: what a look finds is spread evenly over the time since the look before, up to {ms:.1} ms here"
+        )],
     }
 }
 
@@ -64,7 +111,8 @@ struct Cell {
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let mut cells: BTreeMap<(Bin, Option<NodeId>), Cell> = BTreeMap::new();
-    for ((bin, node, home, _), tally) in &study.node_times.0 {
+    let (times, longest) = study.node_times.spread(&study.about);
+    for ((bin, node, home, _), tally) in &times.0 {
         cells.entry((*bin, *home)).or_default().served += *tally;
         let by = cells.entry((*bin, *node)).or_default();
         by.made += *tally;
@@ -96,6 +144,32 @@ pub fn run(study: &Study) -> Vec<Report> {
     let table = Table { columns, rows: cells.iter().map(row).collect(), omitted: 0 };
     vec![
         Report::new("node-timeline", "node_timeline", "nodes over time", Shape::Table(table))
-            .doubting(study.access_doubts()),
+            .doubting([study.access_doubts(), spread_doubts(study, longest)].concat()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::Meta;
+
+    /// Guards timelines of short exact recordings: a look's counts do not stand at the look alone, sums stay, and a
+    /// pause longer than between looks is a pause.
+    #[test]
+    fn what_a_look_finds_is_spread_over_the_time_before_it() {
+        let meta =
+            Meta { engine: "exact".into(), unit: "accesses".into(), bin_ns: 10_000_000, bins: 40, ..Meta::default() };
+        let mut times = NodeTimes::default();
+        for (bin, reads) in [(0, 10), (4, 103), (30, 7)] {
+            times.0.insert((Bin(bin), None, None, Class::Local), Tally { reads, ..Tally::default() });
+        }
+        let by_bin = |times: &NodeTimes| -> Vec<(u32, u64)> {
+            times.classes().iter().map(|(bin, counts)| (bin.0, counts.accesses())).collect()
+        };
+        let (spread, longest) = times.spread(&About::new(meta.clone()));
+        assert_eq!(by_bin(&spread), [(0, 10), (1, 25), (2, 26), (3, 26), (4, 26), (30, 7)]);
+        assert_eq!(longest, 4);
+        let sampled = About::new(Meta { unit: "time at memory instructions".into(), ..meta });
+        assert_eq!(by_bin(&times.spread(&sampled).0), by_bin(&times));
+    }
 }

@@ -117,7 +117,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let table = Table { columns: columns(study), rows, omitted };
     let doubts = match study.sums_only() {
         Some(missing) => vec![missing],
-        None if study.by_page.sums.is_empty() => vec!["no accesses to pages were recorded".to_string()],
+        None if study.by_page.sums.is_empty() => vec![study.about.none("accesses to pages")],
         None => Vec::new(),
     };
     vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]

@@ -371,6 +371,17 @@ impl Report {
         }
     }
 
+    /// Leaves out the rows of a table that have less than `least` percent of the whole, and remembers how many.
+    pub fn worth(&mut self, least: f64) {
+        let Shape::Table(table) = &mut self.shape else { return };
+        let Some(share) = table.columns.iter().position(|column| ["share", "page_share"].contains(&column.key)) else {
+            return;
+        };
+        let before = table.rows.len();
+        table.rows.retain(|row| !matches!(row[share], Value::Percent(percent, _) if percent < least));
+        table.omitted += before - table.rows.len();
+    }
+
     /// The same with the first `rows` rows of a table; those that it leaves out are not copied.
     pub fn first(&self, rows: usize) -> Report {
         let shape = match &self.shape {

@@ -62,7 +62,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let seconds = meta.duration_ns as f64 / 1e9;
     let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
     if doubts.is_empty() && study.allocations.is_empty() {
-        doubts.push("no allocations were recorded".to_string());
+        doubts.push(study.about.none("allocations"));
     } else if study.allocations.iter().any(|call| call.weight > call.bytes) {
         doubts.push("estimated: small allocations were sampled".to_string());
     }

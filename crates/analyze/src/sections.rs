@@ -7,7 +7,7 @@ use crate::study::Study;
 use crate::{
     access_matrix, address_space, allocation_matrix, call_tree, code_matrix, code_placement, communication, event_flow,
     first_touch, functions, huge_pages, inclusive, line_objects, line_sharing, lines, machine, node_timeline, objects,
-    pages, phases, placements, remote_frees, residency, summary, threads, tiers, timeline,
+    pages, phases, placements, remote_frees, residency, summary, threads, tiers, timeline, verdict,
 };
 use numalens_profile::Profile;
 use rayon::prelude::*;
@@ -23,6 +23,8 @@ pub struct Section {
     run: fn(&Study) -> Vec<Report>,
     /// Makes the first rows alone, where all are many.
     first: Option<fn(&Study, usize) -> Vec<Report>>,
+    /// The same for a first screen: what belongs to system libraries in a row for each of these.
+    folded: Option<fn(&Study) -> Vec<Report>>,
     /// Whether a report on the terminal shows it without being asked.
     pub first_screen: bool,
 }
@@ -43,6 +45,13 @@ impl Section {
         self.completed(study, reports)
     }
 
+    /// The same for a first screen.
+    fn run_folded(&self, study: &Study) -> Vec<Report> {
+        let mut reports = self.completed(study, self.folded.unwrap_or(self.run)(study));
+        reports.iter_mut().filter(|report| BY_SHARE.contains(&report.section)).for_each(|report| report.worth(LEAST));
+        reports
+    }
+
     fn completed(&self, study: &Study, mut reports: Vec<Report>) -> Vec<Report> {
         if !study.about.meta.reads_and_writes {
             reports.iter_mut().for_each(|report| report.blank(&[&metrics::READS, &metrics::WRITES]));
@@ -51,14 +60,28 @@ impl Section {
     }
 }
 
+/// Sections whose rows are left out of a first screen where they have less than so many percent.
+const BY_SHARE: [&str; 4] = ["functions", "lines", "objects", "first-touch"];
+const LEAST: f64 = 1.0;
+
 /// Every section, in the order in which reports show them.
 pub static ALL: &[Section] = &[
+    Section {
+        name: "verdict",
+        help: "how much is remote, what could be saved, the main fault and its remedy",
+        needs: verdict::NEEDS,
+        run: verdict::run,
+        first: None,
+        folded: None,
+        first_screen: true,
+    },
     Section {
         name: "summary",
         help: "the figures of the whole program",
         needs: &[Need::Sites, Need::Pages, Need::Placed],
         run: summary::run,
         first: None,
+        folded: None,
         first_screen: true,
     },
     Section {
@@ -67,6 +90,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites],
         run: access_matrix::run,
         first: None,
+        folded: None,
         first_screen: true,
     },
     Section {
@@ -75,6 +99,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Allocations, Need::Placed, Need::Sites],
         run: allocation_matrix::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -83,6 +108,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Fetches, Need::Sites],
         run: code_matrix::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -91,6 +117,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Fetches, Need::Placed, Need::Names],
         run: code_placement::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -99,6 +126,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Placed],
         run: threads::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -107,6 +135,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Placed, Need::Names],
         run: functions::run,
         first: None,
+        folded: Some(functions::folded),
         first_screen: true,
     },
     Section {
@@ -115,6 +144,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Placed, Need::Names],
         run: lines::run,
         first: Some(lines::first),
+        folded: Some(lines::folded),
         first_screen: true,
     },
     Section {
@@ -123,6 +153,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
         run: inclusive::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -131,6 +162,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Stacks, Need::Uses, Need::Placed, Need::Names],
         run: line_objects::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -139,6 +171,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Stacks, Need::Objects, Need::Placed, Need::Names],
         run: call_tree::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -147,6 +180,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Sites, Need::Objects, Need::Flows, Need::CacheLines, Need::Names],
         run: objects::run,
         first: None,
+        folded: None,
         first_screen: true,
     },
     Section {
@@ -155,6 +189,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Placed, Need::Names, Need::Sites],
         run: first_touch::run,
         first: None,
+        folded: None,
         first_screen: true,
     },
     Section {
@@ -163,6 +198,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Pages, Need::Names, Need::Sites],
         run: pages::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -171,6 +207,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Pages, Need::Placed],
         run: address_space::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -179,6 +216,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Pages, Need::Names, Need::Sites],
         run: huge_pages::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -187,6 +225,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Flows, Need::LinePairs, Need::Sites],
         run: communication::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -195,6 +234,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::CacheLines, Need::Placed, Need::Names, Need::Sites],
         run: line_sharing::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -203,6 +243,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Pages, Need::Placed, Need::Sites],
         run: tiers::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -211,6 +252,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Allocations, Need::Placed, Need::Sites],
         run: residency::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -219,6 +261,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::Allocations, Need::Objects, Need::Names],
         run: remote_frees::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -227,6 +270,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::NodeTimes, Need::Sites],
         run: phases::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -235,6 +279,7 @@ pub static ALL: &[Section] = &[
         needs: &[],
         run: placements::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -243,6 +288,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::NodeTimes, Need::Sites, Need::Placed],
         run: timeline::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -251,6 +297,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::NodeTimes, Need::Placed, Need::Sites],
         run: node_timeline::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -259,6 +306,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::ObjectEvents, Need::Placed, Need::Names, Need::Sites],
         run: event_flow::of_objects,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -267,6 +315,7 @@ pub static ALL: &[Section] = &[
         needs: &[Need::ThreadEvents, Need::Placed, Need::Names, Need::Sites],
         run: event_flow::of_threads,
         first: None,
+        folded: None,
         first_screen: false,
     },
     Section {
@@ -275,6 +324,7 @@ pub static ALL: &[Section] = &[
         needs: &[],
         run: machine::run,
         first: None,
+        folded: None,
         first_screen: false,
     },
 ];
@@ -296,6 +346,14 @@ pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Resul
 pub fn of(study: &Study, sections: &[&Section]) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
     reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run(study)));
+    reports
+}
+
+/// The same for a first screen: system libraries are a row each, and rows of code, objects and first touches that have
+/// less than a hundredth are left out.
+pub fn first_screen_of(study: &Study, sections: &[&Section]) -> Vec<Report> {
+    let mut reports = vec![study.about.report()];
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_folded(study)));
     reports
 }
 

@@ -132,6 +132,6 @@ impl Study {
 
     /// What the sections of accesses have to say beforehand.
     pub fn access_doubts(&self) -> Vec<String> {
-        if self.sites.is_empty() { vec!["no accesses were recorded".to_string()] } else { Vec::new() }
+        if self.sites.is_empty() { vec![self.about.none("accesses")] } else { Vec::new() }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::counts::metric_of;
 use crate::metrics;
+use crate::node_timeline::spread_doubts;
 use crate::placed;
 use crate::report::{Report, Series, Shape};
 use crate::study::Study;
@@ -13,7 +14,8 @@ const MOST_BINS: usize = 100_000;
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
     let meta = &study.about.meta;
-    let classes = study.node_times.classes();
+    let (times, longest) = study.node_times.spread(&study.about);
+    let classes = times.classes();
     let last = classes
         .keys()
         .chain(study.placed.iter().map(|row| &row.bin_from))
@@ -44,7 +46,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         }
         lines.push((metric, line));
     }
-    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    let mut doubts: Vec<String> = study.sums_only().into_iter().chain(spread_doubts(study, longest)).collect();
     if last > bins {
         doubts.push(format!("time bins after number {MOST_BINS} are left out"));
     }

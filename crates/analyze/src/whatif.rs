@@ -215,7 +215,7 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
         return vec![missing];
     }
     if all == 0 {
-        doubts.push("no accesses to pages were recorded".to_string());
+        doubts.push(study.about.none("accesses to pages"));
         return doubts;
     }
     if samples > 0 {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 const MOST_FACTS: usize = 1 << 30;
 
 /// What pages ask first, without a filter. `ui/e2e/fault.test.ts` compares it with what they ask.
-const FIRST: [&str; 20] = [
+const FIRST: [&str; 21] = [
     "/api/report/machine",
+    "/api/report/verdict",
     "/api/report/summary,matrix,machine",
     "/api/advise",
     "/api/report/matrix,allocation-matrix,code-matrix,machine",

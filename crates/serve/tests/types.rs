@@ -4,7 +4,7 @@
 use numalens_analyze::code::Code;
 use numalens_analyze::disassembly::MachineCode;
 use numalens_analyze::whatif::{self, Plan};
-use numalens_analyze::{Options, Report, Study, advice, disassembly, metrics, sections};
+use numalens_analyze::{Options, Report, Study, advice, disassembly, metrics, sections, terms};
 use numalens_profile::Profile;
 use numalens_profile::tables::Site;
 use numalens_profile::testing::Synthetic;
@@ -224,6 +224,16 @@ fn generated() -> String {
         writeln!(text, "  {name}: {{ title: {title:?}, unit: {unit:?}, help: {help:?} }},").unwrap();
     }
     text += "};\n";
+    text += "\nexport const WORDS: Record<string, { title: string; help: string }> = {\n";
+    for word in [advice::words::PATTERNS, advice::words::REMEDIES].concat() {
+        writeln!(text, "  {:?}: {{ title: {:?}, help: {:?} }},", word.name, word.title, word.help).unwrap();
+    }
+    text += "};\n";
+    text += "\nexport const TERMS: readonly { name: string; meaning: string }[] = [\n";
+    for terms::Term { name, meaning } in terms::ALL {
+        writeln!(text, "  {{ name: {name:?}, meaning: {meaning:?} }},").unwrap();
+    }
+    text += "];\n";
     for (name, _, seen) in documents().object.unwrap().fields {
         let mut rows = Vec::new();
         let document = seen.object.unwrap().write(1, &mut rows, true);

@@ -66,6 +66,62 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
   calls: { title: "calls", unit: "calls", help: "Allocations." },
 };
 
+export const WORDS: Record<string, { title: string; help: string }> = {
+  "serial-initialisation": { title: "serial initialisation", help: "One node's threads touched it first; the threads of several nodes then use disjoint parts of it." },
+  "misplaced-blocks": { title: "misplaced blocks", help: "The threads of several nodes use disjoint parts of it, and the parts lie on other nodes than their users." },
+  "read-by-all": { title: "written once, read by all", help: "It is written before it is shared, then only read, all over, by the threads of several nodes." },
+  "shared-read-write": { title: "read and written by all", help: "The threads of several nodes read and write all over it at the same time." },
+  "private-elsewhere": { title: "private data on another node", help: "Each of its objects is used by the threads of one node, and lies on another." },
+  "split-clusters": { title: "threads that share are apart", help: "Threads share heavily with each other and little with others, and run on different nodes." },
+  "objects-share-page": { title: "objects of several nodes on one page", help: "A page is shared only because objects lie on it that threads of different nodes use." },
+  "huge-page-split": { title: "huge pages that nodes divide", help: "Each part of it is one node's, but parts of several nodes lie on one huge page, which has one home." },
+  "shared-line": { title: "cache line written by several nodes", help: "Threads of several nodes write to the same few cache lines, which travel between their caches." },
+  "remote-code": { title: "code on another node", help: "Instructions are fetched from pages of code on another node." },
+  "unpinned-threads": { title: "threads bound to no node", help: "Threads may run on any node, so the kernel may move them away from their pages." },
+  "slow-tier": { title: "hot pages on a slow tier", help: "Pages on a node of slower memory are accessed often." },
+  "replicate": { title: "give every node a copy", help: "Every node reads a copy in its own memory." },
+  "interleave": { title: "interleave its pages over the nodes", help: "Every memory controller serves an equal part; no access is guaranteed to be local." },
+  "local-allocation": { title: "allocate and touch it in the thread that uses it", help: "The page lands on the node of the thread that touches it first." },
+  "local-stack": { title: "bind the thread before it uses its stack", help: "Each page of a stack lands on the node that the thread runs on when it first comes to it." },
+  "parallel-initialisation": { title: "initialise it in the threads that use it", help: "Each part lands on the node of the thread that touches it first." },
+  "block-placement": { title: "bind each part to the node that uses it", help: "The part's pages go where its users run, whoever touches them first." },
+  "co-locate-threads": { title: "run threads that share on one node", help: "What they share is then local to all of them." },
+  "pin-threads": { title: "bind threads to nodes", help: "Threads stay where their pages are." },
+  "align-or-pad": { title: "align or pad its objects to pages", help: "Objects of different nodes get pages of their own." },
+  "align-to-huge-pages": { title: "divide it at multiples of its huge pages", help: "Each huge page is then touched first, and used, by the threads of one node." },
+  "split-line": { title: "give each thread a cache line of its own", help: "A line that one thread alone writes stays in its cache." },
+  "local-text": { title: "load the code on the node that runs it", help: "Instructions are then fetched locally." },
+  "replicate-text": { title: "give every node a copy of the code", help: "Every node fetches from its own copy." },
+  "move-to-tier": { title: "move it to the fast tier", help: "The fast tier answers sooner." },
+};
+
+export const TERMS: readonly { name: string; meaning: string }[] = [
+  { name: "node", meaning: "A part of the machine with CPUs and memory of its own (NUMA node). Every CPU reaches all memory, its own node's soonest." },
+  { name: "local, remote", meaning: "An access is local where the thread runs on the node that the page lies on, else remote: it takes longer, and loads the way between the nodes." },
+  { name: "home", meaning: "The node that a page lies on." },
+  { name: "first touch", meaning: "The first access to a page. By default the system places the page on the node of the thread that makes it, whoever allocated the memory." },
+  { name: "placed", meaning: "A page is placed when it gets a home. Unplaced: it had none when asked, such as the zero page that reads of fresh memory share. Unseen: the kernel placed it without an access of the program." },
+  { name: "pinned, unpinned", meaning: "A pinned thread may run on the CPUs of one node only. Of an unpinned one nobody knows where it runs next, so that its accesses are neither local nor remote." },
+  { name: "access class", meaning: "One of eight kinds of access: local; remote; by an unpinned thread, to a page that one placed, or both; to memory of another tier, the nearest one or not; unplaced." },
+  { name: "tier", meaning: "Nodes whose memory is of one speed; nodes without CPUs (CXL, HBM, persistent memory) are tiers of their own." },
+  { name: "access matrix", meaning: "How many accesses threads on each node (rows) make to pages on each node (columns). The diagonal is local." },
+  { name: "hot region", meaning: "The node that receives most accesses from threads of other nodes." },
+  { name: "imbalance", meaning: "How much more the busiest node serves than the mean of all: 0 % is even." },
+  { name: "exclusivity", meaning: "How far each page is one node's: 100 % where every page is used by the threads of one node alone." },
+  { name: "distance", meaning: "What the machine says of the way between two nodes: 10 is local, 21 about twice as far." },
+  { name: "memory time", meaning: "The time that accesses take, predicted from distances and from the queues at busy nodes. Gains are percent of it, not of the program's whole time." },
+  { name: "object", meaning: "Memory that belongs together: a heap block, or all blocks of one allocating call stack; a global variable; a stack; a file; code." },
+  { name: "line", meaning: "A line of source. Accesses of library code belong to the nearest line of the program's own; `via` says which function it called." },
+  { name: "site", meaning: "An instruction, or the call that allocated an object." },
+  { name: "sample", meaning: "One access that was looked at for many. Figures that come from samples are estimates, with the 95 % interval behind them." },
+  { name: "exact", meaning: "Every access was counted, by translating the program while it runs; figures have no interval." },
+  { name: "virtual machine", meaning: "A machine with several nodes that is simulated: the program runs on this host, and its threads and pages are placed as they would be there." },
+  { name: "cache line", meaning: "The 64 bytes that processors move at once. Threads that write to one line take it from each other; where each has its own words in it, that is false sharing." },
+  { name: "phase", meaning: "A span of time that the program named (numalens.h)." },
+  { name: "time bin", meaning: "A piece of the recording's time; what happened within one is told together." },
+  { name: "gain", meaning: "What a change would save, predicted, in percent of the memory time; with the least and the most that it may be." },
+];
+
 export interface CodePlacementRow {
   instructions: number;
   share: number;
@@ -626,6 +682,25 @@ export interface Report {
     notes: string[];
     only_pids: number[];
   };
+  verdict?: {
+    sentence: string;
+    fault: string | null;
+    remedy: string | null;
+    next: string | null;
+    result: string;
+    remote_share: number | null;
+    unpinned_share: number | null;
+    saved: {
+      memory_time_percent: number;
+      low: number;
+      high: number;
+    } | null;
+    findings: number;
+    pattern: string | null;
+    intervals?: Record<string, number[]>;
+  };
+  doubts: Record<string, string[]>;
+  omitted: Record<string, unknown>;
   summary?: {
     unit: string;
     estimated: boolean;
@@ -685,8 +760,6 @@ export interface Report {
     };
     intervals?: Record<string, number[]>;
   };
-  doubts: Record<string, string[]>;
-  omitted: Record<string, unknown>;
   matrix?: {
     access?: {
       nodes: number[];
