@@ -35,6 +35,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     Machine(commands::machine::Args),
     Header(commands::header::Args),
+    Terms(commands::terms::Args),
     Completions(commands::completions::Args),
     Man(commands::completions::ManArgs),
 }
@@ -80,6 +81,7 @@ fn run() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Machine(args) => commands::machine::run(args),
         Command::Header(args) => commands::header::run(args),
+        Command::Terms(args) => commands::terms::run(args),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
         Command::Man(args) => commands::completions::run_man(args, Cli::command()),
     };

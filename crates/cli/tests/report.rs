@@ -39,6 +39,66 @@ fn the_first_screen_shows_what_hurts_and_where_to_look_next() {
     assert!(stdout(numalens().arg("report").arg(&path).args(["--color", "always"])).contains('\x1b'));
 }
 
+/// Guards that text, JSON and HTML begin with the same verdict, which names the profile in what to type.
+#[test]
+fn one_verdict_is_everywhere() {
+    let (_directory, path) = profile();
+    let report = |args: &[&str]| stdout(numalens().arg("report").arg(&path).args(args));
+    let document: serde_json::Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
+    let verdict = &document["verdict"];
+    let sentence = verdict["sentence"].as_str().unwrap();
+    let text = report(&[]);
+    assert_eq!(text.lines().next(), Some(sentence));
+    let page = report(&["--format", "html"]);
+    let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words} is not in the page"));
+    assert!(at(sentence) < at("<nav>") && at("<nav>") < at("id=\"meta\""));
+    if let Some(next) = verdict["next"].as_str() {
+        assert!(next.starts_with("numalens advise ") && next.contains("app.numalens"), "{next}");
+        assert!(text.contains(next), "{text}");
+    }
+    assert!(text.find("how it was recorded").unwrap() > text.find("source lines").unwrap(), "{text}");
+}
+
+/// Guards the words of empty sections: what a filter hides was recorded.
+#[test]
+fn filters_that_leave_nothing_say_so() {
+    let (_directory, path) = profile();
+    let text = stdout(numalens().arg("report").arg(&path).args(["--section", "residency", "--thread", "1"]));
+    assert!(text.contains("pass the filter") && !text.contains("no allocations were recorded"), "{text}");
+    let mut content = Synthetic::example();
+    content.allocations.clear();
+    let (other, _) = profile();
+    let path = content.write(&other.path().join("none.numalens")).unwrap();
+    let text = stdout(numalens().arg("report").arg(&path).args(["--section", "residency"]));
+    assert!(text.contains("no allocations were recorded"), "{text}");
+}
+
+/// Guards the glossary, which `numalens help terms` and the web page show.
+#[test]
+fn words_are_explained() {
+    for args in [&["help", "terms"][..], &["terms"]] {
+        let text = stdout(numalens().args(args));
+        for word in ["first touch", "pinned, unpinned", "memory time"] {
+            assert!(text.contains(word), "{word} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+}
+
+/// Guards short tables: what has less than a hundredth is left out, unless somebody asks.
+#[test]
+fn rows_below_a_hundredth_are_there_when_asked_for() {
+    let mut content = Synthetic::example();
+    content.site_accesses.iter_mut().filter(|row| row.site.0 == 1).for_each(|row| row.reads *= 1000);
+    let directory = tempfile::tempdir().unwrap();
+    let path = content.write(&directory.path().join("a.numalens")).unwrap();
+    let report = |args: &[&str]| stdout(numalens().arg("report").arg(&path).args(args));
+    let lines = |text: &str| text[text.find("source lines").unwrap()..].split("\n\n").next().unwrap().lines().count();
+    let (short, named, top) = (report(&[]), report(&["--section", "lines"]), report(&["--top", "25"]));
+    assert!(lines(&short) < lines(&named), "{short}");
+    assert_eq!(lines(&top), lines(&named), "{top}");
+}
+
 #[test]
 fn json_goes_to_a_file_as_to_a_pipe() {
     let (directory, path) = profile();

@@ -2,6 +2,7 @@
 //! the form of other programs: [`callgrind`], [`pprof`], [`firefox`].
 
 pub mod callgrind;
+mod colors;
 pub mod columns;
 pub mod csv;
 pub mod firefox;

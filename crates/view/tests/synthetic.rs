@@ -1,6 +1,6 @@
 //! Every view of the synthetic profile: golden text, golden CSV, and the contract of the JSON.
 
-use numalens_analyze::report::Report;
+use numalens_analyze::report::{self, Report};
 use numalens_analyze::{Options, metrics, sections};
 use numalens_profile::Profile;
 use numalens_profile::testing::Synthetic;
@@ -72,7 +72,19 @@ fn colours_change_nothing_else() {
 #[test]
 fn closing_summary() {
     let summary = text::closing_summary(&reports(), Path::new("app-1000.numalens"), Look::PLAIN);
-    assert_eq!(summary.lines().count(), 10);
+    // The verdict, its reasons and what to type, before all else.
+    let titles: Vec<&str> = summary.lines().map(|line| line[..13].trim()).collect();
+    let reports = reports();
+    let verdict = reports.iter().find(|report| report.key == "verdict").unwrap();
+    let below =
+        ["fault", "remedy"].into_iter().filter(|key| verdict.field(key).is_some_and(|v| *v != report::Value::Absent));
+    let first: Vec<&str> = std::iter::once("verdict").chain(below).chain(["next"]).collect();
+    assert_eq!(titles[..first.len()], first, "{summary}");
+    assert_eq!(
+        titles[first.len()..],
+        ["hottest line", "object", "first toucher", "ran", "recorded", "limits"],
+        "{summary}"
+    );
     insta::assert_snapshot!(summary);
 }
 
@@ -235,16 +247,53 @@ fn one_process_alone() {
     assert_eq!(document["meta"]["only_pids"][0], pid);
 }
 
+/// Guards the first screen: what is wrong comes first, how it was recorded last.
 #[test]
-fn limits_are_on_top() {
+fn the_verdict_is_first_and_the_recording_last() {
+    let text = text::render(&reports(), Look::PLAIN);
+    let verdict = json::document(&reports())["verdict"].clone();
+    assert_eq!(text.lines().next(), verdict["sentence"].as_str());
+    let recorded = text.find("how it was recorded").unwrap();
+    assert!(text[recorded..].contains("./app 8") && !text[..recorded].contains("! lost"), "{text}");
+    for key in ["coarsened", "recorded unit", "exact counts)"] {
+        assert!(!text.contains(key), "{key} is in\n{text}");
+    }
+}
+
+/// Guards narrow terminals: columns go, words stay whole.
+#[test]
+fn no_word_breaks_at_80_columns() {
+    let words =
+        |text: &str| -> std::collections::BTreeSet<String> { text.split_whitespace().map(str::to_string).collect() };
+    let wide = words(&text::render(&reports(), Look::PLAIN));
+    let narrow = text::render(&reports(), Look { color: false, width: Some(80) });
+    assert!(narrow.contains("no room for: "), "{narrow}");
+    let mut broken = words(&narrow);
+    // What says which columns are gone, intervals, whose place is not there, names cut in the middle, and bars.
+    let ours = words("no room for: (a wider terminal, or --format json)");
+    let bars = |word: &String| word.chars().all(|c| !c.is_ascii_alphanumeric());
+    broken.retain(|word| !wide.contains(word) && !ours.contains(word) && !word.contains('…') && !bars(word));
+    broken.retain(|word| !wide.contains(word.trim_end_matches(',')));
+    assert!(broken.is_empty(), "{broken:?} in\n{narrow}");
+    for line in narrow.lines() {
+        assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn limits_are_told() {
     let mut content = Synthetic::example();
     content.meta.unobserved = vec!["pid 77 (setuid program)".to_string()];
     content.meta.coarsened = vec!["bins merged by 2".to_string()];
     let text = text::render(&reports_of(&content, &Options::default()), Look::PLAIN);
-    let top: Vec<&str> = text.lines().take(7).collect();
-    for words in
-        ["lost: 2 samples", "not observed: pid 77 (setuid program)", "coarsened: bins merged by 2", "synthetic"]
-    {
+    let recorded = text.find("how it was recorded").unwrap();
+    let top: Vec<&str> = text[recorded..].lines().collect();
+    for words in [
+        "lost: 2 samples",
+        "not observed: pid 77 (setuid program)",
+        "recorded less finely: bins merged by 2",
+        "synthetic",
+    ] {
         assert!(top.iter().any(|line| line.starts_with("! ") && line.contains(words)), "{words} is not in {top:?}");
     }
 }

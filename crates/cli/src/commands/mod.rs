@@ -19,6 +19,7 @@ pub mod record;
 pub mod report;
 pub mod simulate;
 pub mod tell;
+pub mod terms;
 pub mod unpack;
 pub mod usage;
 pub mod view;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod naming;
+mod progress;
 
 use super::tell::{self, tell};
 use clap::ValueEnum;
@@ -18,6 +19,7 @@ use numalens_profile::tables::BY_ADDRESS;
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
+use progress::Ticker;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -91,17 +93,17 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHETHER", num_args = 0..=1, require_equals = true, default_value = "on", default_missing_value = "on")]
     code: Switch,
 
-    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; much slower)
+    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; 30 to 270 times slower)
     #[arg(long)]
     lines: bool,
 
     /// Look every access up in a private cache of its thread, and count those that miss too: 32k, 2M,16, 48k,12,64
-    /// (exact engine; much slower)
+    /// (exact engine; 30 to 270 times slower)
     #[arg(long, value_name = "SIZE[,WAYS[,LINE]]", value_parser = cache::geometry)]
     cache: Option<Geometry>,
 
     /// How accesses to pages that several objects share are attributed: by a few that are looked at, or each by its
-    /// address (exact engine; much slower)
+    /// address (exact engine; 30 to 270 times slower)
     #[arg(long, value_enum, value_name = "HOW", default_value = "sampled")]
     objects: Objects,
 
@@ -192,6 +194,9 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     };
     if !args.quiet {
         tell!("numalens: {}", introduction(&args, &options));
+        if let Some(warning) = slow(&args) {
+            tell!("numalens: {warning}");
+        }
     }
     let name = |pid| output_path(&args, pid);
     let mut naming = None;
@@ -199,10 +204,12 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Progress::Ended(code) => naming = Some(Naming::begin(code)),
         progress => report_progress(args.quiet, &progress),
     };
+    let ticker = Ticker::begin(args.quiet);
     let recorded = match (args.engine(), &target) {
         (Engine::Exact, Target::Launch(command)) => exact::engine::record(command, options, name, &mut progress),
         _ => engine::record(&target, options, name, &mut progress),
     };
+    drop(ticker);
     match recorded {
         Ok(outcome) => {
             match Profile::open(&outcome.profile) {
@@ -351,6 +358,20 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     }
 }
 
+/// What to know before a recording that looks at every access one by one; docs/exact.md has the figures.
+fn slow(args: &Args) -> Option<String> {
+    let every_object = args.objects == Objects::Exact;
+    let slow = [(args.lines, "--lines"), (args.cache.is_some(), "--cache"), (every_object, "--objects exact")];
+    let given: Vec<&str> = slow.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect();
+    (!given.is_empty()).then(|| {
+        format!(
+            "{}: every access is looked at one by one, which takes 30 to 270 times the program's own time; choose a small input, or leave {} out",
+            given.join(", "),
+            if given.len() == 1 { "it" } else { "them" }
+        )
+    })
+}
+
 /// A folder for profiles is no name of one: `.` would become `./.-2`, which nobody finds.
 fn refuse_folder(output: &Path) -> Result<(), String> {
     let is_profile = |folder: std::fs::ReadDir| {
@@ -431,16 +452,16 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
-/// The ten lines at the end: only what comes first in each section.
+/// The lines at the end: the verdict, and what comes first in each section.
 fn summarise(profile: &Profile) {
     let wanted: Vec<_> =
         sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
-    match Study::load(profile, &Default::default(), &text::CLOSING_NEEDS) {
+    match Study::load(profile, &Default::default(), &text::closing_needs()) {
         Ok(study) => {
             let reports = sections::first_of(&study, &wanted, 1);
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            let summary = text::closing_summary(&reports, profile.path(), Look { color, width: None });
+            let summary = text::closing_summary(&reports, profile.path(), Look { color, width: tell::width() });
             tell::styled(&summary);
             // This process ends: taking a hundred thousand things apart one by one would only take time.
             std::mem::forget((study, reports));

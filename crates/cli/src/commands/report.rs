@@ -6,10 +6,9 @@ use clap::ValueEnum;
 use miette::IntoDiagnostic;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
-use numalens_analyze::{advice, phases};
+use numalens_analyze::{Study, advice, phases, verdict};
 use numalens_profile::tables::Phase;
-use numalens_view::text;
-use std::path::PathBuf;
+use numalens_view::text::{self, Look};
 use std::process::ExitCode;
 
 /// Show what a recording found.
@@ -83,7 +82,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             }
         }
     }
-    let mut reports = sections::run(&loaded.profile, &options, &wanted).into_diagnostic()?;
+    let study = sections::load(&loaded.profile, &options, &wanted).into_diagnostic()?;
+    let mut reports = made(&args, &study, &wanted);
     input::add_doubts(&mut reports, &loaded.doubts);
     reports.iter_mut().for_each(|report| report.doubts.extend(doubts.iter().cloned()));
     if let Some(metric) = &args.sort {
@@ -100,6 +100,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         }
     }
     let first_screen = args.format == Format::Text && args.sections.is_empty();
+    let named: Vec<_> = args.input.profiles.iter().map(|path| text::shell_word(&path.to_string_lossy())).collect();
+    verdict::name_profile(&mut reports, &named.join(" "));
     let rows = args.top.map(|rows| rows as usize).or(match args.format {
         Format::Json => None,
         Format::Html if args.sections.is_empty() => Some(NAMED_ROWS),
@@ -123,7 +125,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Text => {
             let mut document = text::render(&reports, args.place.look());
             if first_screen {
-                document += &hints(&args.input.profiles, &reports);
+                document += &hints(&named, &reports, args.place.look());
             }
             document
         }
@@ -141,11 +143,18 @@ fn wanted(args: &Args) -> Vec<&'static Section> {
     sections::ALL.iter().filter(|section| everything || args.sections.iter().any(|name| name == section.name)).collect()
 }
 
+/// The sections; where nobody has asked for some, or for so many rows, in short.
+fn made(args: &Args, study: &Study, wanted: &[&Section]) -> Vec<Report> {
+    let is_chosen = args.format == Format::Json || args.top.is_some() || !args.sections.is_empty();
+    if is_chosen { sections::of(study, wanted) } else { sections::first_screen_of(study, wanted) }
+}
+
 /// Which sections say more.
-fn hints(profiles: &[PathBuf], reports: &[Report]) -> String {
-    let profiles: Vec<_> = profiles.iter().map(|path| text::shell_word(&path.to_string_lossy())).collect();
+fn hints(profiles: &[String], reports: &[Report], look: Look) -> String {
     let shown: Vec<&str> = reports.iter().map(|report| report.section).collect();
     let more: Vec<&str> =
         sections::ALL.iter().map(|section| section.name).filter(|name| !shown.contains(name)).collect();
-    format!("\nMore: numalens report {} --section NAME; other sections: {}\n", profiles.join(" "), more.join(", "))
+    let words =
+        format!("More: numalens report {} --section NAME; other sections: {}", profiles.join(" "), more.join(", "));
+    format!("\n{}\n", look.lines(&words))
 }

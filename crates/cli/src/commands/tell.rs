@@ -22,6 +22,22 @@ pub fn styled(text: &str) {
     write(&visible::styled(text), "");
 }
 
+/// Columns of the terminal on standard error; none when it is not one.
+pub fn width() -> Option<u16> {
+    // SAFETY: an all-zero size is valid; the call only fills it.
+    let (answer, size) = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        (libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size), size)
+    };
+    Some(size.ws_col).filter(|columns| answer == 0 && *columns > 0)
+}
+
+/// Whether standard error is this job's terminal: one in the background may be stopped for writing.
+pub fn is_in_foreground() -> bool {
+    // SAFETY: plain calls without memory.
+    unsafe { libc::tcgetpgrp(libc::STDERR_FILENO) == libc::getpgrp() }
+}
+
 fn write(text: &str, end: &str) {
     // In one piece, as others write there too; without colours where that is no terminal.
     let _ = anstream::stderr().write_all(format!("{text}{end}").as_bytes());

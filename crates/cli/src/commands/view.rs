@@ -3,7 +3,9 @@
 use super::tell::tell;
 use super::{input, machine_code};
 use miette::IntoDiagnostic;
+use numalens_analyze::verdict;
 use numalens_serve::{Server, View, interrupted};
+use numalens_view::text::shell_word;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,11 +34,16 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     // The rest of it, where several profiles were brought together, lasts until the server ends.
     let loaded = input::load(&args.input)?;
     let doubts = loaded.doubts;
+    let named: Vec<_> = args.input.profiles.iter().map(|path| shell_word(&path.to_string_lossy())).collect();
+    let named = named.join(" ");
     let names = args.input.names();
     let view = View {
         profile: loaded.profile,
         options: args.input.options(),
-        amend: Box::new(move |reports| input::add_doubts(reports, &doubts)),
+        amend: Box::new(move |reports| {
+            input::add_doubts(reports, &doubts);
+            verdict::name_profile(reports, &named);
+        }),
         find_code: Box::new(move |profile, wanted| machine_code::find(profile, wanted, &names)),
     };
     let server = Server::bind(view, args.port).into_diagnostic()?;

@@ -1,7 +1,7 @@
-//! Matrices as heat maps: every cell in percent of the whole, local green, remote red, undefined amber.
+//! Matrices as heat maps: every cell in percent of the whole, local blue, remote orange, undefined grey.
 
 use super::escape;
-use crate::numbers;
+use crate::{colors, numbers};
 use numalens_analyze::report::Matrix;
 use numalens_topology::NodeId;
 
@@ -13,7 +13,7 @@ const TOP: usize = 26;
 
 /// Draws a matrix.
 pub fn draw(matrix: &Matrix) -> String {
-    let (total, largest) = (matrix.total(), matrix.cells().max().unwrap_or(0));
+    let total = matrix.total();
     if total == 0 {
         return "<p class=\"quiet\">empty</p>\n".to_string();
     }
@@ -35,9 +35,9 @@ pub fn draw(matrix: &Matrix) -> String {
     titles.enumerate().for_each(|(i, title)| heading(LEFT - 8, TOP + i * HIGH + HIGH / 2 + 5, "end", title));
     let mut cell = |row: usize, column: usize, n: u64, kind: &str| {
         let (x, y) = (LEFT + column * CELL, TOP + row * HIGH);
-        // The eye tells small weights apart better on a root scale.
-        let weight = if n == 0 { 0.0 } else { 0.12 + 0.88 * (n as f64 / largest as f64).sqrt() };
-        let text = if n == 0 { "-".to_string() } else { numbers::percent(n as f64 * 100.0 / total as f64) };
+        let share = n as f64 * 100.0 / total as f64;
+        let weight = colors::strength(share).unwrap_or(0.0);
+        let text = if n == 0 { "-".to_string() } else { numbers::percent(share) };
         out += &format!(
             "<g><title>{n}</title><rect class=\"{kind}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill-opacity=\"{weight:.3}\"/><text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{text}</text></g>\n",
             x + 1,

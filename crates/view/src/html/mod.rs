@@ -7,7 +7,7 @@ mod record;
 mod series;
 mod table;
 
-use crate::text::value;
+use crate::text::{value, verdict};
 use crate::visible;
 use numalens_analyze::report::{Report, Shape, Shown, Value};
 
@@ -21,29 +21,54 @@ pub fn document(reports: &[Report]) -> String {
     let shown: Vec<&Report> = visible.iter().collect();
     let meta = shown.iter().find(|report| report.section == "meta");
     let title = meta.map(|meta| command(meta)).unwrap_or_default();
+    let verdict = shown.iter().find(|report| report.section == "verdict");
     let first = shown.iter().filter(|report| matches!(report.shape, Shape::Findings(_)));
-    let rest = shown.iter().filter(|report| report.section != "meta" && !matches!(report.shape, Shape::Findings(_)));
+    let above = ["meta", "verdict"];
+    let rest =
+        shown.iter().filter(|report| !above.contains(&report.section) && !matches!(report.shape, Shape::Findings(_)));
     let ordered: Vec<&&Report> = first.chain(rest).collect();
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>{0} - numalens</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n",
         escape(&title)
     );
+    out += &verdict.map(|verdict| judged(verdict)).unwrap_or_default();
     if let Some(meta) = meta {
-        out += &format!("<p class=\"how\">{}</p>\n{}", escape(&how(meta)), doubts(meta));
+        // With a verdict, what limits the figures is told with how they came to be, below.
+        let limits = if verdict.is_some() { String::new() } else { doubts(meta) };
+        out += &format!("<p class=\"how\">{}</p>\n{limits}", escape(&how(meta)));
     }
     out += "<nav>";
     for report in &ordered {
         out += &format!("<a href=\"#{}\">{}</a>", anchor(report), escape(heading(report)));
     }
     out += "</nav>\n</header>\n<main>\n";
-    ordered.iter().for_each(|report| out += &section(report));
+    ordered.iter().for_each(|report| out += &section(report, true));
     if let Some(meta) = meta {
-        out += &section(meta);
+        out += &section(meta, verdict.is_some());
     }
     out + "</main>\n</body>\n</html>\n"
 }
 
-fn section(report: &Report) -> String {
+/// The verdict, above all.
+fn judged(report: &Report) -> String {
+    let sentence = verdict::text(report, "sentence").unwrap_or_default();
+    let below: String = verdict::parts(report)
+        .map(|(title, words)| {
+            let words = escape(&words);
+            let words = if title == "next" { format!("<code>{words}</code>") } else { words };
+            format!("<dt>{title}</dt><dd>{words}</dd>\n")
+        })
+        .collect();
+    let below = if below.is_empty() { below } else { format!("<dl>\n{below}</dl>\n") };
+    format!(
+        "<div id=\"{}\" class=\"verdict\">\n<p>{}</p>\n{}{below}</div>\n",
+        anchor(report),
+        escape(&sentence),
+        doubts(report)
+    )
+}
+
+fn section(report: &Report, with_doubts: bool) -> String {
     let body = match &report.shape {
         Shape::Record(fields) => record::draw(fields),
         Shape::Table(table) => table::draw(table),
@@ -51,7 +76,7 @@ fn section(report: &Report) -> String {
         Shape::Series(series) => series::draw(series),
         Shape::Findings(findings) => advice::draw(findings, report.doubts.is_empty()),
     };
-    let doubts = if report.section == "meta" { String::new() } else { doubts(report) };
+    let doubts = if with_doubts { doubts(report) } else { String::new() };
     let title = escape(&report.title);
     let notes: String = report.notes.iter().map(|note| format!("<p>{}</p>\n", escape(note))).collect();
     format!("<section id=\"{}\">\n<h2>{title}</h2>\n{doubts}{body}{notes}</section>\n", anchor(report))

@@ -10,7 +10,7 @@ pub fn draw(fields: &[Field]) -> String {
         .map(|field| {
             let text = match &field.value {
                 Value::Parts(parts) => bar(parts),
-                value => escape(&value::in_record(value)),
+                _ => escape(&value::of_field(field)),
             };
             format!("<tr><th>{}</th><td>{text}</td></tr>\n", escape(&field.title))
         })

@@ -3,6 +3,7 @@
 use super::escape;
 use super::record::class;
 use crate::numbers;
+use crate::text::spark::whole;
 use numalens_analyze::report::Series;
 
 /// Draws series.
@@ -26,7 +27,7 @@ pub fn draw(series: &Series) -> String {
             escape(metric.title),
             class(metric.name),
             escape(metric.help),
-            numbers::count(values.iter().sum::<u64>() as f64)
+            whole(metric, values)
         );
     }
     if out.is_empty() {

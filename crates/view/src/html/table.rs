@@ -1,6 +1,7 @@
 //! Tables; columns that say nothing in any row are left out.
 
 use super::escape;
+use crate::colors;
 use crate::text::{table as text, value};
 use numalens_analyze::report::{Column, Shown, Table, Value};
 
@@ -26,9 +27,8 @@ pub fn draw(table: &Table) -> String {
         out += "<tr>";
         for (i, column) in &columns {
             let weight = match (column.key, &row[*i]) {
-                ("remote_share", Value::Percent(percent, _)) if *percent >= 10.0 => {
-                    format!(" style=\"--weight:{:.2}\"", (percent / 100.0).clamp(0.0, 1.0))
-                }
+                ("remote_share", Value::Percent(percent, _)) => colors::strength(*percent)
+                    .map_or(String::new(), |strength| format!(" style=\"--weight:{strength:.2}\"")),
                 _ => String::new(),
             };
             out += &format!("<td{}{weight}>{}</td>", class(*i), escape(&value::in_table(&row[*i])));

@@ -1,68 +1,75 @@
-//! The ten lines at the end of `record`: is there remote traffic, how much, who causes it, what to type next.
+//! The lines at the end of `record`: the verdict, what has most of the accesses, how it was recorded.
 
-use super::{Look, command, how, value};
+use super::{Look, command, how, record, value, verdict};
 use crate::visible;
 use numalens_analyze::Need;
-use numalens_analyze::report::{Report, Shape, Value};
+use numalens_analyze::report::{Report, Value};
 use std::path::Path;
 
 /// Sections that [`closing_summary`] reads.
-pub const SECTIONS: [&str; 4] = ["summary", "lines", "objects", "first-touch"];
+pub const SECTIONS: [&str; 5] = ["verdict", "summary", "lines", "objects", "first-touch"];
 
 /// Tables that what it shows of them comes from: less than what whole sections say, as the program's user waits for it.
-pub const NEEDS: [Need; 4] = [Need::Sites, Need::Objects, Need::Placed, Need::Names];
-
-/// Ten lines from the reports of [`SECTIONS`]. `path` is where the profile lies.
-pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {
-    let reports: Vec<Report> = reports.iter().map(visible::report).collect();
-    let find = |key: &str| reports.iter().find(|report| report.key == key);
-    let (Some(meta), Some(summary)) = (find("meta"), find("summary")) else { return String::new() };
-    let text = |report: &Report, key: &str| report.field(key).map(value::in_record).unwrap_or_default();
-    let line = |title: &str, text: String| {
-        format!("{} {}\n", look.dim(format_args!("{title:>12}")), if text.is_empty() { "-".to_string() } else { text })
-    };
-    let mut out = line(
-        "ran",
-        [command(meta), text(meta, "duration_s"), text(meta, "exit_status")]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(", "),
-    );
-    out += &line("recorded", how(meta));
-    let noun = summary_noun(summary);
-    out += &line(noun, format!("{}; unit: {}", text(summary, "accesses"), text(summary, "unit")));
-    out += &line(
-        "classes",
-        match summary.field("class_shares") {
-            Some(Value::Parts(parts)) => value::shown(parts)
-                .map(|part| format!("{} {}", part.title, value::in_table(&part.value)))
-                .collect::<Vec<_>>()
-                .join(", "),
-            _ => String::new(),
-        },
-    );
-    out += &line("first touch", text(summary, "first_touch"));
-    out += &line("hottest line", top(find("lines"), &["", "via"]));
-    out += &line("object", top(find("objects"), &["kind", "name", "site"]));
-    out += &line("first toucher", first_toucher(find("first_touch_lines")));
-    out += &line(
-        "limits",
-        if meta.doubts.is_empty() { "nothing was lost".to_string() } else { look.warn(meta.doubts.join("; ")) },
-    );
-    out + &line(
-        "next",
-        look.bold(format_args!("numalens report {}", visible::line(&shell_word(&path.to_string_lossy())))),
-    )
+pub fn needs() -> Vec<Need> {
+    [numalens_analyze::verdict::NEEDS, &[Need::Sites, Need::Objects, Need::Placed, Need::Names]].concat()
 }
 
-/// `samples` of a clock, else `accesses`.
-fn summary_noun(summary: &Report) -> &str {
-    match &summary.shape {
-        Shape::Record(fields) => {
-            fields.iter().find(|field| field.key == "accesses").map_or("accesses", |field| &field.title)
+/// Columns of the titles.
+const TITLES: usize = 13;
+
+/// Some ten lines from the reports of [`SECTIONS`]. `path` is where the profile lies.
+pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {
+    let mut reports: Vec<Report> = reports.iter().map(visible::report).collect();
+    let named = visible::line(&shell_word(&path.to_string_lossy())).into_owned();
+    numalens_analyze::verdict::name_profile(&mut reports, &named);
+    // What has less than a hundredth is not what to look at.
+    reports.iter_mut().filter(|report| report.section != "verdict").for_each(|report| report.worth(LEAST));
+    let find = |key: &str| reports.iter().find(|report| report.key == key);
+    let (Some(meta), Some(verdict)) = (find("meta"), find("verdict")) else { return String::new() };
+    let text = |report: &Report, key: &str| report.field(key).map(value::in_record).unwrap_or_default();
+    let line = |title: &str, words: String, paint: &dyn Fn(&str) -> String| {
+        if words.is_empty() {
+            return String::new();
         }
-        _ => "accesses",
+        let room = look.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(TITLES + 1).max(20));
+        let lines: Vec<String> = record::wrap(&words, room).iter().map(|line| paint(line)).collect();
+        let under = format!("\n{:1$}", "", TITLES + 1);
+        format!("{} {}\n", look.dim(format_args!("{title:>TITLES$}")), lines.join(&under))
+    };
+    let plain = |words: &str| words.to_string();
+    let bold = |words: &str| look.bold(words);
+    let warn = |words: &str| look.warn(words);
+    let mut out = line("verdict", text(verdict, "sentence"), &bold);
+    out += &verdict.doubts.iter().map(|doubt| line("but", doubt.clone(), &warn)).collect::<String>();
+    let below: Vec<(&str, String)> = verdict::parts(verdict).collect();
+    out += &below
+        .iter()
+        .filter(|(title, _)| *title != "next")
+        .map(|(title, words)| line(title, words.clone(), &plain))
+        .collect::<String>();
+    let next = below.into_iter().find(|(title, _)| *title == "next").map(|(_, words)| words);
+    out += &line("next", next.unwrap_or_else(|| format!("numalens report {named}")), &bold);
+    out += &line("hottest line", top(find("lines"), &["", "via"]), &plain);
+    out += &line("object", top(find("objects"), &["kind", "name", "site"]), &plain);
+    out += &line("first toucher", first_toucher(find("first_touch_lines")), &plain);
+    let ran = [command(meta), text(meta, "duration_s"), text(meta, "exit_status")];
+    out += &line("ran", ran.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "), &plain);
+    let counted = find("summary").map(counted).filter(|words| !words.is_empty());
+    out += &line("recorded", [counted, Some(how(meta))].into_iter().flatten().collect::<Vec<_>>().join(", "), &plain);
+    let others: Vec<&str> =
+        meta.doubts.iter().filter(|doubt| !verdict.doubts.contains(doubt)).map(String::as_str).collect();
+    out + &line("limits", others.join("; "), &warn)
+}
+
+/// Percent of the whole that a line, an object or a first touch must have to be told.
+const LEAST: f64 = 1.0;
+
+/// `1.69 G accesses`; of samples what one is.
+fn counted(summary: &Report) -> String {
+    let text = |key: &str| summary.field(key).map(value::in_record).unwrap_or_default();
+    match summary.field("estimated") {
+        Some(Value::Flag(true)) => format!("{} samples", text("samples")),
+        _ => format!("{} accesses", text("accesses")),
     }
 }
 
@@ -94,14 +101,30 @@ fn first_toucher(report: Option<&Report>) -> String {
     let cell = |key: &str| report.cell(0, key).map(value::plain).unwrap_or_default();
     match report.cell(0, "") {
         Some(place) => format!(
-            "{}: {} pages ({}) by {} on node {}",
+            "{}: {} pages ({}) by {}{}",
             value::plain(place),
             cell("pages"),
             cell("page_share"),
             cell("by"),
-            cell("homes")
+            on_nodes(report.cell(0, "homes"))
         ),
         None => String::new(),
+    }
+}
+
+/// ` on node 0`, ` on nodes 0 (75 %), 1 (25 %)`; nothing where nobody knows.
+fn on_nodes(homes: Option<&Value>) -> String {
+    let Some(Value::PerNode(homes)) = homes else { return String::new() };
+    let total = homes.counts.iter().map(|(_, n)| *n as f64).sum::<f64>();
+    let placed: Vec<_> =
+        homes.counts.iter().filter_map(|(node, n)| Some(((*node)?, *n))).filter(|(_, n)| *n > 0).collect();
+    match placed[..] {
+        [] => String::new(),
+        [(node, _)] => format!(" on node {node}"),
+        _ => {
+            let each = placed.iter().map(|(node, n)| format!("{node} ({:.0} %)", *n as f64 * 100.0 / total));
+            format!(" on nodes {}", each.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

@@ -1,29 +1,26 @@
-//! Matrices: every cell in percent of the whole, coloured by its weight: local traffic green, remote red.
+//! Matrices: every cell in percent of the whole, coloured by its share: local traffic blue, remote orange.
 
 use super::{Look, table};
+use crate::colors::{self, Kind};
 use crate::numbers;
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use numalens_analyze::report::Matrix;
 
-/// What a cell means.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Local,
-    Remote,
-    Undefined,
-}
-
 /// Draws a matrix.
 pub fn draw(matrix: &Matrix, look: Look) -> String {
-    let (total, largest) = (matrix.total(), matrix.cells().max().unwrap_or(0));
+    let total = matrix.total();
     if total == 0 {
         return format!("  {}\n", look.dim("empty"));
     }
     let (homeless, unpinned) = (matrix.has_homeless(), matrix.has_unpinned());
     let cell = |n: u64, kind: Kind| {
-        let cell = Cell::new(if n == 0 { "-".to_string() } else { numbers::percent(n as f64 * 100.0 / total as f64) })
+        let share = n as f64 * 100.0 / total as f64;
+        let cell = Cell::new(if n == 0 { "-".to_string() } else { numbers::percent(share) })
             .set_alignment(CellAlignment::Right);
-        if n == 0 { cell } else { cell.bg(shade(kind, n as f64 / largest as f64)).fg(Color::White) }
+        match colors::on_dark(kind, share) {
+            Some((r, g, b)) => cell.bg(Color::Rgb { r, g, b }).fg(Color::White),
+            None => cell,
+        }
     };
     let heading = |text: String| Cell::new(text).add_attribute(Attribute::Dim);
     let mut drawing = table::new(look);
@@ -53,17 +50,4 @@ pub fn draw(matrix: &Matrix, look: Look) -> String {
     }
     let total = if matrix.metric.unit == "bytes" { numbers::bytes(total) } else { numbers::count(total as f64) };
     format!("{}  {}\n", table::lines(&drawing), look.dim(format_args!("100 % = {total}")))
-}
-
-/// From dark to the kind's full colour. White can be read on all of them.
-fn shade(kind: Kind, weight: f64) -> Color {
-    // The eye tells small weights apart better on a root scale.
-    let level = (40.0 + 130.0 * weight.clamp(0.0, 1.0).sqrt()) as u8;
-    let low = 24;
-    let (r, g, b) = match kind {
-        Kind::Local => (low, level - 20, low),
-        Kind::Remote => (level, low, low),
-        Kind::Undefined => (level - 30, level - 40, low),
-    };
-    Color::Rgb { r, g, b }
 }

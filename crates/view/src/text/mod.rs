@@ -4,11 +4,12 @@ mod closing;
 pub(crate) mod findings;
 mod heat;
 mod record;
-mod spark;
+pub(crate) mod spark;
 pub(crate) mod table;
 pub(crate) mod value;
+pub(crate) mod verdict;
 
-pub use closing::{NEEDS as CLOSING_NEEDS, SECTIONS as CLOSING_SECTIONS, closing_summary, shell_word};
+pub use closing::{SECTIONS as CLOSING_SECTIONS, closing_summary, needs as closing_needs, shell_word};
 
 use crate::visible;
 use anstyle::{AnsiColor, Style};
@@ -33,6 +34,17 @@ impl Look {
         comfy_table::Table::new().width()
     }
 
+    /// Text of lines that fit.
+    pub fn lines(self, text: &str) -> String {
+        self.wrapped(text, "", str::to_string)
+    }
+
+    /// Text of lines that fit, each painted; those after the first begin with `indent`.
+    fn wrapped(self, text: &str, indent: &str, paint: impl Fn(&str) -> String) -> String {
+        let room = self.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(indent.len()).max(20));
+        record::wrap(text, room).iter().map(|line| paint(line)).collect::<Vec<_>>().join(&format!("\n{indent}"))
+    }
+
     fn paint(self, style: Style, text: impl Display) -> String {
         if self.color { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_string() }
     }
@@ -50,23 +62,28 @@ impl Look {
     }
 }
 
-/// The reports, one after the other; the first lines say what was recorded and what limits the figures.
+/// The reports, one after the other. What was recorded, and what limits the figures, comes first; where there is a
+/// verdict of the recording, that does, and how it was made comes last.
 pub fn render(reports: &[Report], look: Look) -> String {
     let mut out = String::new();
-    for report in reports.iter().filter(|report| report.shown != Shown::Data).map(visible::report) {
+    let mut shown: Vec<&Report> = reports.iter().filter(|report| report.shown != Shown::Data).collect();
+    let judged = shown.iter().any(|report| report.section == "verdict");
+    // Of two recordings the verdict is first, and both are told below it.
+    let last = |report: &Report| judged && report.key == "meta";
+    shown.sort_by_key(|report| last(report));
+    for report in shown.into_iter().map(visible::report) {
         if report.section == "verdict" {
-            // What is asked first: one sentence, above all.
-            out += &report
-                .field("sentence")
-                .map(|text| format!("{}\n", look.bold(value::in_record(text))))
-                .unwrap_or_default();
+            out += &verdict::draw(&report, look);
         } else if report.section == "meta" {
+            if last(&report) {
+                out += &format!("\n{}\n", look.bold("how it was recorded"));
+            }
             out += &header(&report, look);
         } else {
-            out += &format!("\n{}\n", look.bold(&report.title));
+            out += &format!("\n{}\n", look.wrapped(&report.title, "", |line| look.bold(line)));
         }
         for doubt in &report.doubts {
-            out += &format!("{}\n", look.warn(format_args!("! {doubt}")));
+            out += &format!("{}\n", look.wrapped(&format!("! {doubt}"), "  ", |line| look.warn(line)));
         }
         out += &match &report.shape {
             Shape::Record(_) if ["meta", "verdict"].contains(&report.section) => String::new(),
@@ -80,7 +97,7 @@ pub fn render(reports: &[Report], look: Look) -> String {
             }
             Shape::Findings(found) => findings::draw(found, look),
         };
-        report.notes.iter().for_each(|note| out += &format!("  {}\n", look.dim(note)));
+        report.notes.iter().for_each(|note| out += &format!("  {}\n", look.wrapped(note, "  ", |line| look.dim(line))));
     }
     out
 }
@@ -95,10 +112,10 @@ fn header(meta: &Report, look: Look) -> String {
     ran.extend(
         [named("recorded in ", text("duration_s")), text("exit_status")].into_iter().filter(|part| !part.is_empty()),
     );
-    format!("{}\n{}\n", ran.join(", "), look.dim(how(meta)))
+    format!("{}\n{}\n", ran.join(", "), look.wrapped(&how(meta), "", |line| look.dim(line)))
 }
 
-/// `sample engine on virtual machine 4x2 (threads spread, pages first-touch); unit: ...`
+/// `sampled (sample engine) on virtual machine 4x2 (threads spread, pages first-touch)`
 pub(crate) fn how(meta: &Report) -> String {
     let text = |key: &str| meta.field(key).map(value::plain).unwrap_or_default();
     let machine = match meta.field("virtual") {
@@ -107,7 +124,13 @@ pub(crate) fn how(meta: &Report) -> String {
         }
         _ => format!("machine {}", text("machine")),
     };
-    format!("{} engine on {machine}", text("engine"))
+    let counted = match text("engine").as_str() {
+        "exact" => "every access counted (exact engine)".to_string(),
+        "sample" => "sampled (sample engine)".to_string(),
+        "" => "recorded".to_string(),
+        other => format!("imported from {other}"),
+    };
+    format!("{counted} on {machine}")
 }
 
 fn command(meta: &Report) -> String {

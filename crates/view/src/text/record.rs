@@ -1,7 +1,8 @@
 //! Records: a title and a value a line; parts of a whole as a bar.
 
 use super::{Look, value};
-use anstyle::{AnsiColor, Style};
+use crate::colors::Kind;
+use anstyle::{RgbColor, Style};
 use numalens_analyze::report::{Field, Value};
 
 /// Columns of a bar.
@@ -15,9 +16,9 @@ pub fn draw(fields: &[Field], look: Look) -> String {
         let title = look.dim(format_args!("{:titles$}", field.title));
         match &field.value {
             Value::Parts(parts) => out += &bar(&title, titles, parts, look),
-            value => {
+            _ => {
                 let room = look.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(titles + 4).max(20));
-                let lines = wrap(&value::in_record(value), room);
+                let lines = wrap(&value::of_field(field), room);
                 out += &format!("  {title}  {}\n", lines.join(&format!("\n{:1$}", "", titles + 4)));
             }
         }
@@ -25,10 +26,18 @@ pub fn draw(fields: &[Field], look: Look) -> String {
     out
 }
 
-/// Breaks at blanks, so that lines have at most `room` columns; a longer word has a line of its own.
-fn wrap(text: &str, room: usize) -> Vec<String> {
+/// Breaks at blanks, so that lines have at most `room` columns; a longer word has a line of its own, and a figure keeps
+/// its percent sign.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
+    let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
+        match words.last_mut() {
+            Some(figure) if word.starts_with('%') => *figure += &format!(" {word}"),
+            _ => words.push(word.to_string()),
+        }
+    }
+    for word in &words {
         let last = lines.len() - 1;
         let line = &mut lines[last];
         if line.is_empty() {
@@ -37,7 +46,7 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
             line.push(' ');
             line.push_str(word);
         } else {
-            lines.push(word.to_string());
+            lines.push(word.clone());
         }
     }
     lines
@@ -67,17 +76,22 @@ fn bar(title: &str, titles: usize, parts: &[Field], look: Look) -> String {
     format!("  {title}  {bar}\n{legend}")
 }
 
+fn ink(kind: Kind) -> Style {
+    let (r, g, b) = kind.rgb();
+    Style::new().fg_color(Some(RgbColor(r, g, b).into()))
+}
+
 /// How a class looks: letters too, so that it can be read without colours.
 fn mark(class: &str) -> (char, Style) {
     match class {
-        "local" => ('█', AnsiColor::Green.on_default()),
-        "remote" => ('▒', AnsiColor::Red.on_default()),
-        "memory_tier_local" => ('▓', AnsiColor::Cyan.on_default()),
-        "memory_tier_remote" => ('░', AnsiColor::Magenta.on_default()),
+        "local" => ('█', ink(Kind::Local)),
+        "remote" => ('▒', ink(Kind::Remote)),
+        "memory_tier_local" => ('▓', ink(Kind::Local).dimmed()),
+        "memory_tier_remote" => ('░', ink(Kind::Remote).dimmed()),
         "unplaced" => ('.', Style::new().dimmed()),
-        "unpinned_page" => ('p', AnsiColor::Yellow.on_default()),
-        "unpinned_thread" => ('t', AnsiColor::Yellow.on_default()),
-        _ => ('u', AnsiColor::Yellow.on_default()),
+        "unpinned_page" => ('p', ink(Kind::Undefined)),
+        "unpinned_thread" => ('t', ink(Kind::Undefined)),
+        _ => ('u', ink(Kind::Undefined)),
     }
 }
 
@@ -90,5 +104,6 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("immeasurable a b", 5), ["immeasurable", "a b"]);
         assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("save 43 %, or", 8), ["save", "43 %, or"]);
     }
 }

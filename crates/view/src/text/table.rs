@@ -1,6 +1,7 @@
 //! Tables, as wide as the terminal.
 
-use super::{Look, value};
+use super::{Look, record, value};
+use crate::colors::{self, Kind};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use numalens_analyze::report::{Column, Shown, Table, Value};
 
@@ -23,13 +24,73 @@ pub fn draw(table: &Table, look: Look) -> String {
         .filter(|(i, column)| column.shown != Shown::Data && table.rows.iter().any(|row| says(column, &row[*i])))
         .collect();
     // From the most to say to the least, until it fits.
-    let attempts = [(true, Breaks::Texts), (false, Breaks::Texts), (false, Breaks::Headings), (false, Breaks::Words)];
-    let drawings = attempts.map(|(intervals, breaks)| attempt(table, &columns, look, intervals, breaks));
-    let fits = |drawing: &&comfy_table::Table| {
-        look.width.is_none_or(|width| drawing.lines().all(|line| columns_of(&line) <= usize::from(width)))
-    };
-    let drawing = drawings.iter().find(fits).unwrap_or(&drawings[attempts.len() - 1]);
-    lines(drawing) + &omitted
+    let whole = [(true, Breaks::Texts), (false, Breaks::Texts), (false, Breaks::Headings)];
+    for (intervals, breaks) in whole {
+        let drawing = attempt(table, &columns, look, intervals, breaks, LONGEST_CELL);
+        if fits(&drawing, look) {
+            return lines(&drawing) + &omitted;
+        }
+    }
+    let mut kept = columns.clone();
+    let mut drawing = None;
+    while let Some(least) = least(&kept).filter(|_| drawing.is_none()) {
+        kept.remove(least);
+        drawing = Some(attempt(table, &kept, look, false, Breaks::Headings, LONGEST_CELL)).filter(|d| fits(d, look));
+    }
+    // What is left is what the table is about: names are cut in the middle.
+    let shorter = || LONGEST_NAMES.iter().map(|longest| attempt(table, &kept, look, false, Breaks::Headings, *longest));
+    let drawing = drawing
+        .or_else(|| shorter().find(|drawing| fits(drawing, look)))
+        .unwrap_or_else(|| attempt(table, &kept, look, false, Breaks::Words, LONGEST_CELL));
+    let gone: Vec<&str> =
+        columns.iter().filter(|(i, _)| kept.iter().all(|(k, _)| k != i)).map(|(_, column)| column.title).collect();
+    let room = usize::from(look.width.unwrap_or(u16::MAX)).saturating_sub(2).max(20);
+    let gone = format!("no room for: {} (a wider terminal, or --format json)", gone.join(", "));
+    let gone: String = record::wrap(&gone, room).iter().map(|line| format!("  {}\n", look.dim(line))).collect();
+    lines(&drawing) + &gone + &omitted
+}
+
+/// Columns that a table keeps longest, the last to go first; others go before them, from the right.
+const KEPT: &[&str] = &[
+    "",
+    "function",
+    "name",
+    "object",
+    "share",
+    "remote_share",
+    "page_share",
+    "accesses",
+    "pages",
+    "site",
+    "thread",
+    "time_s",
+    "kind",
+    "homes",
+    "bytes",
+    "size",
+    "by",
+    "node",
+    "nodes",
+    "users",
+    "pattern",
+    "remedy",
+    "first_touch",
+    "pid",
+    "unpinned_share",
+    "module",
+];
+
+/// The column to leave out next; none: what is left says what the table is about.
+fn least(columns: &[(usize, &Column)]) -> Option<usize> {
+    const FEWEST: usize = 2;
+    let rank = |column: &Column| KEPT.iter().position(|key| *key == column.key).unwrap_or(KEPT.len());
+    let order = columns.iter().enumerate().map(|(at, (_, column))| (rank(column), at));
+    order.max().map(|(_, at)| at).filter(|_| columns.len() > FEWEST)
+}
+
+/// Whether no line is longer than the terminal is wide.
+fn fits(drawing: &comfy_table::Table, look: Look) -> bool {
+    look.width.is_none_or(|width| drawing.lines().all(|line| columns_of(&line) < usize::from(width)))
 }
 
 /// What may be broken to make a table narrower, each with what stands before it.
@@ -40,17 +101,18 @@ enum Breaks {
     Words,
 }
 
-/// One way to draw.
+/// One way to draw; cells have `longest` characters at most.
 fn attempt(
     table: &Table,
     columns: &[(usize, &Column)],
     look: Look,
     intervals: bool,
     breaks: Breaks,
+    longest: usize,
 ) -> comfy_table::Table {
     let text = |value: &Value| {
         let text = if intervals { value::in_table(value) } else { value::plain(value) };
-        if look.width.is_some() { value::shorten(&text, LONGEST_CELL) } else { text }
+        if look.width.is_some() { value::shorten(&text, longest) } else { text }
     };
     let mut drawing = new(look);
     drawing.set_header(
@@ -65,17 +127,15 @@ fn attempt(
             match (is_figure(table, *i), breaks) {
                 (true, Breaks::Texts) => ColumnConstraint::ContentWidth,
                 (true, _) => at_least(cells.map(|cell| cell.chars().count()).max(), words(column.title)),
-                (false, _) => {
-                    at_least(cells.map(|cell| words(&cell)).max().map(|n| n.min(LONG_WORD)), words(column.title))
-                }
+                (false, _) => at_least(cells.map(|cell| words(&cell)).max(), words(column.title)),
             }
         }));
     }
     for row in &table.rows {
         drawing.add_row(columns.iter().map(|(i, column)| {
             let cell = aligned(Cell::new(text(&row[*i])), is_figure(table, *i));
-            match color(column, &row[*i]) {
-                Some(color) => cell.fg(color),
+            match fill(column, &row[*i]) {
+                Some(color) => cell.bg(color).fg(Color::White),
                 None => cell,
             }
         }));
@@ -87,8 +147,8 @@ fn attempt(
 /// may have names of a megabyte.
 const LONGEST_CELL: usize = 1024;
 
-/// Longer words (names, paths) may break in any way to draw.
-const LONG_WORD: usize = 16;
+/// The same where names must be cut to fit.
+const LONGEST_NAMES: [usize; 4] = [48, 36, 24, 16];
 
 /// A column as wide as its cells and its heading need, and two columns between it and the next.
 fn at_least(cells: Option<usize>, heading: usize) -> ColumnConstraint {
@@ -155,11 +215,13 @@ fn aligned(cell: Cell, right: bool) -> Cell {
     cell.set_alignment(if right { CellAlignment::Right } else { CellAlignment::Left })
 }
 
-/// Remote traffic stands out.
-fn color(column: &Column, value: &Value) -> Option<Color> {
-    match (column.key, value) {
-        ("remote_share", Value::Percent(percent, _)) if *percent >= 50.0 => Some(Color::Red),
-        ("remote_share" | "unpinned_share", Value::Percent(percent, _)) if *percent >= 10.0 => Some(Color::Yellow),
-        _ => None,
-    }
+/// Remote traffic stands out, the more the more.
+fn fill(column: &Column, value: &Value) -> Option<Color> {
+    let kind = match column.key {
+        "remote_share" => Kind::Remote,
+        "unpinned_share" => Kind::Undefined,
+        _ => return None,
+    };
+    let Value::Percent(percent, _) = value else { return None };
+    colors::on_dark(kind, *percent).map(|(r, g, b)| Color::Rgb { r, g, b })
 }

@@ -1,6 +1,7 @@
 //! One figure or word as text.
 
 use crate::numbers;
+use numalens_analyze::metrics;
 use numalens_analyze::report::{Field, Location, PerNode, Shown, Value};
 use numalens_topology::NodeId;
 
@@ -33,12 +34,12 @@ pub fn plain(value: &Value) -> String {
 /// The first entries: a figure each, or a word each.
 fn list(entries: &[Value]) -> String {
     let figures = entries.iter().all(|entry| matches!(entry, Value::Count(_) | Value::Id(_) | Value::Node(_)));
-    let (separator, most) = if figures { (" ", 16) } else { (", ", 3) };
+    let most = if figures { 16 } else { 3 };
     let mut words: Vec<String> = entries.iter().take(most).map(plain).collect();
     if entries.len() > most {
         words.push(format!("{} more", entries.len() - most));
     }
-    words.join(separator)
+    words.join(", ")
 }
 
 /// In a table: the interval behind a percentage, its ends rounded outwards.
@@ -66,6 +67,19 @@ pub fn in_record(value: &Value) -> String {
         Value::List(list) => list.iter().map(in_record).collect::<Vec<_>>().join("; "),
         Value::Text(text) => text.clone(),
         _ => plain(value),
+    }
+}
+
+/// The value of a record's field, with the unit of its metric where the figure alone does not tell.
+pub fn of_field(field: &Field) -> String {
+    let bytes = |x: f64| numbers::bytes(x.max(0.0) as u64);
+    match (&field.value, metrics::named(&field.key).map_or("", |metric| metric.unit)) {
+        (Value::Number(x, _), "bytes / s") => format!("{}/s", bytes(*x)),
+        (Value::Number(x, _), "bytes * s") => format!("{} for 1 s", bytes(*x)),
+        (value @ Value::Number(..), "recorded unit * distance / s") => {
+            format!("{} accesses x distance / s", in_record(value))
+        }
+        (value, _) => in_record(value),
     }
 }
 
@@ -126,6 +140,14 @@ mod tests {
     use super::*;
     use numalens_analyze::metrics::ACCESSES;
 
+    /// Guards units: a rate is of bytes.
+    #[test]
+    fn figures_have_their_units() {
+        let field = |metric, x| of_field(&Field::metric(metric, Value::Number(x, None)));
+        assert_eq!(field(&metrics::ALLOCATION_RATE, 104_858.0), "102 KiB/s");
+        assert_eq!(field(&metrics::BYTE_SECONDS, 2048.0), "2.00 KiB for 1 s");
+    }
+
     #[test]
     fn long_names_keep_both_ends() {
         assert_eq!(shorten("abcdefghijklmno", 10), "abcdef…mno");
@@ -136,7 +158,7 @@ mod tests {
     fn numbers_that_name_are_whole() {
         assert_eq!(plain(&Value::Id(25_512)), "25512");
         assert_eq!(plain(&Value::Within(0, (0.0, 1_234_567.0))), "0 to 1.23 M");
-        assert_eq!(in_table(&Value::List(vec![Value::Id(7), Value::Id(1_234_567)])), "7 1234567");
+        assert_eq!(in_table(&Value::List(vec![Value::Id(7), Value::Id(1_234_567)])), "7, 1234567");
     }
 
     #[test]
