@@ -32,7 +32,9 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
   test("the overview names the fault, and one click shows the line", async () => {
     const { page, wrong } = await open(browser, shown.url);
     const first = page.locator("[data-test=finding]").first();
-    expect(await first.locator("[data-test=pattern]").textContent()).toBe(advice.findings[0].pattern);
+    expect(await first.locator("[data-test=pattern]").getAttribute("data-name")).toBe(advice.findings[0].pattern);
+    expect(await page.locator("[data-test=sentence]").textContent()).toBe(report.verdict.sentence);
+    expect(await page.locator("[data-test=fault]").textContent()).toBe(report.verdict.fault);
     expect(advice.findings[0].pattern).toBe("serial-initialisation");
     await first.locator("[data-test=where]").click();
     await page.waitForSelector("[data-test=source] .cm-line.picked");

@@ -87,7 +87,8 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
     if (!is_code) expect(at).toBe(0);
     const shown = await view(profile);
     const { page, wrong } = await open(browser, shown.url);
-    const patterns = await page.locator("[data-test=pattern]").allTextContents();
+    const named = await page.locator("[data-test=pattern]").all();
+    const patterns = await Promise.all(named.map((pattern) => pattern.getAttribute("data-name")));
     expect(patterns).toEqual(advice.findings.slice(0, 6).map((finding: any) => finding.pattern));
     expect(await page.locator("[data-test=accesses]").getAttribute("data-value")).toBe(String(report.summary.accesses));
     for (const [word, share] of Object.entries(report.summary.class_shares)) {

@@ -1,5 +1,6 @@
 /** Curves over time, stacked. Loaded when they are shown. */
 import uPlot from "uplot";
+import { binAt } from "../lib/curves";
 import "uplot/dist/uPlot.min.css";
 
 export interface Curve {
@@ -82,7 +83,12 @@ export function draw(parent: HTMLElement, drawing: Drawing, width: number, heigh
         { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toPrecision(6))} s`) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map(show) },
       ],
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false } },
+      cursor: {
+        drag: { x: true, y: false, setScale: false },
+        points: { show: false },
+        // A bar begins at its bin's time: on its right half the next one's beginning is nearer.
+        dataIdx: (_, __, nearest, time) => binAt(times, nearest, time),
+      },
       hooks: {
         draw: [mark],
         setSelect: [

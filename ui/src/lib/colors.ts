@@ -28,15 +28,35 @@ export function nodeColor(node: number | null): string {
   return `rgb(${parts.join(", ")})`;
 }
 
+/** What a figure of traffic is about: within a node, between nodes, or of threads or pages that belong to none. */
+export type Traffic = "local" | "remote" | "none";
+const TRAFFIC: Record<Traffic, readonly [number, number, number]> = { local: [0, 114, 178], remote: [213, 94, 0], none: [128, 128, 128] };
+/** Percent below which nothing is filled. `crates/view/src/colors.rs` has the same scale. */
+const LEAST = 1;
+
+/** How strong a share in percent is, from 0 to 1; none: it is not filled. */
+export function strength(percent: number): number | null {
+  return percent < LEAST ? null : 0.12 + 0.88 * Math.sqrt(Math.min(100, percent) / 100);
+}
+
+/** The colour of a share of traffic on the page's ground. As numbers: programs that read a kept SVG know no mixtures. */
+export function trafficColor(kind: Traffic, percent: number, on_dark: boolean): string | null {
+  const x = strength(percent);
+  if (x === null) return null;
+  const ground = on_dark ? [28, 32, 39] : [255, 255, 255];
+  const parts = TRAFFIC[kind].map((full, at) => Math.round((ground[at] ?? 0) * (1 - x) + full * x));
+  return `rgb(${parts.join(", ")})`;
+}
+
+/** Whether text on it is dark. */
+export function darkOn(percent: number, on_dark: boolean): boolean {
+  return !on_dark && (strength(percent) ?? 0) < 0.6;
+}
+
 /** A quantity between 0 and 1: little of it is near the background, dark or light. */
 export function heat(x: number, on_dark: boolean): string {
   const level = Math.max(0, Math.min(1, x));
   return interpolateCividis(on_dark ? level : 1 - level);
-}
-
-/** Whether text on this heat is dark. */
-export function darkText(x: number, on_dark: boolean): boolean {
-  return on_dark ? x > 0.55 : x < 0.45;
 }
 
 /** The share of accesses that is remote, in percent. None: grey. */

@@ -17,6 +17,12 @@ export function byClass(series: Series | undefined): Curve[] {
   );
 }
 
+/** The bin under a place in time, of beginnings of bins: the last that begins before it, not the nearest. */
+export function binAt(times: readonly number[], nearest: number, time: number): number {
+  const at = (times[nearest] ?? -Infinity) > time ? nearest - 1 : nearest;
+  return Math.max(0, Math.min(times.length - 1, at));
+}
+
 /** A figure of every node that has any. `none` is what having no node is called. */
 export function byNode(report: Report | null, key: "served" | "made" | "placed", none: string): Curve[] {
   const series = report?.timeline;
