@@ -11,6 +11,7 @@ use crate::study::Study;
 use numalens_profile::ids::Bin;
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
+use numalens_profile::{LOOKS, MOST_LOOKS};
 use numalens_topology::NodeId;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,11 +55,20 @@ impl NodeTimes {
         }
         let most = u32::try_from(LOOKS_NS / bin_ns).unwrap_or(u32::MAX).saturating_add(1);
         let found: BTreeSet<u32> = self.0.keys().map(|(bin, ..)| bin.0).collect();
+        let looks = looks(about);
+        let last_look = looks.last().copied();
         let mut begins: BTreeMap<u32, u32> = BTreeMap::new();
         let mut next = 0;
         for bin in found {
-            // Longer than between two looks nothing was accessed.
-            begins.insert(bin, if bin - next < most { next } else { bin });
+            let begin = match last_look {
+                // Whatever the looks before the list's end found is of the time since the look before.
+                Some(last) if bin <= last => looks.range(..bin).next_back().map_or(0, |before| before + 1).max(next),
+                Some(_) => bin,
+                // Nobody knows when it was looked: longer than between two looks nothing was accessed.
+                None if bin - next < most => next,
+                None => bin,
+            };
+            begins.insert(bin, begin);
             next = bin.saturating_add(1);
         }
         let longest = begins.iter().map(|(bin, begin)| bin - begin + 1).max().unwrap_or(1);
@@ -70,7 +80,10 @@ impl NodeTimes {
             let begin = begins[&bin.0];
             let bins = u64::from(bin.0 - begin) + 1;
             for (at, number) in (begin..=bin.0).enumerate() {
-                *spread.entry((Bin(number), *node, *home, *class)).or_default() += tally.part(at as u64, bins);
+                let part = tally.part(at as u64, bins);
+                if part.accesses() > 0 {
+                    *spread.entry((Bin(number), *node, *home, *class)).or_default() += part;
+                }
             }
         }
         (Cow::Owned(NodeTimes(spread)), longest)
@@ -84,6 +97,13 @@ impl NodeTimes {
         }
         bins
     }
+}
+
+/// The bins in which the counters were looked at, as far as the recording says.
+fn looks(about: &About) -> BTreeSet<u32> {
+    let list = about.meta.extra.get(LOOKS).and_then(|looks| looks.as_array());
+    let bin = |time: u64| u32::try_from(time / about.meta.bin_ns.max(1)).unwrap_or(u32::MAX);
+    list.into_iter().flatten().take(MOST_LOOKS).filter_map(|time| time.as_u64()).map(bin).collect()
 }
 
 /// Time between two looks at the counters at most, unless a look is dear; see the collector's.
@@ -169,6 +189,15 @@ mod tests {
         let (spread, longest) = times.spread(&About::new(meta.clone()));
         assert_eq!(by_bin(&spread), [(0, 10), (1, 25), (2, 26), (3, 26), (4, 26), (30, 7)]);
         assert_eq!(longest, 4);
+        // Where the recording says when it was looked, that says it.
+        let mut told = About::new(meta.clone());
+        told.meta
+            .extra
+            .insert(LOOKS.into(), [5_000_000u64, 25_000_000, 45_000_000, 95_000_000, 305_000_000].to_vec().into());
+        let bins = by_bin(&times.spread(&told).0);
+        assert_eq!(bins[..3], [(0, 10), (3, 51), (4, 52)]);
+        assert!(bins[3..].iter().all(|(bin, reads)| (10..=30).contains(bin) && *reads == 1), "{bins:?}");
+        assert_eq!(bins.len(), 10);
         let sampled = About::new(Meta { unit: "time at memory instructions".into(), ..meta });
         assert_eq!(by_bin(&times.spread(&sampled).0), by_bin(&times));
     }

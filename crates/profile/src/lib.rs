@@ -109,6 +109,10 @@ pub use write::{Content, Writer, write_whole};
 
 /// In `meta.extra`: the private cache of each thread, an object of `bytes`, `ways` and `line` (bytes).
 pub const CACHE: &str = "cache";
+/// In `meta.extra`: when counters were looked at, in nanoseconds since the start; the first [`MOST_LOOKS`] times.
+pub const LOOKS: &str = "looks_ns";
+/// Later ones are closer than a time bin is wide.
+pub const MOST_LOOKS: usize = 1000;
 /// In `meta.losses`: processes of which not all cache lines were counted.
 pub const LINES_LEFT_OUT: &str = "processes with more memory than cache lines are counted of";
 

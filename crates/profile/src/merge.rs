@@ -11,7 +11,6 @@
 //!
 //! Time bins of different widths become the narrowest; what a wide bin counted stands at its beginning then.
 
-use crate::NODES_INFERRED;
 use crate::error::Error;
 use crate::ids::*;
 use crate::meta::Meta;
@@ -20,6 +19,7 @@ use crate::read::Profile;
 use crate::row::{Row, Visitor};
 use crate::tables::{self, *};
 use crate::write::{Writer, write_whole};
+use crate::{LOOKS, NODES_INFERRED};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -311,6 +311,10 @@ fn merged_meta(profiles: &[Profile], bin_ns: u64) -> Meta {
     meta.coarsened = gathered(|meta| &meta.coarsened);
     meta.unobserved = gathered(|meta| &meta.unobserved);
     meta.notes = gathered(|meta| &meta.notes);
+    if profiles.len() > 1 {
+        // Each recording had its own.
+        meta.extra.remove(LOOKS);
+    }
     if !profiles.iter().all(tells_nodes) {
         meta.extra.insert(NODES_INFERRED.to_owned(), true.into());
         meta.notes.push(

@@ -40,8 +40,8 @@ use look::Look;
 use misses::Misses;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log};
 use numalens_event::request::Request;
-use numalens_profile::Meta;
 use numalens_profile::ids::*;
+use numalens_profile::{MOST_LOOKS, Meta};
 pub(super) use object_counts::LOOKS_BEHIND;
 use object_counts::{CountedPage, Whose, whose};
 use page_counts::{GrownPage, Held, Looked, fill_up, sum};
@@ -66,6 +66,8 @@ const CLOCK_JUMPS_NS: u64 = 100_000;
 pub struct Drain {
     pub(super) processes: FxHashMap<Extent, Process>,
     threads: Vec<(Extent, Thread)>,
+    /// When it was looked, since the start.
+    look_times: Vec<u64>,
     /// Entries of the directory seen so far.
     seen: u32,
     /// The next one, if it is given and not filled, and since when that is known.
@@ -303,6 +305,9 @@ impl Drain {
     fn look_until(&mut self, file: &SessionFile, session: &mut Session, look: Look) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         self.begin_look(now);
+        if self.look_times.len() < MOST_LOOKS {
+            self.look_times.push(now);
+        }
         self.is_behind = false;
         // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());

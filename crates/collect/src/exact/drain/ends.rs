@@ -1,7 +1,7 @@
 //! How recordings of processes end.
 
 use super::*;
-use numalens_profile::LINES_LEFT_OUT;
+use numalens_profile::{LINES_LEFT_OUT, LOOKS};
 
 /// What was refused a program that wanted the place of the agent's memory for its own.
 const REFUSED: &str = "calls that were refused, as memory of numalens is there";
@@ -178,6 +178,7 @@ impl Drain {
         if marks > exact::MOST_MARKS {
             meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
         }
+        meta.extra.insert(LOOKS.to_owned(), self.look_times.clone().into());
         meta.unobserved.clone_from(&self.unobserved);
         let lines_left_out = |process: &&Process| {
             let header = &process.header.words::<ProcessHeader>(0, 1)[0];
