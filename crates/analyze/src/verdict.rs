@@ -43,25 +43,26 @@ pub fn run(study: &Study) -> Vec<Report> {
         _ => None,
     });
     let (findings, doubts) = found.unwrap_or_default();
-    vec![of(study, findings, doubts)]
+    let nothing = advice.iter().any(|report| report.field("nothing_to_gain") == Some(&Value::Flag(true)));
+    vec![of(study, findings, nothing, doubts)]
 }
 
-/// The verdict of these findings, and of what advice doubts.
-fn of(study: &Study, findings: &[Finding], doubts: &[String]) -> Report {
+/// The verdict of these findings, of whether none means that there is nothing to gain, and of what advice doubts.
+fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> Report {
     let total = study.total();
     let main = findings.first();
     let result = match main {
         Some(_) => "gain",
-        None if doubts.is_empty() => "nothing-to-gain",
+        None if nothing => "nothing-to-gain",
         None => "unknown",
     };
-    let sentence = match (main, doubts) {
+    let sentence = match (main, nothing) {
         (Some(main), _) => remote(study, &total) + "; " + &saved(main, findings.len()),
-        (None, []) => format!(
+        (None, true) => format!(
             "nothing to gain: {}, and no other placement would make the program faster by more than noise",
             remote(study, &total)
         ),
-        (None, doubts) => format!("no verdict: {}", doubts.join("; ")),
+        (None, false) => format!("no verdict: {}", doubts.join("; ")),
     };
     let text = |text: String| if text.is_empty() { Value::Absent } else { Value::Text(text) };
     let fields = vec![
@@ -78,7 +79,7 @@ fn of(study: &Study, findings: &[Finding], doubts: &[String]) -> Report {
             .only(Shown::Data),
     ];
     let mut limits = study.about.restrictions();
-    if main.is_some() {
+    if main.is_some() || nothing {
         limits.extend(doubts.iter().filter(|doubt| !doubt.contains("left out")).cloned());
     }
     Report::new("verdict", "verdict", "verdict", Shape::Record(fields)).doubting(limits)
@@ -228,7 +229,7 @@ fn touched(study: &Study, finding: &Finding) -> Option<String> {
 fn first_touch(study: &Study, finding: &Finding) -> Option<Location> {
     let said = |key: &str| find(&finding.object, key);
     let is_of_site = |example: &Object| {
-        let site = study.code.own_on_stack(example.stack, example.site);
+        let site = study.wanted_at(example.stack, example.site);
         said("site").is_none_or(|of| *of == Value::maybe(site, |place| Value::Location(place.location)))
     };
     let is_meant = |subject: &&Subject| {
@@ -240,7 +241,7 @@ fn first_touch(study: &Study, finding: &Finding) -> Option<Location> {
     };
     let subject = study.subjects.all.iter().filter(is_meant).max_by_key(|subject| subject.bytes)?;
     let (stack, site) = *subject.places.iter().rev().max_by_key(|(_, bytes)| **bytes)?.0;
-    study.code.own_on_stack(stack, site).map(|place| place.location)
+    study.wanted_at(stack, site).map(|place| place.location)
 }
 
 /// `all on node 0`.

@@ -21,6 +21,7 @@ pub fn document(reports: &[Report]) -> String {
     let shown: Vec<&Report> = visible.iter().collect();
     let meta = shown.iter().find(|report| report.section == "meta");
     let title = meta.map(|meta| command(meta)).unwrap_or_default();
+    let nothing = crate::text::nothing_to_gain(reports);
     let verdict = shown.iter().find(|report| report.section == "verdict");
     let first = shown.iter().filter(|report| matches!(report.shape, Shape::Findings(_)));
     let above = ["meta", "verdict"];
@@ -42,9 +43,9 @@ pub fn document(reports: &[Report]) -> String {
         out += &format!("<a href=\"#{}\">{}</a>", anchor(report), escape(heading(report)));
     }
     out += "</nav>\n</header>\n<main>\n";
-    ordered.iter().for_each(|report| out += &section(report, true));
+    ordered.iter().for_each(|report| out += &section(report, true, nothing));
     if let Some(meta) = meta {
-        out += &section(meta, verdict.is_some());
+        out += &section(meta, verdict.is_some(), nothing);
     }
     out + "</main>\n</body>\n</html>\n"
 }
@@ -68,13 +69,13 @@ fn judged(report: &Report) -> String {
     )
 }
 
-fn section(report: &Report, with_doubts: bool) -> String {
+fn section(report: &Report, with_doubts: bool, nothing: bool) -> String {
     let body = match &report.shape {
         Shape::Record(fields) => record::draw(fields),
         Shape::Table(table) => table::draw(table),
         Shape::Matrix(matrix) => matrix::draw(matrix),
         Shape::Series(series) => series::draw(series),
-        Shape::Findings(findings) => advice::draw(findings, report.doubts.is_empty()),
+        Shape::Findings(findings) => advice::draw(findings, nothing || report.doubts.is_empty()),
     };
     let doubts = if with_doubts { doubts(report) } else { String::new() };
     let title = escape(&report.title);

@@ -91,7 +91,7 @@ pub fn render(reports: &[Report], look: Look) -> String {
             Shape::Table(table) => table::draw(table, look),
             Shape::Matrix(matrix) => heat::draw(matrix, look),
             Shape::Series(series) => spark::draw(series, look),
-            Shape::Findings(found) if found.is_empty() && report.doubts.is_empty() => {
+            Shape::Findings(found) if found.is_empty() && (nothing_to_gain(reports) || report.doubts.is_empty()) => {
                 "  Nothing to gain: no pattern above noise would make this program faster by being placed otherwise.\n"
                     .to_string()
             }
@@ -100,6 +100,11 @@ pub fn render(reports: &[Report], look: Look) -> String {
         report.notes.iter().for_each(|note| out += &format!("  {}\n", look.wrapped(note, "  ", |line| look.dim(line))));
     }
     out
+}
+
+/// Whether advice has found that there is nothing to gain, whatever else it says.
+pub(crate) fn nothing_to_gain(reports: &[Report]) -> bool {
+    reports.iter().any(|report| report.field("nothing_to_gain") == Some(&Value::Flag(true)))
 }
 
 /// Two lines: what ran; on which machine, observed how. Of two recordings it says which one, and that the time is the
