@@ -92,7 +92,7 @@ fn findings(study: &Study) -> Vec<Report> {
     if let Some(missing) = study.sums_only() {
         doubts.push(missing);
     } else if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
-        doubts.push("no accesses were recorded".to_string());
+        doubts.push(study.about.none("accesses"));
     } else if !usage::matters(study) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
     } else if !enough && fetches < LEAST_SAMPLES {
@@ -118,7 +118,7 @@ fn findings(study: &Study) -> Vec<Report> {
         }
         // Code alone does not show that there is nothing.
         if findings.is_empty() && usages.all.accesses() == 0 {
-            doubts.push("no accesses were recorded".to_string());
+            doubts.push(study.about.none("accesses"));
         }
     }
     let nothing = findings.is_empty() && doubts.is_empty();
