@@ -9,6 +9,7 @@ help:
 	@echo 'make demo    record a program with a planted fault and show what numalens says of it'
 	@echo 'make test    everything that is checked: rules, format, lints, tests, the NUMA lab'
 	@echo 'make corpus  some sixty programs under the exact engine: the same output, the same status; installs what it runs'
+	@echo 'make truth   the first finding on programs whose fault is known, ten runs each; TRUTH_SOURCES=DIR: others too'
 	@echo 'make bench   what recording costs: whole programs with and without it, into bench/runs/'
 	@echo 'make python  only the tests of the Python package; make spark: with a Spark of its own'
 	@echo 'make dist    the release archive: one program that runs on any x86-64 Linux, and its papers'
@@ -33,6 +34,9 @@ corpus:
 	@./setup.sh --corpus
 	NUMALENS_CORPUS=all cargo test --release --workspace --test corpus -- --nocapture
 
+truth: build targets
+	cargo xtask truth
+
 bench: build
 	cargo xtask bench --numalens $(NUMALENS)
 
@@ -48,4 +52,4 @@ python spark: setup
 lab: setup
 	cargo run --release -p numalens-lab -- run
 
-.PHONY: help setup build targets demo test corpus bench dist python spark lab
+.PHONY: help setup build targets demo test corpus truth bench dist python spark lab

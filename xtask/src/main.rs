@@ -4,6 +4,7 @@
 mod bench;
 mod deny;
 mod tidy;
+mod truth;
 mod ui;
 
 use std::path::Path;
@@ -15,6 +16,12 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/archite
            --rounds N         pairs of runs of each program (default 5)
            --only NAME        only this program (may be repeated)
            --numalens PATH    the binary to measure (default target/release/numalens)
+       cargo xtask truth    record programs whose fault is known, and compare the first finding (targets/truth.toml)
+           --runs N           runs of each (default 10)
+           --engine ENGINE    only this engine
+           --only NAME        only this program (may be repeated)
+           --sources DIR      others' programs, each in a folder of its name (default $TRUTH_SOURCES)
+           --numalens PATH    the binary (default target/release/numalens)
        cargo xtask deny     check licences and sources of all crates that are built in, by deny.toml
        cargo xtask ui       build the web pages into ui/dist
            --check            build them aside, and fail when ui/dist differs
@@ -27,6 +34,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(&root),
         ["deny"] => deny(&root),
         ["bench", ref options @ ..] => bench(&root, options),
+        ["truth", ref options @ ..] => truth(&root, options),
         ["ui"] => said(ui::build(&root)),
         ["ui", "--check"] => said(ui::check(&root)),
         ["ui", "--script", name] => said(ui::script(&root, name)),
@@ -39,6 +47,24 @@ fn said(outcome: Result<(), String>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ui: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn truth(root: &Path, options: &[&str]) -> ExitCode {
+    let options = match truth::Options::parse(options, root) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("truth: {error}");
+            return usage();
+        }
+    };
+    match truth::run(root, &options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("truth: {error}");
             ExitCode::FAILURE
         }
     }

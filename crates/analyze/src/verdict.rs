@@ -44,7 +44,8 @@ pub fn run(study: &Study) -> Vec<Report> {
     });
     let (findings, doubts) = found.unwrap_or_default();
     let nothing = advice.iter().any(|report| report.field("nothing_to_gain") == Some(&Value::Flag(true)));
-    vec![of(study, findings, nothing, doubts)]
+    let notes = advice.iter().flat_map(|report| report.notes.iter().cloned()).collect();
+    vec![Report { notes, ..of(study, findings, nothing, doubts) }]
 }
 
 /// The verdict of these findings, of whether none means that there is nothing to gain, and of what advice doubts.

@@ -47,6 +47,7 @@ pub fn closing_summary(reports: &[Report], path: &Path, look: Look) -> String {
         .filter(|(title, _)| *title != "next")
         .map(|(title, words)| line(title, words.clone(), &plain))
         .collect::<String>();
+    out += &verdict.notes.iter().map(|note| line("note", note.clone(), &plain)).collect::<String>();
     let next = below.into_iter().find(|(title, _)| *title == "next").map(|(_, words)| words);
     out += &line("next", next.unwrap_or_else(|| format!("numalens report {named}")), &bold);
     out += &line("hottest line", top(find("lines"), &["", "via"]), &plain);
