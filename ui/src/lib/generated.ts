@@ -950,6 +950,10 @@ export interface Advice {
   };
   findings: FindingsRow[];
   nothing_to_gain: boolean;
+  waiting_share: number | null;
+  unbound_threads: number;
+  unbound_cost: number | null;
+  intervals?: Record<string, number[]>;
   doubts: Record<string, string[]>;
   omitted: Record<string, unknown>;
 }

@@ -27,8 +27,8 @@ const OWN: f64 = 0.7;
 const RARELY: f64 = 2.0;
 /// Part of a subject's bytes that one node's threads touched first: serial.
 const SERIAL: f64 = 0.8;
-/// Bytes for each thread up to which memory without sampled addresses may be one of lines that they share: two.
-const LINES: u64 = 128;
+/// Bytes up to which memory without sampled addresses may be one of lines that threads share: a page.
+const FEW_LINES: u64 = 4096;
 /// Callers of an allocation that tell it from others.
 const CALLERS: usize = 3;
 /// Samples, or exact accesses, of a subject below which it is not judged.
@@ -287,7 +287,7 @@ impl Case<'_> {
                     && self.writes_move_lines()
                     && self.subject.pages() < self.users.len() as u64
                     // Parts of more are likely to be divided in the middle of a few lines only.
-                    && self.subject.size <= LINES * self.usage.threads.len() as u64
+                    && self.subject.size <= FEW_LINES
             }
         }
     }

@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct MapChange {
     /// When, on the clock of the records.
     pub time: u64,
-    /// Sites with lower numbers were given before.
-    pub sites: u32,
+    /// Sites with lower numbers were given before; none: the change moves no code.
+    pub sites: Option<u32>,
     what: What,
 }
 
@@ -48,9 +48,9 @@ impl MapChange {
     /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else, or about no memory.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
         if let (log::THREAD_POINTER, &[base, ..]) = (what, words) {
-            return Some(MapChange { time, sites: u32::MAX, what: What::Pointer(base) });
+            return Some(MapChange { time, sites: None, what: What::Pointer(base) });
         }
-        let sites = *words.get(sites_at(what)?)? as u32;
+        let sites = Some(*words.get(sites_at(what)?)? as u32);
         let what = match (what, words) {
             (log::MAPPED, &[start, end, offset, prot, shared, ..]) => {
                 let (shared, segment, name) = (shared & 1 != 0, shared & !1, text(6));
@@ -103,9 +103,9 @@ impl Process {
         (self.inherited_sites..self.sites_given).contains(&site)
     }
 
-    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next.
-    pub(super) fn sites_before(&self, next: Option<&MapChange>) -> u32 {
-        let next = next.or(self.map_changes.first());
-        next.map_or(self.sites_given, |change| change.sites.min(self.sites_given))
+    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next, before what is left.
+    pub(super) fn sites_before(&self, next: &[MapChange]) -> u32 {
+        let next = next.iter().chain(&self.map_changes).find_map(|change| change.sites);
+        next.map_or(self.sites_given, |sites| sites.min(self.sites_given))
     }
 }

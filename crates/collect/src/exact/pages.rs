@@ -145,7 +145,7 @@ pub fn read(
     changes.extend(gone.iter().enumerate().map(|(index, (time, _))| (*time, Event::Gone(index))));
     let maps = take_until(&mut process.map_changes, until, |change| change.time);
     changes.extend(maps.iter().enumerate().map(|(index, change)| (change.time, Event::Map(index))));
-    read_sites(file, session, extent, process, process.sites_before(maps.first()))?;
+    read_sites(file, session, extent, process, process.sites_before(&maps))?;
     let rests = take_until(&mut process.rests, until, |(time, _)| *time);
     changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
@@ -177,7 +177,7 @@ pub fn read(
             Event::Map(index) => {
                 let pages = maps[index].apply(session, process.pid);
                 owners_change(session, process, pages, time);
-                read_sites(file, session, extent, process, process.sites_before(maps.get(index + 1)))?;
+                read_sites(file, session, extent, process, process.sites_before(&maps[index + 1..]))?;
             }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
             Event::Share(index) => shares::take_in(session, process, &told_shares[index]),

@@ -157,6 +157,7 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, ("other", &d.threads)], |row: &LineCommunication| {
             [Some(row.process.0), Some(row.thread.0), Some(row.other.0)]
         })?,
+        refer(profile, [site], |row: &WaitingSite| [Some(row.site.0)])?,
         refer(profile, [process, object], |row: &ObjectBound| [Some(row.process.0), Some(row.object.0)])?,
         refer(profile, [process, thread, node, home], |row: &NodeAccess| {
             [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]

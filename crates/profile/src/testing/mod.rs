@@ -43,6 +43,7 @@ pub struct Synthetic {
     pub page_misses: Vec<PageMiss>,
     pub cache_lines: Vec<CacheLine>,
     pub line_communication: Vec<LineCommunication>,
+    pub waiting_sites: Vec<WaitingSite>,
     pub pages: Vec<PlacedPages>,
     pub objects: Vec<Object>,
     pub allocations: Vec<Allocation>,
@@ -519,6 +520,7 @@ impl Synthetic {
         writer.replace(self.page_misses.iter().cloned())?;
         writer.replace(self.cache_lines.iter().cloned())?;
         writer.replace(self.line_communication.iter().cloned())?;
+        writer.replace(self.waiting_sites.iter().cloned())?;
         writer.replace(self.pages.iter().cloned())?;
         writer.replace(self.objects.iter().cloned())?;
         writer.replace(self.allocations.iter().cloned())?;
