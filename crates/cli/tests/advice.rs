@@ -124,15 +124,18 @@ fn the_line_is_that_of_whoever_wants_the_memory() {
 /// the same one.
 #[test]
 fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let none = json("advise", &record(directory.path(), "handed_over.c", &[]));
+    let advice = |arguments: &[&str], options: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        json("advise", &record_with(directory.path(), "handed_over.c", arguments, options))
+    };
+    let none = advice(&[], &[]);
     assert_eq!(none["nothing_to_gain"], true, "{:#}", none["findings"]);
     let unknown = "not known whether the same words (record with --lines)";
     let own = "each thread its own words (false sharing)";
     for (counts, options, words) in
         [("own", &[][..], unknown), ("own", &["--lines"], own), ("same", &["--lines"], "the same words")]
     {
-        let advice = json("advise", &record_with(directory.path(), "handed_over.c", &[counts], options));
+        let advice = advice(&[counts], options);
         let finding = &advice["findings"][0];
         assert_eq!(finding["pattern"], "shared-line", "{finding:#}");
         assert_eq!(finding["object"]["name"], "counts", "{finding:#}");

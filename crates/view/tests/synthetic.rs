@@ -78,7 +78,8 @@ fn closing_summary() {
     let verdict = reports.iter().find(|report| report.key == "verdict").unwrap();
     let below =
         ["fault", "remedy"].into_iter().filter(|key| verdict.field(key).is_some_and(|v| *v != report::Value::Absent));
-    let first: Vec<&str> = std::iter::once("verdict").chain(below).chain(["next"]).collect();
+    let first: Vec<&str> =
+        std::iter::once("verdict").chain(below).chain(verdict.notes.iter().map(|_| "note")).chain(["next"]).collect();
     assert_eq!(titles[..first.len()], first, "{summary}");
     assert_eq!(
         titles[first.len()..],
