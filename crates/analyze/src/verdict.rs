@@ -74,7 +74,7 @@ fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> 
         Field::new("result", "result", text(result.to_string())).only(Shown::Data),
         Field::metric(&crate::metrics::REMOTE_SHARE, total.percent(total.remote())).only(Shown::Data),
         Field::metric(&crate::metrics::UNPINNED_SHARE, total.percent(total.unpinned())).only(Shown::Data),
-        Field::new("saved", "could be saved", Value::maybe(main, |main| saving(main))).only(Shown::Data),
+        Field::new("saved", "could be saved", Value::maybe(main, saving)).only(Shown::Data),
         Field::new("findings", "findings", Value::Count(findings.len() as u64)).only(Shown::Data),
         Field::new("pattern", "pattern", Value::maybe(main, |main| text(main.pattern.name.to_string())))
             .only(Shown::Data),

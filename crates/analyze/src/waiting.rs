@@ -18,7 +18,7 @@
 //! [`WaitingSite`]: numalens_profile::tables::WaitingSite
 
 use crate::cache_lines::LINE_SHIFT;
-use crate::counts::{Counts, Tally};
+use crate::counts::{self, Counts, Tally};
 use crate::flows::FlowKey;
 use crate::page_sums::OfPage;
 use crate::study::Study;
@@ -43,7 +43,7 @@ impl Waiting {
         let mut waiting = Waiting::default();
         for ((site, class), tally) in study.sites.by_site().filter(|((site, _), _)| study.code.waits(*site)) {
             waiting.counts.add(class, tally);
-            *sites.entry(site).or_default() += tally.accesses();
+            counts::add(sites.entry(site).or_default(), tally.accesses());
         }
         waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
         let looked_at = || study.lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
@@ -59,7 +59,7 @@ impl Waiting {
         }
         for flows in study.flows.sums.pages() {
             if let Some(waits) = waiting.pages.get_mut(&flows[0].0.page()) {
-                let all: u64 = flows.iter().map(|(_, tally)| tally.accesses()).sum();
+                let all = counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
                 *waits = (*waits / all.max(1) as f64).min(1.0);
             }
         }

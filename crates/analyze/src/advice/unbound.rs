@@ -4,6 +4,7 @@
 //! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
 
 use super::LEAST_GAIN;
+use crate::counts;
 use crate::usage::Usages;
 use numalens_profile::ids::ThreadId;
 use rustc_hash::FxHashSet;
@@ -29,7 +30,9 @@ pub fn of(usages: &Usages) -> Option<Unbound> {
     let kept = study.placements.iter().filter(|row| row.node.is_some()).map(|row| row.thread);
     let kept: FxHashSet<ThreadId> = kept.filter(|thread| !bound.contains(thread)).collect();
     // Whose accesses they are is summed by thread and not by way: of each way the same part.
-    let of_kept: u64 = study.by_thread().iter().filter(|(id, _)| kept.contains(id)).map(|(_, n)| n.accesses()).sum();
+    let by_thread = study.by_thread();
+    let of_kept = by_thread.iter().filter(|(id, _)| kept.contains(id)).map(|(_, counts)| counts.accesses());
+    let of_kept = counts::total(of_kept);
     let part = of_kept as f64 / (study.total().accesses() as f64).max(1.0);
     let mut wandering = usages.traffic.clone();
     for ((from, to), accesses) in usages.traffic.cells().filter(|((from, to), _)| from.is_some() && to.is_some()) {

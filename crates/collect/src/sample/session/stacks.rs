@@ -100,8 +100,10 @@ impl Session {
             return None;
         }
         let place = vma.start..vma.end;
-        let is_alive =
-            |thread: ThreadId| (|(start, end)| start <= time_ns && time_ns <= end)(self.threads.life(thread));
+        let is_alive = |thread: ThreadId| {
+            let (start, end) = self.threads.life(thread);
+            (start..=end).contains(&time_ns)
+        };
         // Where they are now says more than where they were seen first.
         let inside = self.threads.of_process(process).filter(|thread| place.contains(&thread.sp));
         let mut inside = inside.map(|thread| thread.id).filter(|&thread| is_alive(thread));
