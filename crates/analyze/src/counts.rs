@@ -104,24 +104,6 @@ impl Counts {
         self.reads + self.writes
     }
 
-    /// The part with this number of so many that are as equal as whole numbers can be; all of them are the whole.
-    pub fn part(&self, number: u64, of: u64) -> Tally {
-        let part = |n: u128| {
-            let until = |number: u64| {
-                n / u128::from(of) * u128::from(number) + n % u128::from(of) * u128::from(number) / u128::from(of)
-            };
-            until(number + 1) - until(number)
-        };
-        let small = |n: u64| u64::try_from(part(u128::from(n))).unwrap_or(u64::MAX);
-        Tally {
-            reads: small(self.reads),
-            writes: small(self.writes),
-            samples: small(self.samples),
-            estimated: small(self.estimated),
-            squares: part(self.squares),
-        }
-    }
-
     /// Reads and writes as a figure: with its interval when it comes from samples.
     pub fn total(&self) -> Value {
         let exact = self.accesses().saturating_sub(self.estimated) as f64;

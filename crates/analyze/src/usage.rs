@@ -1,9 +1,8 @@
 //! What every subject's memory is used for, by whom, and what it is to the program as a whole.
 
 use crate::about::Unit;
-use crate::counts::{self, Counts, Tally};
+use crate::counts::{self, Tally};
 use crate::flows::FlowKey;
-use crate::report::Value;
 use crate::shared_use::Shared;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
@@ -71,13 +70,6 @@ impl<'a> Usages<'a> {
         let model = CostModel::new(&study.machine);
         let totals = study.usage.get_or_init(|| Totals::new(study, &model));
         Usages { study, model, totals }
-    }
-
-    /// The part of the program's accesses that wait for other threads, in percent.
-    pub fn waits(&self) -> Value {
-        let mut all = Counts::default();
-        self.study.sites.by_site().for_each(|((_, class), tally)| all.add(class, tally));
-        all.percent(self.waiting.counts.accesses())
     }
 
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.

@@ -21,6 +21,7 @@ use crate::cache_lines::LINE_SHIFT;
 use crate::counts::{self, Counts, Tally};
 use crate::flows::FlowKey;
 use crate::page_sums::OfPage;
+use crate::report::Value;
 use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId, SiteId};
 use rustc_hash::FxHashMap;
@@ -28,8 +29,9 @@ use rustc_hash::FxHashMap;
 /// What was set apart.
 #[derive(Default)]
 pub struct Waiting {
-    /// All accesses that wait.
-    pub counts: Counts,
+    /// All accesses, and those that wait.
+    all: Counts,
+    counts: Counts,
     /// The instruction with most of them.
     pub hottest: Option<SiteId>,
     /// The part of a page's accesses that waits; absent: none.
@@ -41,9 +43,12 @@ impl Waiting {
     pub fn of(study: &Study) -> Waiting {
         let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
         let mut waiting = Waiting::default();
-        for ((site, class), tally) in study.sites.by_site().filter(|((site, _), _)| study.code.waits(*site)) {
-            waiting.counts.add(class, tally);
-            counts::add(sites.entry(site).or_default(), tally.accesses());
+        for ((site, class), tally) in study.sites.by_site() {
+            waiting.all.add(class, tally);
+            if study.code.waits(site) {
+                waiting.counts.add(class, tally);
+                counts::add(sites.entry(site).or_default(), tally.accesses());
+            }
         }
         waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
         let looked_at = || study.lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
@@ -64,6 +69,11 @@ impl Waiting {
             }
         }
         waiting
+    }
+
+    /// The part of all accesses that waits, in percent.
+    pub fn share(&self) -> Value {
+        self.all.percent(self.counts.accesses())
     }
 
     /// What of a page's accesses does not wait.

@@ -7,7 +7,7 @@
 use lzma_rust2::XzReader;
 use memmap2::Mmap;
 use numalens_profile::place::{self, Links};
-use object::{CompressionFormat, Object, ObjectSection};
+use object::{CompressionFormat, Object, ObjectSection, SectionFlags, elf::SHF_EXECINSTR};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::{self, Read};
@@ -77,6 +77,11 @@ impl Bytes {
         }
         object::File::parse(&**self).map_err(|error| error.to_string())
     }
+}
+
+/// Whether a section has instructions.
+pub(crate) fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
+    matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0)
 }
 
 /// The build id of `file` in hexadecimal; empty when it has none.

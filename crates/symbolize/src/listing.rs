@@ -6,13 +6,13 @@
 
 use crate::Options;
 use crate::doubt::Cause;
-use crate::elf::Bytes;
+use crate::elf::{self, Bytes};
 use crate::find;
 use crate::module::{WITHOUT_FILE, contain};
 use crate::symbols;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use numalens_profile::tables::{Module, PERF_MAP};
-use object::{Architecture, Object, ObjectSection, SectionFlags, elf::SHF_EXECINSTR};
+use object::{Architecture, Object, ObjectSection};
 use std::ops::Range;
 
 /// The most bytes of one function that are listed: beyond them nobody reads.
@@ -75,11 +75,10 @@ fn decode(image: &Bytes, range: &Range<u64>) -> Result<Vec<Instruction>, String>
     if file.architecture() != Architecture::X86_64 {
         return Err(format!("{} is not for x86-64: its code is not shown", image.path.display()));
     }
-    let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
     let size = (range.end - range.start).min(LONGEST);
     let code = file
         .sections()
-        .filter(|section| is_code(section.flags()))
+        .filter(elf::is_code)
         .find_map(|section| section.data_range(range.start, size).ok().flatten())
         .ok_or_else(|| {
             Cause::Damaged { file: image.path.clone(), why: "its code is not where its symbols say".into() }.to_string()

@@ -13,12 +13,12 @@
 //! Values are of three kinds, and a result is of the last kind that it depends on: *same* in each turn; *outside*, read
 //! from such memory; *moving*, as a counter is. An address that moves, a call, a store elsewhere: the loop works.
 
-use crate::elf::Bytes;
+use crate::elf::{self, Bytes};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind,
     Register,
 };
-use object::{Architecture, Object, ObjectSection, SectionFlags, elf::SHF_EXECINSTR};
+use object::{Architecture, Object, ObjectSection};
 use rustc_hash::FxHashMap;
 
 /// The most bytes and instructions of a loop that is looked at: what waits does little else.
@@ -40,10 +40,9 @@ pub(crate) fn waits(image: &Bytes, addresses: &[u64]) -> Vec<bool> {
     if file.architecture() != Architecture::X86_64 {
         return none();
     }
-    let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
     let sections: Vec<(u64, &[u8])> = file
         .sections()
-        .filter(|section| is_code(section.flags()))
+        .filter(elf::is_code)
         .filter_map(|section| Some((section.address(), section.data().ok()?)))
         .collect();
     let mut known = FxHashMap::default();

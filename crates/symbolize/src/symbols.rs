@@ -10,8 +10,7 @@
 //! follow it without symbols of their own, so there the gap is the function's.
 
 use crate::elf::{self, Bytes};
-use object::elf::SHF_EXECINSTR;
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -177,9 +176,8 @@ impl Candidate<SharedName> {
 
 /// The address ranges of the sections with code. (A debug-only file has their headers without content.)
 fn code_sections(file: &object::File) -> FxHashMap<SectionIndex, Range<u64>> {
-    let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR.0 != 0);
     let range = |start: u64, size| start..start.saturating_add(size);
-    file.sections().filter(|s| is_code(s.flags())).map(|s| (s.index(), range(s.address(), s.size()))).collect()
+    file.sections().filter(elf::is_code).map(|s| (s.index(), range(s.address(), s.size()))).collect()
 }
 
 /// Gives every symbol of code in `tables` to `sink`, those embedded in `.gnu_debugdata` too.

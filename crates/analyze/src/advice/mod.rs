@@ -126,7 +126,7 @@ fn findings(study: &Study) -> Vec<Report> {
     let unbound = if usages.all.accesses() > 0 { unbound::of(&usages) } else { None };
     let verdict = vec![
         Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing)),
-        Field::new("waiting_share", "accesses that wait", usages.waits()),
+        Field::new("waiting_share", "accesses that wait", usages.waiting.share()),
         Field::new(
             "unbound_threads",
             "kept by the machine",
@@ -144,7 +144,7 @@ fn findings(study: &Study) -> Vec<Report> {
 
 /// What is said of accesses that wait for other threads, where they are many.
 fn waiting(usages: &Usages) -> Option<String> {
-    let waits = usages.waits();
+    let waits = usages.waiting.share();
     let (Value::Percent(share, _), Some(hottest)) = (&waits, usages.waiting.hottest) else { return None };
     let place = usages.study.code.own(hottest).location;
     (*share >= LEAST_SHARE).then(|| {
