@@ -260,7 +260,8 @@ impl Study {
             )?),
             (false, _) => Arc::default(),
         };
-        let usage = of_pages(Need::Flows).map(|whole| whole.usage.clone()).unwrap_or_default();
+        // What it sets apart as waiting is of the instructions, which any filter chooses among.
+        let usage = of_whole(Need::Flows).filter(|_| filter.is_empty()).map(|whole| whole.usage.clone());
         let by_page = match (needs(Need::Pages), needs(Need::Flows), of_pages(Need::Pages)) {
             (true, _, Some(whole)) => whole.by_page.clone(),
             // Who used which page, without what flows know beyond that: the table need not be read twice.
@@ -405,7 +406,7 @@ impl Study {
             moments,
             misses,
             lines,
-            usage,
+            usage: usage.unwrap_or_default(),
             wrappers: OnceLock::new(),
             cache_lines,
             line_pairs,
