@@ -16,9 +16,11 @@ tally() {
          END { printf "%d passed, %d failed\n", passed, failed }' "$log"
 }
 
-# What failed, by name, beside the count: the log is long, and only its end may be at hand.
+# What failed, by name, and why, beside the count: the log is long, and only its end may be at hand.
 failures() {
-    grep -aE '^test .* FAILED$|^failed: |^FAILED [a-z0-9-]+/|^(FAIL|ERROR): ' "$log" | sort -u || true
+    grep -aE '^test .* FAILED$|^failed: |^(FAIL|ERROR): ' "$log" | sort -u || true
+    grep -aA2 ' panicked at ' "$log" | cut -c1-400 || true
+    awk '/^FAILED [a-z0-9-]+\// { why = 1; print; next } !/^    / { why = 0 } why' "$log" | cut -c1-400
 }
 
 step cargo xtask tidy
