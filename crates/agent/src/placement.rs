@@ -109,8 +109,8 @@ pub fn begin(session: &Session, thread: &mut Thread) {
 
 /// Finds where a thread of a virtual machine is on its CPUs.
 fn sit(session: &Session, thread: &mut Thread) {
-    let index = session.entry(thread.first).index.load(Relaxed);
-    thread.place = thread.place.clone().seated(session.placement(), index);
+    let slot = session.entry(thread.first).slot.load(Relaxed);
+    thread.place = thread.place.clone().seated(session.placement(), slot);
     thread.node = node_of(session, &thread.place);
     thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
 }

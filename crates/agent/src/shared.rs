@@ -125,14 +125,37 @@ impl Session {
     /// A new extent for a thread of `process`. Its id is set when it runs.
     pub fn new_thread(&self, process: Extent) -> Option<Extent> {
         let index = self.header().threads.fetch_add(1, AcqRel);
-        self.new_extent(kind::THREAD, process, 0, index)
+        let slot = self.placement().slots.claim(process, index);
+        self.thread_extent(process, index, slot)
+    }
+
+    fn thread_extent(&self, process: Extent, index: u32, slot: u32) -> Option<Extent> {
+        let extent = self.new_extent(kind::THREAD, process, 0, index)?;
+        self.entry(extent).slot.store(slot, Relaxed);
+        Some(extent)
+    }
+
+    /// The thread of this extent, its first one, has ended, or did not come to life.
+    pub fn thread_ended(&self, extent: Extent) {
+        let entry = self.entry(extent);
+        self.placement().slots.free(entry.slot.load(Relaxed), Extent(entry.parent.load(Relaxed)));
+        entry.end_ns.store(sys::now_ns(), Release);
     }
 
     /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this process or of one that lent this one its
     /// memory.
     pub fn first_thread(&self, process: Extent, caller: Extent) -> Option<Extent> {
         match caller.0 {
-            ..exact::MOST_EXTENTS => self.new_extent(kind::THREAD, process, 0, self.entry(caller).index.load(Relaxed)),
+            ..exact::MOST_EXTENTS => {
+                let (before, slots) = (self.entry(caller), &self.placement().slots);
+                let (slot, its) = (before.slot.load(Relaxed), Extent(before.parent.load(Relaxed)));
+                slots.hand_on(slot, its, process);
+                // The exec has ended the other threads; but not those of whoever lent this one its memory.
+                if self.entry(its).end.load(Acquire) == end::EXEC {
+                    slots.free_all(its);
+                }
+                self.thread_extent(process, before.index.load(Relaxed), slot)
+            }
             _ => self.new_thread(process),
         }
     }

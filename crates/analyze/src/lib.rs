@@ -57,6 +57,7 @@ pub mod sections;
 mod shared_use;
 mod sharing;
 mod shelf;
+mod slots;
 mod sorted;
 mod sorted_sums;
 mod study;

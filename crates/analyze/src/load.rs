@@ -14,6 +14,7 @@ use crate::misses::Misses;
 use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
 use crate::placed;
+use crate::slots;
 use crate::sorted::{Keep, Kept, Times};
 use crate::study::Study;
 use crate::subjects::Subjects;
@@ -371,8 +372,9 @@ impl Study {
         let mut allocations =
             if needs(Need::Allocations) { only.rows(profile, |row: &Allocation| row.process)? } else { Vec::new() };
         let mut threads = only.rows(profile, |row: &Thread| row.process)?;
-        let mut order: Vec<ThreadId> = threads.iter().map(|row| row.thread).collect();
-        order.sort_unstable();
+        threads.sort_by_key(|row| row.thread);
+        let order: Vec<ThreadId> = threads.iter().map(|row| row.thread).collect();
+        let slots = slots::of(&threads);
         if !sieve.is_open() {
             placed.retain(|row| sieve.placed(row));
             cache_lines.retain(|row| sieve.line(row));
@@ -390,6 +392,7 @@ impl Study {
             processes,
             threads: threads.into_iter().map(|row| (row.thread, row)).collect(),
             order,
+            slots,
             placements,
             pinning,
             code,

@@ -34,6 +34,8 @@ pub struct Study {
     pub threads: FxHashMap<ThreadId, Thread>,
     /// All threads of the processes, as they started, those too that the filter leaves out.
     pub order: Vec<ThreadId>,
+    /// The places that a virtual machine gives them, in that order.
+    pub slots: Vec<u32>,
     pub placements: Vec<Placement>,
     pub pinning: PinningLog,
     pub code: Arc<Code>,

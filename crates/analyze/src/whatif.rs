@@ -136,7 +136,7 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let moments = Moments::new(pages.len(), study.moments.iter().filter_map(moment));
     // What samples stand for is not known well enough to be compared with lines that are copied.
     let copy = if study.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
-    Recording { pages, moments, bin_ns: study.about.meta.bin_ns, copy }
+    Recording { pages, moments, slots: study.slots.clone(), bin_ns: study.about.meta.bin_ns, copy }
 }
 
 fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {

@@ -142,3 +142,19 @@ fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
         assert_eq!(finding["evidence"]["words"], words, "{finding:#}");
     }
 }
+
+/// Threads that have ended keep no place on a virtual machine: who is there is spread over the nodes.
+#[test]
+fn each_node_has_a_thread_whoever_came_before() {
+    for children in ["0", "1", "3", "6"] {
+        let directory = tempfile::tempdir().unwrap();
+        let profile = record(directory.path(), "ended_children.c", &[children]);
+        let report = json("report", &profile);
+        let rows = report["matrix"]["access"]["rows"].as_array().unwrap();
+        let all: u64 = rows.iter().flat_map(|row| row.as_array().unwrap()).map(|cell| cell.as_u64().unwrap()).sum();
+        for (node, row) in rows.iter().enumerate() {
+            let local = row[node].as_u64().unwrap() * 100 / all;
+            assert!((20..30).contains(&local), "{children} children: node {node} has {local} % of {rows:?}");
+        }
+    }
+}

@@ -161,7 +161,8 @@ mod tests {
             ..PageUse::default()
         };
         let moments = Moments::new(1, (0..).zip(uses).map(|used| (0, moment(used))));
-        let recording = Recording { pages: vec![page], moments, bin_ns: SCAN_NS / 2, copy: 128.0 };
+        let recording =
+            Recording { pages: vec![page], moments, bin_ns: SCAN_NS / 2, copy: 128.0, ..Recording::default() };
         let policy: Policy = policy.parse().unwrap();
         let outcome = replay(&recording, &machine, Threads::Recorded, policy, &[]);
         let local = figures(&outcome.traffic, &machine).local_share.unwrap();

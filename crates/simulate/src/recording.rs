@@ -40,6 +40,8 @@ pub struct Recording {
     pub pages: Vec<PageUse>,
     /// The same accesses over time. None where nobody asked: then no page moves.
     pub moments: Moments,
+    /// The number by which each thread is placed, in the order of threads; of those that are missing: their place in it.
+    pub slots: Vec<u32>,
     pub bin_ns: u64,
     /// What it costs to copy a page, in accesses.
     pub copy: f64,

@@ -68,7 +68,10 @@ pub fn replay(
     let clusters = if threads == Threads::Clustered { cluster(recording, machine) } else { BTreeMap::new() };
     let placed = |thread: u32, node: Option<NodeId>| match threads {
         Threads::Recorded => node.filter(|node| machine.has_cpus(*node)),
-        Threads::Placed(placement) => placement.node_of(machine, thread as usize),
+        Threads::Placed(placement) => {
+            let slot = recording.slots.get(thread as usize).copied().unwrap_or(thread);
+            placement.node_of(machine, slot as usize)
+        }
         Threads::Clustered => clusters.get(&thread).copied(),
     };
     let node_of = |user: &User| placed(user.thread, user.node);

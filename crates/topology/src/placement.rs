@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How threads are placed on the nodes of a virtual machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ThreadPlacement {
-    /// Thread i is pinned to the (i mod N)-th node with CPUs.
+    /// The thread with slot i is pinned to the (i mod N)-th node with CPUs.
     #[default]
     Spread,
     /// Threads fill one node's CPUs after the other's, in the order of nodes, and start over when all are taken.
@@ -17,18 +17,18 @@ pub enum ThreadPlacement {
 }
 
 impl ThreadPlacement {
-    /// The node that the thread is pinned to; `None` when it is unpinned. Threads are counted from 0 in the order in
-    /// which they start.
-    pub fn node_of(self, machine: &Machine, thread_index: usize) -> Option<NodeId> {
+    /// The node that the thread with a slot is pinned to; `None` when it is unpinned. Its slot is the lowest number,
+    /// from 0 on, that no thread had when it began.
+    pub fn node_of(self, machine: &Machine, slot: usize) -> Option<NodeId> {
         match self {
             ThreadPlacement::None => None,
             ThreadPlacement::Spread => {
                 let nodes = machine.nodes_with_cpus().count();
-                machine.nodes_with_cpus().nth(thread_index.checked_rem(nodes)?).map(|node| node.id)
+                machine.nodes_with_cpus().nth(slot.checked_rem(nodes)?).map(|node| node.id)
             }
             ThreadPlacement::Compact => {
                 let cpus: usize = machine.nodes.iter().map(|node| node.cpus.len()).sum();
-                let mut left = thread_index.checked_rem(cpus)?;
+                let mut left = slot.checked_rem(cpus)?;
                 machine.nodes.iter().find_map(|node| match left.checked_sub(node.cpus.len()) {
                     None => Some(node.id),
                     Some(rest) => {

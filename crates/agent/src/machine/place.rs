@@ -1,11 +1,11 @@
 //! Where a thread is on a virtual machine, among the CPUs that the program lets it run on.
 //!
-//! `--placement` is that machine's scheduler: it decides what the program leaves open, once for each thread, by the thread's place in the
-//! order of creation.
+//! `--placement` is that machine's scheduler: it decides what the program leaves open, once for each thread, by its slot
+//! ([`numalens_event::exact::Slots`]).
 //!
 //! ```text
-//!   spread    thread i on the (i mod n)-th of the n nodes that its CPUs are on; there on one CPU after the other
-//!   compact   thread i on the (i mod c)-th of its c CPUs, in the order of nodes
+//!   spread    slot i on the (i mod n)-th of the n nodes that its CPUs are on; there on one CPU after the other
+//!   compact   slot i on the (i mod c)-th of its c CPUs, in the order of nodes
 //!   none      bound where its CPUs are all on one node; else on none of their nodes for long: the host's CPUs stand for them in turn
 //! ```
 //! With the CPUs of the whole machine that is what `numalens_topology::ThreadPlacement` says.
@@ -45,8 +45,9 @@ impl Place {
         Place { cpus, policy, last: Cell::new(policy::NOBODY), node: -1, nodes: NodeSet::EMPTY, turn: 0 }
     }
 
-    /// The same for the `index`-th thread of a recording: on some of its CPUs, which are the machine's.
-    pub fn seated(self, placement: &Placement, index: u32) -> Place {
+    /// The same for the thread that has a slot: on some of its CPUs, which are the machine's.
+    pub fn seated(self, placement: &Placement, slot: u32) -> Place {
+        let slot = placement.first_slot.load(Relaxed) + slot;
         let cpus = &self.cpus;
         let mut counts = [0u32; MOST_NODES];
         let mut nodes = NodeSet::EMPTY;
@@ -60,7 +61,7 @@ impl Place {
         let (node, turn) = match placement.threads.load(Relaxed) {
             _ if nodes.is_empty() => (-1, 0),
             threads::COMPACT => {
-                let mut left = index % all;
+                let mut left = slot % all;
                 let found = counts.iter().position(|&count| {
                     let here = left < count;
                     left -= if here { 0 } else { count };
@@ -68,8 +69,8 @@ impl Place {
                 });
                 (found.map_or(-1, |node| node as i32), left)
             }
-            threads::FREE if nodes.only().is_none() => (-1, index / nodes.len()),
-            _ => (nth(&nodes, index % nodes.len()), index / nodes.len()),
+            threads::FREE if nodes.only().is_none() => (-1, slot / nodes.len()),
+            _ => (nth(&nodes, slot % nodes.len()), slot / nodes.len()),
         };
         Place { node, nodes, turn, ..self }
     }

@@ -132,7 +132,7 @@ fn cpu_number(thread: &Thread, tid: Option<u32>) -> Option<u32> {
     let session = &runtime().session;
     let extent = session.thread_of(tid?)?;
     let (cpus, policy) = places::wanted(session, extent);
-    let place = Place::among(cpus, policy).seated(placement(), session.entry(extent).index.load(Relaxed));
+    let place = Place::among(cpus, policy).seated(placement(), session.entry(extent).slot.load(Relaxed));
     Some(cpu_of(&place, placement()).0)
 }
 

@@ -128,7 +128,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         None => Area::new(&runtime.layout, &runtime.session, extent),
     };
     let Ok(area) = area else {
-        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        runtime.session.thread_ended(extent);
         return no_memory;
     };
     boot::prepare(area);
@@ -174,7 +174,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     if sys::check(result).is_err() {
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
-        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        runtime.session.thread_ended(extent);
         LIVE.fetch_sub(1, Relaxed);
         area.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
@@ -357,7 +357,7 @@ fn note_end(thread: &mut Thread) {
     // Another thread may have named it.
     session.take_name(thread.first);
     placement::end_seats(session, thread, end::REPLACED);
-    session.entry(thread.first).end_ns.store(sys::now_ns(), Release);
+    session.thread_ended(thread.first);
 }
 
 /// The program's exit: of one thread.
@@ -380,7 +380,9 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
     }
     note_end(thread);
     if !thread.borrows {
-        let entry = runtime().session.entry(runtime().process().extent);
+        let process = runtime().process().extent;
+        runtime().session.placement().slots.free_all(process);
+        let entry = runtime().session.entry(process);
         entry.end_ns.store(sys::now_ns(), Relaxed);
         entry.end.store(end::EXIT | (status as u32 & 0xff) << 8, Release);
     }

@@ -4,7 +4,7 @@ use super::image::Image;
 use super::left_behind::Owner;
 use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
-use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader};
+use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader, Slots};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
 use std::fs::File;
 use std::io;
@@ -205,9 +205,18 @@ impl SessionFile {
         Ok(session)
     }
 
+    fn placement(&self) -> &Placement {
+        &self.header.words::<Placement>(exact::PLACEMENT_OFFSET as usize, 1)[0]
+    }
+
+    /// The places of threads that are taken.
+    pub fn slots(&self) -> &Slots {
+        &self.placement().slots
+    }
+
     fn write_placement(&self, orders: &Orders<'_>) {
         let Orders { machine, placement, policy, .. } = *orders;
-        let to = &self.header.words::<Placement>(exact::PLACEMENT_OFFSET as usize, 1)[0];
+        let to = self.placement();
         let index = |node| machine.index_of(node).and_then(|index| u16::try_from(index).ok()).unwrap_or(exact::NO_NODE);
         to.is_virtual.store(machine.is_virtual.into(), Relaxed);
         to.nodes.store(machine.nodes.len() as u32, Relaxed);
@@ -238,10 +247,7 @@ impl SessionFile {
             ThreadPlacement::None => exact::threads::FREE,
         };
         to.threads.store(threads, Relaxed);
-        if machine.is_virtual {
-            // Of several recordings on one machine, rank r's begins where the r-th thread of one would be.
-            self.header().threads.store(crate::rank::own().unwrap_or(0), Relaxed);
-        }
+        to.first_slot.store(crate::rank::own().unwrap_or(0), Relaxed);
         to.node_of_cpu.iter().for_each(|node| node.store(exact::NO_NODE, Relaxed));
         for node in &machine.nodes {
             for to in node.cpus.iter().filter_map(|cpu| to.node_of_cpu.get(cpu as usize)) {

@@ -1,5 +1,6 @@
 //! Where pages and threads go, and the classes in which accesses to pages are counted for it.
 
+use super::slots::Slots;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Where pages and threads go on a virtual machine. Nodes are indices in the machine's list.
@@ -37,6 +38,10 @@ pub struct Placement {
     pub kernel_nodes: [AtomicU32; MOST_NODES],
     /// Node of each CPU of the machine in force.
     pub node_of_cpu: [AtomicU16; MOST_CPUS],
+    /// What slots are counted from: of several recordings on one machine, rank r's begin where the r-th slot of one would be.
+    pub first_slot: AtomicU32,
+    /// Which of them are taken.
+    pub slots: Slots,
 }
 
 /// Nodes at most, and one more than the highest number of a node: as many as Linux can be built for.

@@ -15,7 +15,7 @@ pub struct SessionHeader {
     pub collector_pid: AtomicU32,
     /// Extents given so far; may run past [`super::MOST_EXTENTS`] when all are used.
     pub extents: AtomicU32,
-    /// Threads begun so far: the index of the next one, which decides its node on a virtual machine.
+    /// Threads begun so far: the index of the next one.
     pub threads: AtomicU32,
     /// 1: count accesses relative to the stack pointer too.
     pub stack: AtomicU32,

@@ -30,6 +30,7 @@ mod remembered;
 mod samples;
 mod segments;
 mod settle;
+mod slots;
 mod stacks;
 mod thread_locals;
 mod threads;
@@ -324,8 +325,9 @@ impl Session {
         let name = comm(pid, tid);
         let machine = &self.options.machine;
         let (bound, cause) = if machine.is_virtual {
-            let node = self.options.placement.node_of(machine, self.threads.count());
-            (self.virtual_bound(node), "virtual machine")
+            self.threads.end(tid as u32, time_ns);
+            let slot = self.threads.next_slot() + rank::own().unwrap_or(0) as usize;
+            (self.virtual_bound(self.options.placement.node_of(machine, slot)), "virtual machine")
         } else {
             let inherited = creator.and_then(|creator| self.threads.get(creator)).map(|creator| creator.bound.clone());
             (inherited.or_else(|| self.asked_bound(pid, tid)).unwrap_or_else(|| self.anywhere()), cause)
