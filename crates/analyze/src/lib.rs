@@ -27,6 +27,7 @@ mod filter;
 mod first_touch;
 mod flows;
 mod functions;
+mod handed_on;
 mod huge_pages;
 mod inclusive;
 pub mod intervals;

@@ -3,6 +3,7 @@
 use crate::about::Unit;
 use crate::counts::{self, Tally};
 use crate::flows::FlowKey;
+use crate::handed_on::Blocks;
 use crate::shared_use::Shared;
 use crate::sharing::{self, Sharing, Use};
 use crate::study::Study;
@@ -25,6 +26,8 @@ pub struct Usage {
     pub nodes: BTreeMap<Option<NodeId>, Tally>,
     pub threads: BTreeMap<ThreadId, Tally>,
     pub objects: BTreeMap<Option<ObjectId>, BTreeMap<Option<NodeId>, Tally>>,
+    /// By threads that began when the page's first toucher had ended.
+    pub successors: u64,
     /// While nodes other than the initialiser's use it.
     pub shared: Shared,
     pages: Vec<Use>,
@@ -42,6 +45,8 @@ pub struct Totals {
     /// What of it private caches keep.
     pub working_sets: WorkingSets,
     pub waiting: Waiting,
+    /// Single blocks, as far as they are known.
+    pub blocks: Blocks,
 }
 
 /// The same with the study that they are of.
@@ -70,6 +75,11 @@ impl<'a> Usages<'a> {
         let model = CostModel::new(&study.machine);
         let totals = study.usage.get_or_init(|| Totals::new(study, &model));
         Usages { study, model, totals }
+    }
+
+    /// Single blocks, for as long as the study is there.
+    pub fn blocks(&self) -> &'a Blocks {
+        &self.totals.blocks
     }
 
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
@@ -111,32 +121,41 @@ impl Totals {
     fn new(study: &Study, model: &CostModel<'_>) -> Totals {
         let subjects = study.subjects.all.iter().map(|_| Usage::default()).collect();
         let mut totals = Totals { subjects, waiting: Waiting::of(study), ..Totals::default() };
+        totals.blocks = Blocks::of(study);
         let weighed = weigher(study, *model);
         // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
-        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, bool), Tally> = FxHashMap::default();
+        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, Option<NodeId>, bool), Tally> = FxHashMap::default();
         for of_row in study.flows.sums.chunks_by(|a, b| a.run == b.run) {
             let run = of_row[0].0.run;
-            let home = run.and_then(|run| study.subjects.home_of(run));
             by_thread.clear();
             for (key, tally) in of_row {
                 let rest = totals.waiting.without(key, *tally);
-                *by_thread.entry((key.thread, key.node, key.initial)).or_default() += rest;
+                // Where the page was then: another one may have its address by now.
+                *by_thread.entry((key.thread, key.node, key.home, key.initial)).or_default() += rest;
             }
             let waiting = &totals.waiting;
             let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
             let object = run.and_then(|run| study.subjects.object_of(run));
+            let toucher = run.and_then(|run| study.subjects.toucher_of(run).0);
+            let left_ns = toucher.and_then(|thread| study.threads.get(&thread)?.end_ns);
+            let came_later = |thread: &ThreadId| {
+                left_ns.is_some_and(|end| study.threads.get(thread).is_some_and(|row| row.start_ns >= end))
+            };
             if let Some(usage) = &mut usage {
                 let small_pages = run.map_or(1, |run| study.subjects.small_pages_of(run));
                 let rest = |(key, tally): &(FlowKey, Tally)| (*key, waiting.without(key, *tally));
                 of_row.iter().map(rest).for_each(|(key, tally)| usage.add_page(&key, &tally, small_pages));
             }
-            for ((thread, node, initial), tally) in &by_thread {
-                let accesses = weighed(*node, home, tally.accesses());
-                totals.traffic.add(*node, home, accesses);
+            for ((thread, node, home, initial), tally) in &by_thread {
+                let accesses = weighed(*node, *home, tally.accesses());
+                totals.traffic.add(*node, *home, accesses);
                 totals.all += *tally;
                 if let Some(usage) = &mut usage {
+                    if came_later(thread) {
+                        counts::add(&mut usage.successors, tally.accesses());
+                    }
                     usage.add((*thread, *node, *initial), tally, object);
-                    usage.traffic.add(*node, home, accesses);
+                    usage.traffic.add(*node, *home, accesses);
                 }
             }
         }

@@ -158,3 +158,28 @@ fn each_node_has_a_thread_whoever_came_before() {
         }
     }
 }
+
+/// Pages say nothing of blocks that lie on them one after the other.
+#[test]
+fn blocks_on_pages_of_earlier_blocks_are_told_as_handed_on() {
+    for (how, remedied) in [("steps", true), ("ended", true), ("next", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let advice = json("advise", &record(directory.path(), "handed_on.c", &[how]));
+        let first = &advice["findings"][0];
+        assert_eq!(first["pattern"], "handed-on", "{how}: {:#}", advice["findings"]);
+        let place = &first["object"]["site"];
+        assert_eq!(place["line"], expected("handed_on.c", how), "{first:#}");
+        assert!(place["file"].as_str().unwrap().ends_with("handed_on.c"), "{first:#}");
+        if !remedied {
+            continue;
+        }
+        // What `without_code` says.
+        let program = directory.path().join("handed_on");
+        let after = directory.path().join("after.numalens");
+        let mut record = numalens();
+        record.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&after);
+        run(record.env("MALLOC_MMAP_THRESHOLD_", "65536").arg("--").arg(program).arg(how));
+        let advice = json("advise", &after);
+        assert_eq!(advice["nothing_to_gain"], true, "{how}: {:#}", advice["findings"]);
+    }
+}

@@ -23,6 +23,10 @@ use std::collections::BTreeMap;
 
 /// Share of the main user from which a page, or an object, is called one node's.
 const OWN: f64 = 0.7;
+/// The same from which blocks are said to be: of some of them, which are wholly known.
+const OWN_BLOCK: f64 = 0.9;
+/// Bytes of blocks for each byte of their pages from which pages were used again.
+const AGAIN: f64 = 1.5;
 /// Percent of writes up to which memory counts as only read.
 const RARELY: f64 = 2.0;
 /// Part of a subject's bytes that one node's threads touched first: serial.
@@ -45,6 +49,15 @@ pub(super) struct Case<'a> {
     pub(super) huge_pages: Option<Sharing>,
     pub(super) objects: Option<Sharing>,
     pub(super) contended: Option<&'a Contended>,
+    pub(super) handed_on: Option<HandedOn<'a>>,
+}
+
+/// What an allocator has put on pages that others had placed.
+pub(super) struct HandedOn<'a> {
+    /// Of another place; none: blocks of the same.
+    pub(super) next: Option<&'a Object>,
+    /// The share of a block's main node.
+    pub(super) own: f64,
 }
 
 /// A subject that could be placed better, and how its traffic would be then.
@@ -89,6 +102,22 @@ pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate>
     });
     let groups = causes::groups(judged.collect());
     groups.iter().filter_map(|group| candidate(usages, group)).collect()
+}
+
+/// What is said of memory that is handed from thread to thread, where much is: it may lie otherwise the next time.
+pub(super) fn handed_on(usages: &Usages) -> Option<String> {
+    let much = |usage: &Usage| {
+        usage.successors * 2 > usage.all.accesses() && usages.share(usage.traffic.total()).0 >= super::MUCH
+    };
+    let (id, subject, usage) =
+        cases(usages).filter(|(.., usage)| much(usage)).max_by_key(|(.., usage)| usage.successors)?;
+    let case = Case::new(usages, (id, subject, usage), None);
+    let example = subject.example.as_ref().filter(|_| case.handed_on.is_some())?;
+    let place = usages.study.wanted_at(example.stack, example.site)?.location;
+    let share = usages.share(usage.traffic.total()).0;
+    Some(format!(
+        "{share:.0} % of the accesses are to blocks of {place}, which malloc hands from threads that have ended to later ones: how much of it is remote may differ from run to run"
+    ))
 }
 
 /// Whether enough of it is on other nodes, or on slow ones, to matter.
@@ -144,7 +173,26 @@ impl<'a> Case<'a> {
     ) -> Self {
         let (users, pages, objects) = (usage.users(), usage.page_sharing(), usage.object_sharing());
         let huge_pages = usage.huge_page_sharing();
-        Case { usages, id, subject, usage, users, pages, huge_pages, objects, contended }
+        let mut case =
+            Case { usages, id, subject, usage, users, pages, huge_pages, objects, contended, handed_on: None };
+        case.handed_on = case.handed_on();
+        case
+    }
+
+    /// Whether its pages are no measure of its blocks: see [`crate::handed_on`].
+    fn handed_on(&self) -> Option<HandedOn<'a>> {
+        let example = self.subject.example.as_ref().filter(|object| object.kind == ObjectKind::Heap)?;
+        let blocks = &self.usages.blocks();
+        if let Some(next) = blocks.next(example) {
+            return Some(HandedOn { next: Some(next), own: self.of_pages() });
+        }
+        let again = self.subject.count > 1 && self.subject.size as f64 >= self.subject.bytes as f64 * AGAIN;
+        if !again || self.users.len() < 2 {
+            return None;
+        }
+        let own = blocks.own_share(&group(example), self.users.len()).filter(|own| *own >= OWN_BLOCK)?;
+        let in_turn = self.usage.successors * 2 > self.usage.all.accesses();
+        (in_turn || self.of_pages() < OWN).then_some(HandedOn { next: None, own })
     }
 }
 
@@ -157,9 +205,14 @@ impl Judgement<'_> {
         other.then_some(object)
     }
 
+    /// The object that lies on the subject's pages by now.
+    fn next_object(&self) -> Option<&Object> {
+        self.case.handed_on.as_ref().filter(|_| self.pattern.name == w::HANDED_ON.name)?.next
+    }
+
     /// The object that it is about.
     fn example(&self) -> Option<&Object> {
-        self.contended_object().or(self.case.subject.example.as_ref())
+        self.contended_object().or(self.next_object()).or(self.case.subject.example.as_ref())
     }
 
     /// Where to change it.
@@ -188,7 +241,7 @@ impl Judgement<'_> {
 
     fn object(&self) -> Vec<Field> {
         let subject = self.case.subject;
-        let of_own = self.contended_object().map(|object| (object.size, 1));
+        let of_own = self.contended_object().or(self.next_object()).map(|object| (object.size, 1));
         let (size, count) = of_own.unwrap_or((subject.size, subject.count));
         self.example().map_or(Vec::new(), |object| object_fields(self.case.usages, object, size, count))
     }
@@ -216,6 +269,9 @@ impl Case<'_> {
         }
         if self.usages.working_sets.keep(self.id) {
             return None;
+        }
+        if let Some(handed_on) = &self.handed_on {
+            return Some((&w::HANDED_ON, &w::FRESH_PAGES, self.mostly_local(handed_on.own)));
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
         if n == 1 || (of_objects >= OWN && self.usage.objects.len() > 1) {

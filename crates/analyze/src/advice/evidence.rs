@@ -1,6 +1,6 @@
 //! What was seen of a subject, or of those of one cause together.
 
-use super::classify::Case;
+use super::classify::{Case, HandedOn};
 use crate::cache_lines::Contended;
 use crate::counts::{Tally, percent};
 use crate::metrics;
@@ -24,6 +24,7 @@ pub fn of(cases: &[&Case<'_>]) -> Vec<Field> {
     let mut evidence = shares(cases);
     evidence.extend(sums(cases));
     evidence.extend(first_toucher(first));
+    evidence.extend(before(first));
     evidence.extend(sharing(first));
     evidence.extend(lines(first));
     evidence
@@ -90,6 +91,14 @@ fn placing_call(case: &Case<'_>) -> Option<SystemCall> {
     most.filter(|_| by_calls * 2 > case.subject.bytes).map(|(call, _)| *call)
 }
 
+/// What lay there first, of memory that was handed on.
+fn before(case: &Case<'_>) -> Option<Field> {
+    let object =
+        case.subject.example.as_ref().filter(|_| case.handed_on.as_ref().is_some_and(|it| it.next.is_some()))?;
+    let place = case.usages.study.wanted_at(object.stack, object.site)?.location;
+    Some(Field::new("before", "lay there before", Value::Text(format!("{} ({place})", object.name).trim().to_string())))
+}
+
 fn sharing(case: &Case<'_>) -> Vec<Field> {
     if case.users.len() < 2 {
         return Vec::new();
@@ -101,7 +110,12 @@ fn sharing(case: &Case<'_>) -> Vec<Field> {
         evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
     }
     let written = Value::Percent(case.usage.written_while_shared(case.subject.bytes), None);
-    evidence.push(Field::new("object_main_user", "an object's main node", Value::maybe(case.objects, share)));
+    let of_objects = match &case.handed_on {
+        // Pages tell nothing of the blocks that lay there one after the other.
+        Some(HandedOn { next: None, own }) => Value::Percent(own * 100.0, None),
+        _ => Value::maybe(case.objects, share),
+    };
+    evidence.push(Field::new("object_main_user", "an object's main node", of_objects));
     evidence.push(Field::new("written_while_shared", "writes while shared", written));
     evidence
 }

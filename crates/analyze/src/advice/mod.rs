@@ -60,6 +60,8 @@ const LEAST_SHARE: f64 = 1.0;
 pub(crate) const LEAST_SAMPLES: u64 = 40;
 /// What is said of fewer.
 const FEW: &str = "samples of accesses are too few to judge: record for longer, or with a higher --frequency";
+/// Percent of all accesses from which it is told of memory that it may lie otherwise the next time.
+const MUCH: f64 = 10.0;
 /// Findings that are told.
 const MOST: usize = 20;
 
@@ -134,7 +136,9 @@ fn findings(study: &Study) -> Vec<Report> {
         ),
         Field::new("unbound_cost", "without", Value::maybe(unbound.as_ref(), |one| Value::Percent(one.cost, None))),
     ];
-    let notes = set_apart.into_iter().chain(unbound.as_ref().map(Unbound::words)).collect();
+    let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
+    let varies = if told || usages.all.accesses() == 0 { None } else { classify::handed_on(&usages) };
+    let notes = set_apart.into_iter().chain(varies).chain(unbound.as_ref().map(Unbound::words)).collect();
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },

@@ -99,10 +99,9 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
     for (key, tally) in study.flows.sums.iter() {
         let (Some(node), Some(run)) = (clusters.nodes.get(&key.thread), key.run) else { continue };
-        let home = study.subjects.home_of(run);
         let toucher = study.subjects.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));
-        let new_home = toucher.and_then(|toucher| study.machine.nearest_with_memory(*toucher)).or(home);
-        before.add(key.node, home, tally.accesses() as f64);
+        let new_home = toucher.and_then(|toucher| study.machine.nearest_with_memory(*toucher)).or(key.home);
+        before.add(key.node, key.home, tally.accesses() as f64);
         after.add(Some(*node), new_home, tally.accesses() as f64);
     }
     let together: Vec<&Cluster> = clusters.found.iter().filter(|cluster| cluster.threads.len() > 1).collect();

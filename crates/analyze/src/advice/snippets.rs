@@ -58,6 +58,15 @@ pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String 
         (name, _) if name == w::LOCAL_ALLOCATION.name => {
             "/* at the beginning of the thread that uses it, in place of in its creator */\nown = malloc(size);\nmemset(own, 0, size);          /* the first touch places it */\n/* or let its creator place it: own = numa_alloc_onnode(size, node); */"
         }
+        (name, Language::Rust) if name == w::FRESH_PAGES.name => {
+            "let mut own = vec![initial; n];   // once in each thread, before its loop, in place of in each turn of it\nfor step in steps { work(&mut own); }"
+        }
+        (name, Language::Fortran) if name == w::FRESH_PAGES.name => {
+            "!$omp parallel private(own)\nallocate(own(n))   ! once in each thread, before its loop, in place of in each step of it\n!$omp end parallel"
+        }
+        (name, _) if name == w::FRESH_PAGES.name => {
+            "own = malloc(size);   /* once in each thread, before its loop, in place of malloc and free in each turn of it */\n/* or, before the first malloc: larger blocks are mapped anew, for a fault for each page */\nmallopt(M_MMAP_THRESHOLD, 64 << 10);"
+        }
         (name, Language::Rust) if name == w::LOCAL_STACK.name => {
             "s.spawn(move || {\n    pin_to_node();   // before anything large is on the stack\n    work()\n});"
         }
@@ -176,6 +185,9 @@ pub fn without_code(remedy: &Word, openmp: bool) -> String {
         }
         name if name == w::LOCAL_ALLOCATION.name => {
             "sysctl kernel.numa_balancing=1 lets the kernel move the pages to their users over time; threads must be pinned"
+        }
+        name if name == w::FRESH_PAGES.name => {
+            "MALLOC_MMAP_THRESHOLD_=65536 PROGRAM (glibc): larger blocks are mapped anew and lie where they are touched first, for a fault for each page"
         }
         name if name == w::LOCAL_STACK.name && openmp => {
             "OMP_PLACES=cores OMP_PROC_BIND=spread PROGRAM binds threads before they run"

@@ -25,6 +25,8 @@ words! { PATTERNS:
         "The threads of several nodes read and write all over it at the same time.";
     PRIVATE_ELSEWHERE = "private-elsewhere", "private data on another node",
         "Each of its objects is used by the threads of one node, and lies on another.";
+    HANDED_ON = "handed-on", "memory that an allocator hands on",
+        "Its blocks lie on pages that others touched first and freed; whose pages a thread gets may differ from run to run.";
     SPLIT_CLUSTERS = "split-clusters", "threads that share are apart",
         "Threads share heavily with each other and little with others, and run on different nodes.";
     OBJECTS_SHARE_PAGE = "objects-share-page", "objects of several nodes on one page",
@@ -47,6 +49,8 @@ words! { REMEDIES:
         "Every memory controller serves an equal part; no access is guaranteed to be local.";
     LOCAL_ALLOCATION = "local-allocation", "allocate and touch it in the thread that uses it",
         "The page lands on the node of the thread that touches it first.";
+    FRESH_PAGES = "fresh-pages", "let blocks stay with their thread, or have new pages",
+        "A block that its thread keeps, or that is mapped anew, lies on the node of the thread that touches it first.";
     LOCAL_STACK = "local-stack", "bind the thread before it uses its stack",
         "Each page of a stack lands on the node that the thread runs on when it first comes to it.";
     PARALLEL_INITIALISATION = "parallel-initialisation", "initialise it in the threads that use it",
