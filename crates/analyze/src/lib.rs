@@ -49,6 +49,7 @@ pub mod paths;
 pub mod phases;
 mod placed;
 mod placements;
+mod policies;
 mod remote_frees;
 pub mod report;
 mod residency;

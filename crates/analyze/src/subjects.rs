@@ -7,6 +7,7 @@ use crate::ancestry::Ancestry;
 use crate::counts;
 use crate::objects::{self, Group};
 use crate::placed;
+use crate::policies::{Policies, Policy};
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Object, PlacedPages, Process};
@@ -51,6 +52,8 @@ pub struct Subject {
     pub calls: BTreeMap<SystemCall, u64>,
     pub placed: BTreeMap<Placed, u64>,
     pub bytes: u64,
+    /// Of these, placed under a policy that takes pages elsewhere than to who touches them.
+    pub policies: BTreeMap<Policy, u64>,
     /// The node of whoever placed most of it; none: nobody is known to have placed any.
     pub maker: Option<Option<NodeId>>,
 }
@@ -112,7 +115,7 @@ impl Subjects {
         pages: &[PlacedPages],
         placed: &[PlacedPages],
         objects: &FxHashMap<ObjectId, Object>,
-        pinning: &PinningLog,
+        (pinning, policies): (&PinningLog, &Policies),
         processes: &[Process],
     ) -> Subjects {
         let mut subjects = Subjects { ancestry: Ancestry::new(processes), ..Subjects::default() };
@@ -161,6 +164,9 @@ impl Subjects {
                 *subject.calls.entry(call).or_default() += bytes;
             }
             subject.bytes += bytes;
+            if let Some(policy) = row.thread.and_then(|thread| policies.at_end_of(thread, row.bin_from.0)) {
+                *subject.policies.entry(policy.clone()).or_default() += bytes;
+            }
         }
         for subject in &mut subjects.all {
             let most = subject.touchers.iter().max_by_key(|(_, bytes)| **bytes);

@@ -183,3 +183,18 @@ fn blocks_on_pages_of_earlier_blocks_are_told_as_handed_on() {
         assert_eq!(advice["nothing_to_gain"], true, "{how}: {:#}", advice["findings"]);
     }
 }
+
+/// Who touches memory first does not say where it goes under a policy.
+#[test]
+fn what_a_policy_has_placed_is_told_as_placed_by_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let advice = json("advise", &record(directory.path(), "policy.c", &["bind"]));
+    let first = &advice["findings"][0];
+    assert_eq!(first["pattern"], "placed-by-policy", "{:#}", advice["findings"]);
+    assert_eq!(first["object"]["site"]["line"], expected("policy.c", "data"), "{first:#}");
+    let policy = first["evidence"]["policy"].as_str().unwrap();
+    assert!(policy.starts_with("bind:0, set by set_mempolicy of thread 0"), "{policy}");
+    let directory = tempfile::tempdir().unwrap();
+    let advice = json("advise", &record(directory.path(), "policy.c", &["default"]));
+    assert_eq!(advice["nothing_to_gain"], true, "{:#}", advice["findings"]);
+}

@@ -8,6 +8,7 @@ use crate::code::OwnPlace;
 use crate::counts::Tally;
 use crate::metrics;
 use crate::objects::{Group, group};
+use crate::policies::Policy;
 use crate::report::{Field, Member, Value, Word};
 use crate::sharing::Sharing;
 use crate::subjects::{Subject, SubjectId};
@@ -256,7 +257,24 @@ impl Judgement<'_> {
 }
 
 impl Case<'_> {
+    /// Pattern, remedy, and how its traffic would be then.
     fn judge(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
+        let (pattern, remedy, after) = self.judge_use()?;
+        let by_touch = [w::MISPLACED_BLOCKS.name, w::PRIVATE_ELSEWHERE.name].contains(&pattern.name);
+        // Where one node touched all of it first, it would lie there without the policy.
+        if by_touch && self.policy().is_some() && self.serial_share() < SERIAL {
+            return Some((&w::PLACED_BY_POLICY, &w::DROP_POLICY, after));
+        }
+        Some((pattern, remedy, after))
+    }
+
+    /// The policy under which most of it was placed, unless that leaves pages to who touches them.
+    pub(super) fn policy(&self) -> Option<&Policy> {
+        let most = self.subject.policies.iter().max_by_key(|(_, bytes)| **bytes);
+        most.filter(|(_, bytes)| **bytes * 2 > self.subject.bytes).map(|(policy, _)| policy)
+    }
+
+    fn judge_use(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
         if is_slow(self.usages, self.usage) {
             return Some((&w::SLOW_TIER, &w::MOVE_TO_TIER, self.fast_tier()));
         }

@@ -4,8 +4,10 @@ use super::classify::{Case, HandedOn};
 use crate::cache_lines::Contended;
 use crate::counts::{Tally, percent};
 use crate::metrics;
+use crate::policies::{Policy, Setter};
 use crate::report::{Field, Value};
 use crate::sharing::Sharing;
+use numalens_profile::ids::ThreadId;
 use numalens_profile::words::SystemCall;
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
@@ -24,6 +26,7 @@ pub fn of(cases: &[&Case<'_>]) -> Vec<Field> {
     let mut evidence = shares(cases);
     evidence.extend(sums(cases));
     evidence.extend(first_toucher(first));
+    evidence.extend(policy(first));
     evidence.extend(before(first));
     evidence.extend(sharing(first));
     evidence.extend(lines(first));
@@ -89,6 +92,19 @@ fn placing_call(case: &Case<'_>) -> Option<SystemCall> {
     let by_calls: u64 = case.subject.calls.values().sum();
     let most = case.subject.calls.iter().max_by_key(|(_, bytes)| **bytes);
     most.filter(|_| by_calls * 2 > case.subject.bytes).map(|(call, _)| *call)
+}
+
+/// What else than the first touch has said where it goes.
+fn policy(case: &Case<'_>) -> Option<Field> {
+    let Policy { words, setter } = case.policy()?;
+    let threads = &case.usages.study.threads;
+    let name = |thread: &ThreadId| threads.get(thread).map_or("", |row| row.name.as_str());
+    let by = match setter {
+        Setter::Call(thread) => format!("set_mempolicy of thread {} {}, or of what started it", thread.0, name(thread)),
+        Setter::Machine => "`record --policy`".to_string(),
+        Setter::Before => "whoever started it, before the recording".to_string(),
+    };
+    Some(Field::new("policy", "placed by policy", Value::Text(format!("{words}, set by {by}"))))
 }
 
 /// What lay there first, of memory that was handed on.

@@ -58,6 +58,9 @@ pub fn in_code(remedy: &Word, language: Language, name: Option<&str>) -> String 
         (name, _) if name == w::LOCAL_ALLOCATION.name => {
             "/* at the beginning of the thread that uses it, in place of in its creator */\nown = malloc(size);\nmemset(own, 0, size);          /* the first touch places it */\n/* or let its creator place it: own = numa_alloc_onnode(size, node); */"
         }
+        (name, _) if name == w::DROP_POLICY.name => {
+            "set_mempolicy(MPOL_DEFAULT, NULL, 0);   /* <numaif.h>: before the memory is touched, or instead of the call that set it */"
+        }
         (name, Language::Rust) if name == w::FRESH_PAGES.name => {
             "let mut own = vec![initial; n];   // once in each thread, before its loop, in place of in each turn of it\nfor step in steps { work(&mut own); }"
         }
@@ -185,6 +188,9 @@ pub fn without_code(remedy: &Word, openmp: bool) -> String {
         }
         name if name == w::LOCAL_ALLOCATION.name => {
             "sysctl kernel.numa_balancing=1 lets the kernel move the pages to their users over time; threads must be pinned"
+        }
+        name if name == w::DROP_POLICY.name => {
+            "without numactl --membind, --interleave or --preferred; numactl --localalloc PROGRAM undoes what a shell or a job has set"
         }
         name if name == w::FRESH_PAGES.name => {
             "MALLOC_MMAP_THRESHOLD_=65536 PROGRAM (glibc): larger blocks are mapped anew and lie where they are touched first, for a fault for each page"

@@ -25,6 +25,8 @@ words! { PATTERNS:
         "The threads of several nodes read and write all over it at the same time.";
     PRIVATE_ELSEWHERE = "private-elsewhere", "private data on another node",
         "Each of its objects is used by the threads of one node, and lies on another.";
+    PLACED_BY_POLICY = "placed-by-policy", "pages where a policy puts them",
+        "A memory policy, of the program or of whoever started it, takes its pages to other nodes than the threads that touch and use them.";
     HANDED_ON = "handed-on", "memory that an allocator hands on",
         "Its blocks lie on pages that others touched first and freed; whose pages a thread gets may differ from run to run.";
     SPLIT_CLUSTERS = "split-clusters", "threads that share are apart",
@@ -49,6 +51,8 @@ words! { REMEDIES:
         "Every memory controller serves an equal part; no access is guaranteed to be local.";
     LOCAL_ALLOCATION = "local-allocation", "allocate and touch it in the thread that uses it",
         "The page lands on the node of the thread that touches it first.";
+    DROP_POLICY = "drop-policy", "leave out the memory policy",
+        "Each part then lands on the node of the thread that touches it first.";
     FRESH_PAGES = "fresh-pages", "let blocks stay with their thread, or have new pages",
         "A block that its thread keeps, or that is mapped anew, lies on the node of the thread that touches it first.";
     LOCAL_STACK = "local-stack", "bind the thread before it uses its stack",
