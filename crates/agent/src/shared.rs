@@ -122,11 +122,51 @@ impl Session {
         Some(extent)
     }
 
-    /// A new extent for a thread of `process`. Its id is set when it runs.
+    /// A new extent for a thread of `process` that runs beside others. Its id is set when it runs.
     pub fn new_thread(&self, process: Extent) -> Option<Extent> {
-        let index = self.header().threads.fetch_add(1, AcqRel);
-        let slot = self.placement().slots.claim(process, index);
+        let of = self.entry(process);
+        let number = of.created.fetch_add(1, Relaxed) + 1;
+        self.thread_extent(process, self.next_index(), of.slot.load(Relaxed).saturating_add(number))
+    }
+
+    /// The same for a child that borrows the memory of `process` until it executes a program.
+    pub fn new_borrower(&self, process: Extent) -> Option<Extent> {
+        let index = self.next_index();
+        let extent = self.thread_extent(process, index, 0)?;
+        self.entry(extent).slot.store(self.slots().claim(extent, index), Relaxed);
+        Some(extent)
+    }
+
+    /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this process or of one that lent this one its
+    /// memory.
+    pub fn first_thread(&self, process: Extent, caller: Extent) -> Option<Extent> {
+        let (index, slot) = match caller.0 {
+            ..exact::MOST_EXTENTS => (self.entry(caller).index.load(Relaxed), self.slot_after_exec(process, caller)),
+            _ => {
+                let index = self.next_index();
+                (index, self.slots().claim(process, index))
+            }
+        };
+        self.entry(process).slot.store(slot, Relaxed);
         self.thread_extent(process, index, slot)
+    }
+
+    /// That of the process that has become another program, or of the borrower that has.
+    fn slot_after_exec(&self, process: Extent, caller: Extent) -> u32 {
+        let parent = Extent(self.entry(caller).parent.load(Relaxed));
+        let is_borrower = self.entry(parent).end.load(Acquire) != end::EXEC;
+        let owner = if is_borrower { caller } else { parent };
+        let slot = self.entry(owner).slot.load(Relaxed);
+        self.slots().hand_on(slot, owner, process);
+        slot
+    }
+
+    fn next_index(&self) -> u32 {
+        self.header().threads.fetch_add(1, AcqRel)
+    }
+
+    fn slots(&self) -> &'static exact::Slots {
+        &self.placement().slots
     }
 
     fn thread_extent(&self, process: Extent, index: u32, slot: u32) -> Option<Extent> {
@@ -135,29 +175,9 @@ impl Session {
         Some(extent)
     }
 
-    /// The thread of this extent, its first one, has ended, or did not come to life.
-    pub fn thread_ended(&self, extent: Extent) {
-        let entry = self.entry(extent);
-        self.placement().slots.free(entry.slot.load(Relaxed), Extent(entry.parent.load(Relaxed)));
-        entry.end_ns.store(sys::now_ns(), Release);
-    }
-
-    /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this process or of one that lent this one its
-    /// memory.
-    pub fn first_thread(&self, process: Extent, caller: Extent) -> Option<Extent> {
-        match caller.0 {
-            ..exact::MOST_EXTENTS => {
-                let (before, slots) = (self.entry(caller), &self.placement().slots);
-                let (slot, its) = (before.slot.load(Relaxed), Extent(before.parent.load(Relaxed)));
-                slots.hand_on(slot, its, process);
-                // The exec has ended the other threads; but not those of whoever lent this one its memory.
-                if self.entry(its).end.load(Acquire) == end::EXEC {
-                    slots.free_all(its);
-                }
-                self.thread_extent(process, before.index.load(Relaxed), slot)
-            }
-            _ => self.new_thread(process),
-        }
+    /// A process, or who borrows one's memory, ends.
+    pub fn give_back_slot(&self, owner: Extent) {
+        self.slots().free(self.entry(owner).slot.load(Relaxed), owner);
     }
 
     /// Notes what the calling thread, whose extent this is, is called by now.

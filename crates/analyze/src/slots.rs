@@ -1,20 +1,38 @@
-//! Places of threads on a machine that a replay makes up: each has the lowest number that nobody had when it began, as
-//! recordings on virtual machines have it.
+//! Places of threads on a machine that a replay makes up: each process has the lowest number that no other one had when it
+//! began, its threads have those from there on, as recordings on virtual machines have it.
 
+use numalens_profile::ids::ProcessId;
 use numalens_profile::tables::Thread;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// The slot of each thread, in the order of the rows.
+/// The slot of each thread, in the order of the rows, which are in that of threads.
 pub fn of(threads: &[Thread]) -> Vec<u32> {
-    let mut order: Vec<usize> = (0..threads.len()).collect();
-    order.sort_by_key(|&at| (threads[at].start_ns, threads[at].thread));
-    let mut slots = vec![0; threads.len()];
-    let (mut free, mut given) = (BTreeSet::new(), 0);
-    let mut ends = BinaryHeap::new();
-    for at in order {
+    let slots = of_processes(threads);
+    let mut created: BTreeMap<ProcessId, u32> = BTreeMap::new();
+    let slot = |thread: &Thread| {
+        let number = created.entry(thread.process).or_default();
+        *number += 1;
+        slots[&thread.process] + *number - 1
+    };
+    threads.iter().map(slot).collect()
+}
+
+fn of_processes(threads: &[Thread]) -> BTreeMap<ProcessId, u32> {
+    // From the start of its first thread to the end of its last; whoever has none was there until the recording's.
+    let mut lives: BTreeMap<ProcessId, (u64, u64)> = BTreeMap::new();
+    for thread in threads {
+        let (start, end) = lives.entry(thread.process).or_insert((thread.start_ns, 0));
+        *start = (*start).min(thread.start_ns);
+        *end = (*end).max(thread.end_ns.unwrap_or(u64::MAX));
+    }
+    let mut order: Vec<(u64, ProcessId)> = lives.iter().map(|(id, (start, _))| (*start, *id)).collect();
+    order.sort_unstable();
+    let (mut free, mut given, mut ends) = (BTreeSet::new(), 0, BinaryHeap::new());
+    let mut slots = BTreeMap::new();
+    for (start, process) in order {
         while let Some(Reverse((end, slot))) = ends.peek().copied()
-            && end <= threads[at].start_ns
+            && end <= start
         {
             ends.pop();
             free.insert(slot);
@@ -23,9 +41,8 @@ pub fn of(threads: &[Thread]) -> Vec<u32> {
             given += 1;
             given - 1
         });
-        slots[at] = slot;
-        // Whoever has no end was there until the recording's.
-        ends.push(Reverse((threads[at].end_ns.unwrap_or(u64::MAX), slot)));
+        slots.insert(process, slot);
+        ends.push(Reverse((lives[&process].1, slot)));
     }
     slots
 }
@@ -33,15 +50,24 @@ pub fn of(threads: &[Thread]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::ids::{ProcessId, ThreadId};
+    use numalens_profile::ids::ThreadId;
 
     #[test]
-    fn ended_threads_keep_no_place() {
-        let lives = [(0, None), (10, Some(20)), (20, Some(30)), (25, Some(26)), (40, None), (40, None), (40, None)];
+    fn ended_processes_keep_no_place() {
+        let lives = [
+            (0, 0, None),
+            (1, 10, Some(20)),
+            (2, 20, Some(30)),
+            (3, 25, Some(26)),
+            (0, 40, Some(41)),
+            (0, 42, None),
+            (4, 45, None),
+            (4, 46, None),
+        ];
         let threads: Vec<Thread> = (0..)
             .zip(lives)
-            .map(|(number, (start_ns, end_ns))| Thread {
-                process: ProcessId(0),
+            .map(|(number, (process, start_ns, end_ns))| Thread {
+                process: ProcessId(process),
                 thread: ThreadId(number),
                 tid: 100 + number,
                 name: String::new(),
@@ -51,6 +77,6 @@ mod tests {
                 migrations: 0,
             })
             .collect();
-        assert_eq!(of(&threads), [0, 1, 1, 2, 1, 2, 3]);
+        assert_eq!(of(&threads), [0, 1, 1, 2, 1, 2, 1, 2]);
     }
 }

@@ -17,8 +17,8 @@ pub enum ThreadPlacement {
 }
 
 impl ThreadPlacement {
-    /// The node that the thread with a slot is pinned to; `None` when it is unpinned. Its slot is the lowest number,
-    /// from 0 on, that no thread had when it began.
+    /// The node that the thread with a slot is pinned to; `None` when it is unpinned. A process has the lowest number,
+    /// from 0 on, that no other one had when it began, its threads have those from there on, as they are created.
     pub fn node_of(self, machine: &Machine, slot: usize) -> Option<NodeId> {
         match self {
             ThreadPlacement::None => None,

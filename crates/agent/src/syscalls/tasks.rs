@@ -121,14 +121,17 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     let no_memory = Verdict::Done(errno(linux_raw_sys::errno::EAGAIN));
     let process = runtime.process().extent;
     // The id follows when the thread knows it.
-    let Some(extent) = runtime.session.new_thread(process) else { return no_memory };
+    let session = &runtime.session;
+    let extent = if is_thread { session.new_thread(process) } else { session.new_borrower(process) };
+    let Some(extent) = extent else { return no_memory };
     let reused = take_retired();
     let area = match reused {
         Some(area) => area.fill(&runtime.layout, &runtime.session, extent).map(|()| area),
         None => Area::new(&runtime.layout, &runtime.session, extent),
     };
     let Ok(area) = area else {
-        runtime.session.thread_ended(extent);
+        runtime.session.give_back_slot(extent);
+        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         return no_memory;
     };
     boot::prepare(area);
@@ -174,7 +177,8 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     if sys::check(result).is_err() {
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
-        runtime.session.thread_ended(extent);
+        runtime.session.give_back_slot(extent);
+        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
         LIVE.fetch_sub(1, Relaxed);
         area.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
@@ -330,7 +334,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
         code.world.process = memory;
         code.close_seals();
     }
-    let extent = runtime.session.new_thread(process).ok_or(full)?;
+    let extent = runtime.session.first_thread(process, exact::Extent::NONE).ok_or(full)?;
     (thread.first, thread.extent) = (extent, extent);
     thread.seats.clear();
     placement::begin(&runtime.session, thread);
@@ -357,7 +361,8 @@ fn note_end(thread: &mut Thread) {
     // Another thread may have named it.
     session.take_name(thread.first);
     placement::end_seats(session, thread, end::REPLACED);
-    session.thread_ended(thread.first);
+    session.give_back_slot(thread.first);
+    session.entry(thread.first).end_ns.store(sys::now_ns(), Release);
 }
 
 /// The program's exit: of one thread.
@@ -381,7 +386,7 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
     note_end(thread);
     if !thread.borrows {
         let process = runtime().process().extent;
-        runtime().session.placement().slots.free_all(process);
+        runtime().session.give_back_slot(process);
         let entry = runtime().session.entry(process);
         entry.end_ns.store(sys::now_ns(), Relaxed);
         entry.end.store(end::EXIT | (status as u32 & 0xff) << 8, Release);

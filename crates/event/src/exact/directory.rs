@@ -54,8 +54,11 @@ pub struct DirectoryEntry {
     pub end_ns: AtomicU64,
     /// Of a thread: its place in the order of creation within the recording. Of a process: 1 if it began with an exec.
     pub index: AtomicU32,
-    /// Of a thread: its slot, which decides its node on a virtual machine: see [`super::Slots`].
+    /// Of a process: its slot. Of a thread: the number from there on that decides its node on a virtual machine: see
+    /// [`super::Slots`].
     pub slot: AtomicU32,
+    /// Of a process: threads created in it, beyond its first.
+    pub created: AtomicU32,
     /// Of a thread, when it began, and of a seat: the node that it is bound to, as index in the machine's list;
     /// negative: unpinned.
     pub node: AtomicI32,

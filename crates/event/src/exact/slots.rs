@@ -1,63 +1,57 @@
 //! Which places on a virtual machine are taken.
 //!
-//! Threads are placed by numbers: thread 5 of four nodes is on the second. By the order in which threads were created, programs would be
-//! spread otherwise than they work: whoever starts three children and then four threads would find those on nodes 4, 5,
-//! 6 and 7, modulo four, beside what has long ended. So a thread has the lowest number that nobody has when it begins, and gives
-//! it back when it ends.
+//! Threads are placed by numbers: number 5 of four nodes is on the second. By the order in which all threads of a recording
+//! were created, programs would be spread otherwise than they work: whoever starts three children and then three threads
+//! would have these on nodes 0, 1 and 2, beside what has long ended. So each process has the lowest number that no other
+//! one has when it begins, and gives it back when it ends; its threads have the numbers from there on, as they are created.
 //!
 //! ```text
-//!   main   0 ============================
-//!   child  1 ===                            ended
-//!   child  1     ===                        ended
-//!   thread 1         ====================
-//!   thread 2         ====================
+//!   main   0 ============================      threads 1, 2, 3
+//!   child  1 ===                               ended
+//!   child  1     ===                           ended
 //! ```
 //!
-//! 1. A slot holds its process, plus 1, or 0: whoever ends a process can free all that its threads held, however they ended.
-//! 2. A thread's slot is that of its directory entry for all its life; an exec hands it on to the program that follows.
-//! 3. Where all slots are taken, a thread has its place in the order of creation, which is no slot.
+//! Threads that have ended keep theirs: many programs start threads while those that have done their work are about to
+//! end, and who of them is gone by then differs from run to run.
+//!
+//! 1. A slot holds its owner, plus 1, or 0. The owner is a process, or a thread that borrows its parent's memory (vfork).
+//! 2. An exec hands it on to the program that follows.
+//! 3. Where all slots are taken, a process has its place in the order of creation, which is no slot.
 
 use super::directory::Extent;
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// Threads that have slots at most.
+/// Processes that have slots at most.
 pub const MOST_SLOTS: usize = 4096;
 
-/// The slots, each with its process.
+/// The slots, each with its owner.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Slots([AtomicU32; MOST_SLOTS]);
 
 impl Slots {
-    /// The lowest free one, for a thread of `process` that is the `index`-th of the recording.
-    pub fn claim(&self, process: Extent, index: u32) -> u32 {
+    /// The lowest free one, for whoever begins as the `index`-th of the recording.
+    pub fn claim(&self, owner: Extent, index: u32) -> u32 {
         let free = |slot: &AtomicU32| {
-            slot.load(Relaxed) == 0 && slot.compare_exchange(0, process.0 + 1, AcqRel, Relaxed).is_ok()
+            slot.load(Relaxed) == 0 && slot.compare_exchange(0, owner.0 + 1, AcqRel, Relaxed).is_ok()
         };
         self.0.iter().position(free).map_or(index.max(MOST_SLOTS as u32), |slot| slot as u32)
     }
 
-    /// A thread of `process` has ended.
-    pub fn free(&self, slot: u32, process: Extent) {
-        self.change(slot, process, 0);
+    /// Its owner has ended.
+    pub fn free(&self, slot: u32, owner: Extent) {
+        self.change(slot, owner, 0);
     }
 
-    /// A thread of `process` goes on in the program `next`.
-    pub fn hand_on(&self, slot: u32, process: Extent, next: Extent) {
-        self.change(slot, process, next.0 + 1);
+    /// Its owner goes on as another one.
+    pub fn hand_on(&self, slot: u32, owner: Extent, next: Extent) {
+        self.change(slot, owner, next.0 + 1);
     }
 
-    /// All threads of `process` have ended.
-    pub fn free_all(&self, process: Extent) {
-        (0..MOST_SLOTS as u32).for_each(|slot| self.free(slot, process));
-    }
-
-    fn change(&self, slot: u32, process: Extent, to: u32) {
-        if let Some(slot) = self.0.get(slot as usize)
-            && slot.load(Acquire) == process.0 + 1
-        {
-            let _ = slot.compare_exchange(process.0 + 1, to, AcqRel, Relaxed);
+    fn change(&self, slot: u32, owner: Extent, to: u32) {
+        if let Some(slot) = self.0.get(slot as usize) {
+            let _ = slot.compare_exchange(owner.0 + 1, to, AcqRel, Relaxed);
         }
     }
 }
@@ -76,10 +70,10 @@ mod tests {
         slots.free(1, one);
         assert_eq!(slots.claim(other, 4), 1);
         slots.hand_on(1, other, Extent(6));
-        slots.free_all(other);
-        assert_eq!([slots.claim(one, 5), slots.claim(one, 6)], [3, 4], "what an exec handed on stays");
-        slots.free_all(one);
-        assert_eq!(slots.claim(one, 7), 0);
+        slots.free(1, other);
+        assert_eq!(slots.claim(one, 5), 4, "what an exec handed on stays");
+        slots.free(1, Extent(6));
+        assert_eq!(slots.claim(one, 6), 1);
     }
 
     #[test]

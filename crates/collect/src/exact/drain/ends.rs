@@ -111,8 +111,8 @@ impl Drain {
         if !gone && word & 0xff == end::EXIT && is_running(pid) {
             return;
         }
-        // Threads of one that was killed could not do it.
-        file.slots().free_all(extent);
+        // One that was killed could not do it.
+        file.slots().free(entry.slot.load(Relaxed), extent);
         // Whose words its threads have counted depends on the last blocks that it told of, which may have come after this look has read them.
         if session.tells_every_object() {
             let is_known = if time == 0 { process.was_gone || is_last } else { time <= until };

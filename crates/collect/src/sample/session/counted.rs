@@ -152,6 +152,7 @@ impl Session {
         self.close_memory(pid, time_ns, Some(bin));
         let Some(process) = self.live.get_mut(&pid) else { return };
         process.exec();
+        self.slots.executed(pid);
         let row = &mut self.processes[process.id.0 as usize];
         row.heap_observed = false;
         if let Some(command) = command {
@@ -173,6 +174,7 @@ impl Session {
         self.threads.end_all_but(id, None, time_ns);
         self.close_memory(pid, time_ns, None);
         self.live.remove(&pid);
+        self.slots.ended(pid);
         let row = &mut self.processes[id.0 as usize];
         row.end_ns = Some(time_ns);
         if row.end == "running" {

@@ -59,6 +59,7 @@ use observed::Observed;
 pub use output::{Output, OutputError, SeenCode};
 use pages::{Run, Touches};
 use process::{Images, LiveProcess};
+use slots::Slots;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -173,6 +174,8 @@ pub struct Session {
     live: BTreeMap<i32, LiveProcess>,
     processes: Vec<tables::Process>,
     threads: Threads,
+    /// Their places, where this gives them.
+    slots: Slots,
     objects: Objects,
     /// What is uncertain of their accesses, of an exact recording.
     object_bounds: Vec<tables::ObjectBound>,
@@ -219,6 +222,7 @@ impl Session {
             live: BTreeMap::new(),
             processes: Vec::new(),
             threads: Threads::default(),
+            slots: Slots::default(),
             pending_faults: Vec::new(),
             pending_accesses: Vec::new(),
             pending_fetches: Vec::new(),
@@ -325,8 +329,7 @@ impl Session {
         let name = comm(pid, tid);
         let machine = &self.options.machine;
         let (bound, cause) = if machine.is_virtual {
-            self.threads.end(tid as u32, time_ns);
-            let slot = self.threads.next_slot() + rank::own().unwrap_or(0) as usize;
+            let slot = self.slots.next(pid) + rank::own().unwrap_or(0) as usize;
             (self.virtual_bound(self.options.placement.node_of(machine, slot)), "virtual machine")
         } else {
             let inherited = creator.and_then(|creator| self.threads.get(creator)).map(|creator| creator.bound.clone());
@@ -510,6 +513,7 @@ impl Session {
             self.settle();
             self.close_memory(pid, time_ns, None);
             self.live.remove(&pid);
+            self.slots.ended(pid);
             let row = &mut self.processes[process.0 as usize];
             row.end_ns = Some(time_ns);
             if row.end == "running" {

@@ -1,6 +1,7 @@
-//! Places of threads on a virtual machine: each has the lowest number that nobody had when it began.
-//! As the exact engine has it ([`numalens_event::exact::Slots`]).
+//! Places of threads on a virtual machine: each process has the lowest number that no other one had when it began, its
+//! threads have those from there on. As the exact engine has it: [`numalens_event::exact::Slots`].
 
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Which numbers are taken: those below `given` that are not free.
@@ -8,25 +9,39 @@ use std::collections::BTreeSet;
 pub struct Slots {
     free: BTreeSet<usize>,
     given: usize,
+    processes: FxHashMap<i32, Process>,
+}
+
+struct Process {
+    slot: usize,
+    /// Threads so far.
+    created: usize,
 }
 
 impl Slots {
-    /// The one that is taken next.
-    pub fn next(&self) -> usize {
-        self.free.first().copied().unwrap_or(self.given)
+    /// The place of the next thread of a process.
+    pub fn next(&mut self, pid: i32) -> usize {
+        let process = self.processes.entry(pid).or_insert_with(|| {
+            let slot = self.free.pop_first().unwrap_or_else(|| {
+                self.given += 1;
+                self.given - 1
+            });
+            Process { slot, created: 0 }
+        });
+        process.created += 1;
+        process.slot + process.created - 1
     }
 
-    /// Takes it.
-    pub fn take(&mut self) -> usize {
-        self.free.pop_first().unwrap_or_else(|| {
-            self.given += 1;
-            self.given - 1
-        })
+    /// A process has one thread again, in the place of its first.
+    pub fn executed(&mut self, pid: i32) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.created = 1;
+        }
     }
 
-    /// Whoever had it has ended.
-    pub fn give_back(&mut self, slot: usize) {
-        self.free.insert(slot);
+    /// A process has ended.
+    pub fn ended(&mut self, pid: i32) {
+        self.free.extend(self.processes.remove(&pid).map(|process| process.slot));
     }
 }
 
@@ -35,11 +50,12 @@ mod tests {
     use super::Slots;
 
     #[test]
-    fn the_lowest_free_slot_is_the_next() {
+    fn processes_that_have_ended_keep_no_place() {
         let mut slots = Slots::default();
-        assert_eq!([(); 4].map(|()| slots.take()), [0, 1, 2, 3]);
-        slots.give_back(2);
-        slots.give_back(1);
-        assert_eq!((slots.next(), slots.take(), slots.take(), slots.next()), (1, 1, 2, 4));
+        assert_eq!([10, 11, 10, 12, 11].map(|pid| slots.next(pid)), [0, 1, 1, 2, 2]);
+        slots.ended(11);
+        assert_eq!([13, 13, 14, 10].map(|pid| slots.next(pid)), [1, 2, 3, 2]);
+        slots.executed(10);
+        assert_eq!(slots.next(10), 1);
     }
 }

@@ -1,6 +1,5 @@
 //! The threads of a recording, their placement, and what became of them.
 
-use super::slots::Slots;
 use super::stacks::Stacks;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_profile::tables;
@@ -22,7 +21,6 @@ pub struct LiveThread {
     pub id: ThreadId,
     pub process: ProcessId,
     pub bound: Bound,
-    slot: usize,
     pub last_cpu: u32,
     /// The stack pointer of its latest sample: says which mapping is its stack.
     pub sp: u64,
@@ -41,7 +39,6 @@ pub struct Threads {
     ended: FxHashMap<u32, ThreadId>,
     rows: Vec<tables::Thread>,
     placements: Vec<tables::Placement>,
-    slots: Slots,
     pub(super) stacks: Stacks,
 }
 
@@ -69,14 +66,8 @@ impl Threads {
             migrations: 0,
         });
         self.log(process, id, &bound, time_ns, cause);
-        let slot = self.slots.take();
-        self.live.insert(tid, LiveThread { id, process, bound, slot, last_cpu: u32::MAX, sp: 0, ends_ns: None });
+        self.live.insert(tid, LiveThread { id, process, bound, last_cpu: u32::MAX, sp: 0, ends_ns: None });
         id
-    }
-
-    /// The place on a virtual machine that the next thread has.
-    pub fn next_slot(&self) -> usize {
-        self.slots.next()
     }
 
     pub fn get(&self, tid: u32) -> Option<&LiveThread> {
@@ -124,7 +115,6 @@ impl Threads {
 
     pub fn end(&mut self, tid: u32, time_ns: u64) {
         if let Some(thread) = self.live.remove(&tid) {
-            self.slots.give_back(thread.slot);
             self.rows[thread.id.0 as usize].end_ns = Some(time_ns);
             self.ended.insert(tid, thread.id);
         }
