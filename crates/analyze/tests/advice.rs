@@ -220,7 +220,8 @@ fn serial_initialisation() {
 fn an_array_that_is_gone_when_it_is_looked_at() {
     let blocks = |thread, page| if page / (PAGES / 4) == u64::from(thread) { (2560, 0) } else { (0, 0) };
     let mut content = array(blocks);
-    content.objects.push(Object { birth_ns: 4000, ..heap(1, BASE, PAGES) });
+    let other = Object { kind: ObjectKind::Global, name: "other".into(), birth_ns: 4000, ..heap(1, BASE, PAGES) };
+    content.objects.push(other);
     content.objects[0].death_ns = Some(4000);
     content.pages[0].bin_to = Some(Bin(4));
     for id in 0..4 {
