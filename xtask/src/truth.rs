@@ -18,8 +18,12 @@ const ENOUGH: f64 = 95.0;
 struct Program {
     /// What a shell executes: in `targets/build`, or where the program's sources are.
     run: String,
+    /// The same for the sample engine, which needs seconds.
+    longer: Option<String>,
     /// What builds it there; none: `make -C targets` has.
     build: Option<String>,
+    /// The folder of its sources; none: that of its name.
+    sources: Option<String>,
     /// Options of `record` beyond `--machine 4x2`.
     #[serde(default)]
     record: Vec<String>,
@@ -99,8 +103,13 @@ pub fn run(root: &Path, options: &Options) -> Result<bool, String> {
             }
             let sum = sums.entry((program.pattern.is_empty(), engine)).or_default();
             *sum = (sum.0 + right, sum.1 + options.runs);
-            let most = told.into_iter().max_by_key(|(_, runs)| *runs).map_or_else(String::new, |(what, _)| what);
+            let mut told: Vec<(String, u32)> = told.into_iter().collect();
+            told.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
+            let most = told.first().map_or("", |(what, _)| what);
             println!("{name:<26} {engine:<7} {right:>3}/{:<3}  {most}", options.runs);
+            for (what, runs) in told.iter().skip(1).filter(|_| right < options.runs) {
+                println!("{:<26} {:<7} {runs:>7}  {what}", "", "");
+            }
         }
     }
     let mut enough = true;
@@ -120,7 +129,7 @@ fn built(root: &Path, name: &str, program: &Program, options: &Options) -> Optio
         let file = program.run.split(' ').next()?.trim_start_matches("./");
         return folder.join(file).exists().then_some(folder);
     };
-    let folder = options.sources.as_ref()?.join(name);
+    let folder = options.sources.as_ref()?.join(program.sources.as_deref().unwrap_or(name));
     let ended = Command::new("sh").args(["-c", build]).current_dir(&folder).stdout(Stdio::null()).status();
     ended.is_ok_and(|status| status.success()).then_some(folder)
 }
@@ -131,11 +140,12 @@ fn advice(folder: &Path, program: &Program, engine: &str, numalens: &Path) -> Re
     let profile = std::env::temp_dir().join(format!("truth-{}.numalens", std::process::id()));
     let mut record = Command::new(&numalens);
     record.args(["record", "--force", "-q", "--machine", "4x2", "--engine", engine, "-o"]).arg(&profile);
-    record.args(&program.record).args(["--", "sh", "-c"]).arg(format!("exec {}", program.run)).current_dir(folder);
+    let run = program.longer.as_ref().filter(|_| engine == "sample").unwrap_or(&program.run);
+    record.args(&program.record).args(["--", "sh", "-c"]).arg(format!("exec {run}")).current_dir(folder);
     record.env("OMP_NUM_THREADS", "8").stdout(Stdio::null()).stderr(Stdio::null());
     let status = record.status().map_err(|error| format!("{}: {error}", numalens.display()))?;
     if !status.success() {
-        return Err(format!("`{}` under `numalens record --engine {engine}`: {status}", program.run));
+        return Err(format!("`{run}` under `numalens record --engine {engine}`: {status}"));
     }
     let output = Command::new(&numalens).arg("advise").arg(&profile).args(["--format", "json"]).output();
     let answer = output.map_err(|error| error.to_string())?;
@@ -190,7 +200,9 @@ mod tests {
     fn the_first_finding_is_compared() {
         let program = |pattern: &[&str], place: Option<&str>| Program {
             run: String::new(),
+            longer: None,
             build: None,
+            sources: None,
             record: Vec::new(),
             engines: Vec::new(),
             pattern: pattern.iter().map(ToString::to_string).collect(),

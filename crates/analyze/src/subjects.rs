@@ -208,7 +208,7 @@ impl Subjects {
     }
 
     /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a time bin, as the page moved, the one
-    /// with the home that is known. What a process has not placed itself is what the one has placed that forked it.
+    /// with the home that is known; where the one of that time has another home, one before it that has this. What a process has not placed itself is what the one has placed that forked it.
     pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
         let own = |process| self.own_run_of(process, page, bin, home);
         own(process).or_else(|| self.ancestry.above(process).find_map(own))
@@ -222,8 +222,14 @@ impl Subjects {
         let near = runs[..end].iter().enumerate().rev().take(LOOK_BACK).take_while(|(_, run)| page.0 < run.reach);
         let covering = near.filter(|(_, run)| page.0 - run.page.0 < run.count);
         let touches = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin <= end);
-        let is_there = |run: &Run| home.is_some() && run.home == home && touches(run);
-        let (index, _) = covering.max_by_key(|(_, run)| (is_there(run), holds(run), run.bins.0))?;
+        // Counts are looked at now and then: an array may be gone by then, and another be where it was, elsewhere.
+        let likely = |run: &Run| match run.home {
+            Some(_) if run.home == home && touches(run) => 3,
+            None if holds(run) => 2,
+            Some(_) if run.home == home && run.bins.0 <= bin => 1,
+            _ => 0,
+        };
+        let (index, _) = covering.max_by_key(|(_, run)| (likely(run), holds(run), run.bins.0))?;
         Some(RunId(from + index as u32))
     }
 

@@ -240,14 +240,14 @@ impl Usage {
 
     /// Writes in percent of all accesses while nodes other than the initialiser's use it; it has so many bytes.
     ///
-    /// What the initialiser writes in the bin in which they begin is its initialisation, unless it is more than that
-    /// takes. Where all that it ever writes is no more than one word for every four bytes, all of it is: counts may be
-    /// found, and have their time, a while after they were made.
+    /// What the initialiser writes in the bin in which they begin is its initialisation, unless it writes later too and
+    /// this is more than an initialisation takes, or far more. Where all that it ever writes is no more than one word for
+    /// every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
     pub fn written_while_shared(&self, bytes: u64) -> f64 {
         let Shared { mut others, before, opening, mut own } = self.shared;
         if counts::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {
             own.writes = 0;
-        } else if opening.writes > bytes / 2 {
+        } else if opening.writes > bytes.saturating_mul(4) || opening.writes > bytes / 2 && own.writes > 0 {
             own += opening;
         }
         others += own;
@@ -262,4 +262,25 @@ const ENOUGH: f64 = 400.0;
 pub fn matters(study: &Study) -> bool {
     study.machine.nodes_with_memory().count() > 1
         || study.machine.nodes.iter().any(|node| node.distances.iter().any(|distance| *distance > LOCAL_DISTANCE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a maker writes to 4 KiB before, in and after the bin in which others begin, who only read.
+    fn written(before: u64, opening: u64, own: u64) -> f64 {
+        let writes = |writes| Tally { writes, ..Tally::default() };
+        let others = Tally { reads: 100_000, ..Tally::default() };
+        let shared = Shared { others, before: writes(before), opening: writes(opening), own: writes(own) };
+        Usage { shared, ..Usage::default() }.written_while_shared(4096)
+    }
+
+    #[test]
+    fn who_fills_memory_by_bytes_and_again_only_initialises_it() {
+        assert_eq!([written(0, 512, 0), written(0, 4096, 0), written(4096, 4096, 0)], [0.0; 3]);
+        // Who goes on, and who writes all of it over and over, does more.
+        assert!(written(0, 4096, 4096) > 7.0 && written(0, 20_000, 0) > 15.0);
+        assert_eq!(written(4096, 1024, 1024), 1024.0 * 100.0 / 101_024.0);
+    }
 }

@@ -113,7 +113,12 @@ impl Twins {
             rows.iter().find(|row| row["metric"] == metric).and_then(|row| row[which].as_f64()).unwrap()
         };
         let fixed = json("advise", &[&after]);
-        let still = fixed["findings"].as_array().unwrap().iter().any(|finding| finding["remedy"] == self.remedy);
+        // To copy a text takes more accesses than to run it so briefly.
+        let findings = fixed["findings"].as_array().unwrap();
+        let still = match self.change {
+            Change::Fetches => findings.iter().any(|finding| finding["remedy"] == self.remedy),
+            Change::Distance | Change::Pinning | Change::Balance => !findings.is_empty(),
+        };
         assert!(!still, "{fixed:#}");
         let [was, is] = [&before, &after].map(|profile| json("report", &[profile]));
         let gain = |key: &str| finding["gain"][key].as_f64().unwrap();

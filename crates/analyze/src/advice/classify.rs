@@ -3,6 +3,7 @@
 use super::program::Clusters;
 use super::words as w;
 use super::{Candidate, Effect, causes, evidence};
+use crate::about::Unit;
 use crate::cache_lines::{self, Contended};
 use crate::code::OwnPlace;
 use crate::counts::Tally;
@@ -34,6 +35,8 @@ const RARELY: f64 = 2.0;
 const SERIAL: f64 = 0.8;
 /// Bytes up to which memory without sampled addresses may be one of lines that threads share: a page.
 const FEW_LINES: u64 = 4096;
+/// Bytes that one access copies at best.
+const LINE: f64 = 64.0;
 /// Callers of an allocation that tell it from others.
 const CALLERS: usize = 3;
 /// Samples, or exact accesses, of a subject below which it is not judged.
@@ -135,10 +138,11 @@ fn is_slow(usages: &Usages, usage: &Usage) -> bool {
 
 /// Of subjects of one cause, the one with the most accesses first.
 fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
-    let (mut before, mut after) = (Traffic::default(), Traffic::default());
+    let (mut before, mut after, mut worst) = (Traffic::default(), Traffic::default(), Traffic::default());
     for one in group {
         before.add_all(&one.case.usage.traffic, 1.0);
         after.add_all(&one.after, 1.0);
+        worst.add_all(&one.case.worst(one.pattern).unwrap_or_else(|| one.after.clone()), 1.0);
     }
     let first = group.first().filter(|_| usages.share(before.total()).2 >= super::LEAST_SHARE)?;
     let cases: Vec<&Case<'_>> = group.iter().map(|one| &one.case).collect();
@@ -156,7 +160,7 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
         name: name.filter(|name| !name.is_empty() && group.len() == 1),
         evidence,
         members: if group.len() > 1 { group.iter().map(Judgement::member).collect() } else { Vec::new() },
-        effect: Effect::Traffic { before, after, certain },
+        effect: Effect::Traffic { before, after, worst: certain.then_some(worst) },
     })
 }
 
@@ -308,7 +312,7 @@ impl Case<'_> {
             return Some(self.blocks());
         }
         if self.usage.written_while_shared(self.subject.bytes) < RARELY {
-            return Some((&w::READ_BY_ALL, &w::REPLICATE, self.replicated()));
+            return Some((&w::READ_BY_ALL, &w::REPLICATE, self.replicated(1.0 / LINE)));
         }
         self.pages.map(|_| (&w::SHARED_READ_WRITE, &w::INTERLEAVE, self.interleaved()))
     }
@@ -413,13 +417,34 @@ impl Case<'_> {
         })
     }
 
-    /// Reads are local; what is written is written to every copy.
-    fn replicated(&self) -> Traffic {
+    /// The traffic where the remedy costs as much as it can.
+    fn worst(&self, pattern: &Word) -> Option<Traffic> {
+        (pattern.name == w::READ_BY_ALL.name).then(|| self.replicated(1.0))
+    }
+
+    /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so where
+    /// it lies. To make a copy is to read all of it from there, with so many accesses for each byte: what a node reads
+    /// once, it need not copy. Of time nobody knows how long that takes.
+    fn replicated(&self, of_byte: f64) -> Traffic {
+        let shared = self.usage.written_while_shared(self.subject.bytes) / 100.0;
         let writes = self.usage.all.writes as f64 / (self.usage.all.accesses() as f64).max(1.0);
+        let made = ((writes - shared) / (1.0 - shared).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        let counted = self.usages.study.about.unit == Unit::Accesses;
+        let homes = self.usage.traffic.homes();
+        let homed: f64 = homes.values().sum();
+        let copied = if counted && homed > 0.0 { self.subject.touched() as f64 * of_byte } else { 0.0 };
         self.by_user(|node, accesses, after| {
-            after.add(Some(node), self.near(node), accesses * (1.0 - writes));
+            let maker = self.subject.maker.flatten().unwrap_or(node);
+            after.add(Some(maker), self.near(maker), accesses * made);
+            let used = accesses * (1.0 - made);
+            let reads = used * (1.0 - shared);
+            let copied = copied.min(reads);
+            after.add(Some(node), self.near(node), reads - copied);
+            for (home, n) in &homes {
+                after.add(Some(node), Some(*home), copied * n / homed);
+            }
             for copy in self.users.keys() {
-                after.add(Some(node), self.near(*copy), accesses * writes);
+                after.add(Some(node), self.near(*copy), used * shared);
             }
         })
     }

@@ -44,8 +44,8 @@ struct Candidate {
 
 /// What a remedy changes.
 enum Effect {
-    /// Traffic: from, to. `certain`: whether the cost model's low end is one; else nothing may be gained.
-    Traffic { before: Traffic, after: Traffic, certain: bool },
+    /// Traffic: from, to; and to, where the remedy itself costs as much as it can. None: then nothing may be gained.
+    Traffic { before: Traffic, after: Traffic, worst: Option<Traffic> },
     /// Percent of the memory time, of so many samples or exact counts: estimate, low, high.
     Time { percent: f64, low: f64, high: f64 },
 }
@@ -110,8 +110,8 @@ fn findings(study: &Study) -> Vec<Report> {
             doubts.push(format!("memory is not judged: {} {FEW}", usages.all.samples));
             program::code(&usages)
         };
-        let mut ranked: Vec<(Rank, Finding)> =
-            candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp)).collect();
+        let told = candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp));
+        let mut ranked: Vec<(Rank, Finding)> = told.filter(|(rank, _)| rank.is_felt()).collect();
         ranked.sort_by(|(a, _), (b, _)| b.certain.total_cmp(&a.certain).then(b.likely.total_cmp(&a.likely)));
         findings = ranked.into_iter().map(|(_, finding)| finding).collect();
         if findings.len() > MOST {
@@ -161,6 +161,15 @@ struct Rank {
     /// The lower end of the gain; 0 where that is next to nothing, for then nothing may be gained at all.
     certain: f64,
     likely: f64,
+    /// Whether the lower end is nothing.
+    doubtful: bool,
+}
+
+impl Rank {
+    /// What may gain nothing, and is likely to gain next to nothing, is not told.
+    fn is_felt(&self) -> bool {
+        !self.doubtful || self.likely >= LEAST_CERTAIN.1
+    }
 }
 
 /// With its gain when that is worth telling, and its rank.
@@ -180,24 +189,28 @@ fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, 
     let (likely, (low, _)) = finding.gain;
     let is_certain = low >= LEAST_CERTAIN.0 && low * memory >= LEAST_CERTAIN.1;
     let certain = if is_certain { low * memory } else { 0.0 };
-    Some((Rank { certain, likely: likely * memory }, finding))
+    Some((Rank { certain, likely: likely * memory, doubtful: low < LEAST_GAIN }, finding))
 }
 
 /// With its gain, when that is worth telling.
 fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Finding> {
     let gain = match &candidate.effect {
         Effect::Time { percent, low, high } => (*percent, (*low, *high)),
-        Effect::Traffic { before, after, certain } => {
+        Effect::Traffic { before, after, worst } => {
             let (share, low, high) = usages.share(before.total());
             if share <= 0.0 || low < LEAST_SHARE {
                 return None;
             }
-            let mut changed = usages.traffic.clone();
-            changed.add_all(before, -1.0);
-            changed.add_all(after, 1.0);
-            let cost = usages.model.gain(&usages.traffic, &changed);
+            let gain = |after: &Traffic| {
+                let mut changed = usages.traffic.clone();
+                changed.add_all(before, -1.0);
+                changed.add_all(after, 1.0);
+                usages.model.gain(&usages.traffic, &changed)
+            };
+            let cost = gain(after);
+            let least = worst.as_ref().map_or(0.0, |worst| gain(worst).low);
             // The chance of sampling: the subject's part of all accesses may be smaller or larger.
-            let lowest = if *certain { (cost.low * low / share).max(0.0) } else { 0.0 };
+            let lowest = (least * low / share).max(0.0);
             let highest = (cost.high * high / share).min(100.0);
             (cost.estimate, (lowest.min(cost.estimate), highest.max(cost.estimate)))
         }

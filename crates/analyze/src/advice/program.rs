@@ -85,7 +85,7 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
         name: None,
         members: Vec::new(),
         // Where the kernel leaves threads alone there is nothing to gain.
-        effect: Effect::Traffic { before, after, certain: false },
+        effect: Effect::Traffic { before, after, worst: None },
     })
 }
 
@@ -134,7 +134,7 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         evidence,
         name: None,
         members: Vec::new(),
-        effect: Effect::Traffic { before, after, certain: true },
+        effect: Effect::Traffic { before, worst: Some(after.clone()), after },
     })
 }
 
@@ -269,7 +269,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         ],
         name: None,
         members: Vec::new(),
-        effect: Effect::Traffic { before, after, certain: true },
+        effect: Effect::Traffic { before, worst: Some(after.clone()), after },
     })
 }
 
