@@ -73,6 +73,12 @@ describe.each(["exact", "sample"])("%s engine", (engine) => {
       await turn(page, title);
       expect(await page.locator("[role=alert]").allTextContents(), title).toEqual([]);
       expect((await page.locator("main").innerText()).length, title).toBeGreaterThan(100);
+      if (title === "Threads") {
+        await page.locator("[data-test=table-threads] .line").first().click();
+        await settled(page);
+      }
+      // Units are words, on hover too.
+      expect(await page.content(), title).not.toContain("recorded unit");
     }
     expect(wrong).toEqual([]);
     await page.close();

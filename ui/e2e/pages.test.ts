@@ -4,7 +4,7 @@ import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { exact } from "../src/lib/format";
+import { exact, percent } from "../src/lib/format";
 import { folder, json, launch, open, record, ROOT, settled, told, turn, view } from "./support";
 
 /** Two threads write neighbouring counters in phase `together`; nobody does in phase `alone`. */
@@ -144,4 +144,112 @@ test("sources and programs that moved are found where the map says, and another 
   expect(await third.page.locator("[data-test=file]").innerText()).toContain("--source-map OLD=NEW");
   await third.page.close();
   await gone.stop();
+});
+
+/** Arrays of a class that one thread initialises in its constructor, and four use. */
+const FIELDS = `#include <cstdlib>
+#include <pthread.h>
+enum { N = 1 << 16, FIELDS = 4 };
+struct Field {
+  volatile double *data;
+  __attribute__((noinline)) void allocate() { data = static_cast<double *>(malloc(N * sizeof(double))); }
+  __attribute__((noinline)) Field() {
+    allocate();
+    for (long i = 0; i < N; i++) data[i] = i;
+  }
+};
+struct Grid {
+  Field density;
+  Field energy;
+  Field mass;
+  Field charge;
+  __attribute__((noinline)) Grid() {
+    asm volatile("");
+  }
+};
+static Grid *grid;
+static void *work(void *of) {
+  long t = reinterpret_cast<long>(of);
+  for (int round = 0; round < 20; round++)
+    for (int k = 0; k < FIELDS; k++)
+      for (long i = t * N / 4; i < (t + 1) * N / 4; i++) (void)(&grid->density)[k].data[i];
+  return nullptr;
+}
+int main() {
+  grid = new Grid;
+  pthread_t threads[4];
+  for (long t = 0; t < 4; t++) pthread_create(&threads[t], nullptr, work, reinterpret_cast<void *>(t));
+  for (pthread_t &thread : threads) pthread_join(thread, nullptr);
+}
+`;
+
+test("what has the same cause is folded below its finding, with its shares and callers", async () => {
+  const program = join(files.path, "fields");
+  writeFileSync(`${program}.cpp`, FIELDS);
+  execFileSync("g++", ["-g", "-O1", "-pthread", `${program}.cpp`, "-o", program]);
+  const shown = await view(record("exact", `${program}.numalens`, program));
+  const [finding] = json("advise", `${program}.numalens`).findings;
+  expect(finding.members.length).toBeGreaterThan(1);
+  const { page, wrong } = await open(browser, shown.url);
+  const members = page.locator("[data-test=members]").first();
+  expect(await members.locator("[data-test=member]").first().isVisible()).toBe(false);
+  await members.locator("summary").press("Enter");
+  const rows = members.locator("[data-test=member]");
+  expect(await rows.count()).toBe(finding.members.length);
+  for (const [index, { where, object, evidence }] of finding.members.entries()) {
+    const cells = await rows.nth(index).locator("td").allTextContents();
+    expect(cells[0]).toContain(`fields.cpp:${where.line}`);
+    expect(cells[1]).toContain(object.kind);
+    expect(cells.slice(2)).toEqual([percent(evidence.share), percent(evidence.remote_share)]);
+  }
+  const callers = page.locator("[data-test=callers]").first();
+  expect(await callers.locator("summary").textContent()).toContain(finding.object.via ?? finding.object.called_from[0]);
+  await callers.locator("summary").press("Enter");
+  expect(await callers.locator("pre").textContent()).toBe(finding.object.called_from.join("\n"));
+  // A member's line is a click away, and its object's page names the finding.
+  await rows.last().locator("a").last().click();
+  await settled(page);
+  await page.locator("[data-test=table-objects] .line").first().locator("[data-key=kind]").click();
+  await settled(page);
+  expect(await page.locator("[data-test=object]").innerText()).toContain(finding.in_code.split("\n")[0]);
+  expect(wrong).toEqual([]);
+  await page.close();
+  await shown.stop();
+});
+
+test("matrices say what rows, columns and figures are", async () => {
+  const shown = await view(profile);
+  const { page, wrong } = await open(browser, shown.url);
+  await turn(page, "Matrices");
+  const panels = page.locator(".maps > section");
+  for (let index = 0; index < (await panels.count()); index++) {
+    const words = await panels.nth(index).innerText();
+    expect(words).toMatch(/\brow\b/i);
+    expect(words).toMatch(/\bcolumn\b/i);
+    expect(words).toMatch(/Figures: |10 is a node's own memory/);
+    expect(words).not.toContain("recorded unit");
+    // What is drawn is not cut off.
+    const box = await panels.nth(index).evaluate((panel) => panel.scrollWidth <= panel.clientWidth);
+    expect(box, words).toBe(true);
+  }
+  expect(await page.locator("[data-test=heat-access]").getAttribute("aria-label")).not.toContain("recorded unit");
+  expect(wrong).toEqual([]);
+  await page.close();
+  await shown.stop();
+});
+
+test("what if says what its words mean", async () => {
+  const shown = await view(profile);
+  const { page, wrong } = await open(browser, shown.url);
+  await turn(page, "What if");
+  const rows = page.locator("[data-test=table-simulation] .line");
+  for (let index = 0; index < (await rows.count()); index++) {
+    const cell = rows.nth(index).locator("[data-key=policy]");
+    expect((await told(cell)).length).toBeGreaterThan(20);
+  }
+  await rows.nth(2).click();
+  expect(await page.locator("[data-test=plan]").innerText()).toMatch(/Threads recorded: .* Pages \S+: /);
+  expect(wrong).toEqual([]);
+  await page.close();
+  await shown.stop();
 });

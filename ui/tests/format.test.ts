@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { csv } from "../src/lib/download";
-import { bytes, count, exact, interval, percent, place, seconds } from "../src/lib/format";
+import { bytes, count, exact, interval, percent, place, seconds, unit } from "../src/lib/format";
 
 test("figures are short, and all digits are at hand", () => {
   expect([count(0), count(999), count(1000), count(1_690_000_000), count(12_345), count(null)]).toEqual(["0", "999", "1.00 k", "1.69 G", "12.3 k", ""]);
@@ -24,4 +24,13 @@ test("intervals of estimates, and nothing for exact figures", () => {
 
 test("CSV quotes, and no field is a formula", () => {
   expect(csv(["a", "b"], [["x,y", 'say "hi"'], ["=1+1", -5], [null, { local: 1 }]])).toBe(`a,b\n"x,y","say ""hi"""\n'=1+1,-5\n,"{""local"":1}"\n`);
+});
+
+test("units are words", () => {
+  const exact = { unit: "accesses", engine: "exact" };
+  const sampled = { unit: "time at memory instructions", engine: "sample" };
+  expect([unit("recorded unit", exact), unit("recorded unit", sampled), unit("recorded unit")]).toEqual(["accesses", "samples", "accesses, or samples of time"]);
+  expect(unit("recorded unit * distance", exact)).toBe("accesses times distance");
+  const code = "instructions; samples with the sample engine";
+  expect([unit(code, exact), unit(code, sampled), unit("bytes", exact)]).toEqual(["instructions", "samples", "bytes"]);
 });

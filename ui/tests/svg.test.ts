@@ -33,7 +33,7 @@ test("what a pen draws is a picture that others can read, whatever is in its tex
 test("stacked curves reach as high as their sum", () => {
   const pen = new SvgPen();
   const curve = (name: string, values: number[]) => ({ name, color: "#123456", values });
-  const drawing = { times: [0, 1], curves: [curve("a", [1, 2]), curve("b", [3, 0])], bin: 1, stacked: true, show: String, ink: { text: "black", line: "grey" }, span: null, bands: [{ name: "phase", from: 0, to: 1 }], onspan: () => {} };
+  const drawing = { times: [0, 1], curves: [curve("a", [1, 2]), curve("b", [3, 0])], bin: 1, stacked: true, show: String, ink: { text: "black", line: "grey", ground: "white" }, span: null, bands: [{ name: "phase", from: 0, to: 1 }], onspan: () => {} };
   paint(pen, drawing, 200, 100);
   const svg = parsed(pen.document(200, 100, "white"));
   const [first, second] = [...svg.querySelectorAll('path[fill="#123456"]')].map((path) => path.getAttribute("d") ?? "");

@@ -84,3 +84,16 @@ test("markup in a name stays text", () => {
   expect(document.querySelector("img")).toBeNull();
   expect(names()).toEqual(["<img src=x onerror=alert(1)>"]);
 });
+
+test("a bar has the colour of its traffic, and less than a hundredth none", () => {
+  const share: Column<Row> = { key: "n", title: "remote", numeric: true, value: (row) => row.n, bar: (row) => row.n, traffic: () => "remote" };
+  shown = mount(Table as never, { target: document.body, props: { name: "t", columns: [share], rows: [{ name: "a", n: 100 }, { name: "b", n: 0.5 }] } as never });
+  flushSync();
+  const bars = [...document.querySelectorAll<HTMLElement>(".line i")];
+  expect(bars.map((bar) => [bar.style.width, bar.style.background])).toEqual([["100%", "rgb(213, 94, 0)"]]);
+});
+
+test("a heading without room says on hover what it is", () => {
+  show([{ name: "a", n: 1 }]);
+  expect(heading("count")?.title).toBe("count");
+});

@@ -33,8 +33,12 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
         ["deny"] => deny(&root),
-        ["bench", ref options @ ..] => bench(&root, options),
-        ["truth", ref options @ ..] => truth(&root, options),
+        ["bench", ref options @ ..] => {
+            with("bench", bench::Options::parse(options, &root), |options| bench(&root, options))
+        }
+        ["truth", ref options @ ..] => {
+            with("truth", truth::Options::parse(options, &root), |options| truth::run(&root, options))
+        }
         ["ui"] => said(ui::build(&root)),
         ["ui", "--check"] => said(ui::check(&root)),
         ["ui", "--script", name] => said(ui::script(&root, name)),
@@ -52,19 +56,20 @@ fn said(outcome: Result<(), String>) -> ExitCode {
     }
 }
 
-fn truth(root: &Path, options: &[&str]) -> ExitCode {
-    let options = match truth::Options::parse(options, root) {
+/// Runs with options; whether all is well.
+fn with<O>(what: &str, options: Result<O, String>, run: impl FnOnce(&O) -> Result<bool, String>) -> ExitCode {
+    let options = match options {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("truth: {error}");
+            eprintln!("{what}: {error}");
             return usage();
         }
     };
-    match truth::run(root, &options) {
+    match run(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("truth: {error}");
+            eprintln!("{what}: {error}");
             ExitCode::FAILURE
         }
     }
@@ -89,24 +94,10 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn bench(root: &Path, options: &[&str]) -> ExitCode {
-    let options = match bench::Options::parse(options, root) {
-        Ok(options) => options,
-        Err(error) => {
-            eprintln!("bench: {error}");
-            return usage();
-        }
-    };
-    match bench::run(root, &options) {
-        Ok(files) => {
-            files.iter().for_each(|file| println!("{}", file.display()));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("bench: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn bench(root: &Path, options: &bench::Options) -> Result<bool, String> {
+    let files = bench::run(root, options).map_err(|error| error.to_string())?;
+    files.iter().for_each(|file| println!("{}", file.display()));
+    Ok(true)
 }
 
 fn tidy(root: &Path) -> ExitCode {

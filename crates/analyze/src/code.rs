@@ -168,9 +168,9 @@ impl Code {
         !self.frames.is_empty()
     }
 
-    /// Whether a module's file name begins with one of these.
-    pub fn has_module(&self, names: &[&str]) -> bool {
-        self.modules.values().any(|module| names.iter().any(|name| module.file_name.starts_with(name)))
+    /// Whether a library that divides work among threads was there.
+    pub fn has_threading(&self) -> bool {
+        self.modules.values().any(|module| runtime::is_threading(&module.file_name))
     }
 
     /// Path of a module.

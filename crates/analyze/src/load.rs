@@ -413,6 +413,7 @@ impl Study {
             lines,
             usage: usage.unwrap_or_default(),
             wrappers: OnceLock::new(),
+            advice: OnceLock::new(),
             cache_lines,
             line_pairs,
             stacks,
@@ -428,6 +429,8 @@ impl Study {
     /// Adds what another study of the same part of the same profile has: what was read for `needs`.
     pub fn take(&mut self, mut more: Study, needs: &[Need]) {
         let has = |need| needs.contains(&need);
+        // Made of tables that may be others now.
+        (self.wrappers, self.advice) = (OnceLock::new(), OnceLock::new());
         if BY_PAGES.into_iter().any(has) {
             (self.pages, self.placed, self.objects) = (more.pages, more.placed, more.objects);
         }

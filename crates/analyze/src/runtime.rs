@@ -110,14 +110,17 @@ const SYNCHRONISATION: &[&str] = &[
 
 /// A library (by file name) that works for its callers.
 pub fn is_library(module: &str) -> bool {
-    LIBRARIES
-        .iter()
-        .any(|name| module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-'])))
+    LIBRARIES.iter().any(|name| is_named(module, name))
 }
 
-/// A library that exists to divide work among threads: what it accesses itself is its queues and barriers.
+/// Whether it is that library of whatever version.
+fn is_named(module: &str, name: &str) -> bool {
+    module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+}
+
+/// OpenMP's library, which exists to divide work among threads: what it accesses itself is its queues and barriers.
 pub fn is_threading(module: &str) -> bool {
-    ["libgomp.", "libomp.", "libomp5.", "libiomp5."].iter().any(|name| module.starts_with(name))
+    ["libgomp", "libomp", "libomp5", "libiomp5"].iter().any(|name| is_named(module, name))
 }
 
 /// A function of a runtime that waits for other threads, or wakes them.
@@ -170,6 +173,16 @@ mod tests {
         }
         for name in ["libcurl.so.4", "libmine.so", "app", "libc++"].iter().take(3) {
             assert!(!is_library(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn knows_openmps_libraries() {
+        for name in ["libgomp.so.1", "libgomp-24e2ab19.so.1.0.0", "libomp.so.5", "libomp-19.so", "libiomp5.so"] {
+            assert!(is_threading(name), "{name}");
+        }
+        for name in ["libompi.so", "libomptarget.so", "libgompx.so", "libc.so.6"] {
+            assert!(!is_threading(name), "{name}");
         }
     }
 

@@ -14,6 +14,7 @@ use crate::misses::Misses;
 use crate::moments::Moments;
 use crate::node_timeline::NodeTimes;
 use crate::placed::FirstTouches;
+use crate::report::Report;
 use crate::subjects::Subjects;
 use crate::usage::Totals;
 use crate::wrappers::Wrappers;
@@ -56,6 +57,8 @@ pub struct Study {
     /// What is made of flows alone, when it is first asked for.
     pub usage: Arc<OnceLock<Totals>>,
     pub wrappers: OnceLock<Wrappers>,
+    /// What advice says: the verdict is made of it, and it is shown beside that.
+    pub advice: OnceLock<Vec<Report>>,
     /// None: the recording had no cache.
     pub misses: Option<Misses>,
     pub lines: LineFacts,

@@ -37,7 +37,7 @@ const ALL: f64 = 99.5;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let advice = advice::of(study);
+    let advice = advice::told(study);
     let found = advice.iter().find_map(|report| match &report.shape {
         Shape::Findings(findings) => Some((findings.as_slice(), report.doubts.as_slice())),
         _ => None,

@@ -45,6 +45,25 @@ fn every_question_after_every_other() {
     }
 }
 
+/// What the verdict has found is shown beside it, and need not be found again.
+#[test]
+fn advice_is_made_once_and_forgotten_with_what_it_was_made_of() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (profile, whole) = (profile(&scratch), Options::default());
+    let mut shelf = Shelf::new(whole.clone());
+    let verdict = sections::named("verdict").unwrap();
+    let study = shelf.study(&profile, &whole, &sections::needs(&[verdict])).unwrap();
+    assert!(study.advice.get().is_none());
+    let _ = sections::of(study, &[verdict]);
+    let made = study.advice.get().expect("the verdict is made of advice").as_ptr();
+    let told = advice::of(shelf.study(&profile, &whole, advice::NEEDS).unwrap());
+    let study = shelf.study(&profile, &whole, advice::NEEDS).unwrap();
+    assert_eq!(study.advice.get().map(|advice| advice.as_ptr()), Some(made));
+    assert_eq!(told, advice::run(&profile, &whole).unwrap());
+    let study = shelf.study(&profile, &whole, &[Need::Moments]).unwrap();
+    assert!(study.advice.get().is_none());
+}
+
 #[test]
 fn what_several_sections_need_is_taken_once() {
     let scratch = tempfile::tempdir().unwrap();

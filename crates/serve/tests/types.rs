@@ -3,6 +3,7 @@
 
 use numalens_analyze::code::Code;
 use numalens_analyze::disassembly::MachineCode;
+use numalens_analyze::report::{Field, Member, Shape, Value as Cell};
 use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Options, Report, Study, advice, disassembly, metrics, sections, terms};
 use numalens_profile::Profile;
@@ -64,8 +65,9 @@ impl Seen {
     }
 
     /// What the example profiles do not have.
-    fn known(name: &str) -> Option<&'static str> {
+    fn known(&self, name: &str) -> Option<&'static str> {
         match name {
+            _ if self.words.iter().any(|word| *word != "null") || self.object.is_some() => None,
             "via" => Some("string[] | null"),
             "coarsened" | "unobserved" | "notes" | "calls" => Some("string[]"),
             "only_pids" => Some("number[]"),
@@ -75,7 +77,7 @@ impl Seen {
 
     /// The type; tables of a document (the lists of its own fields) become interfaces of their own in `rows`.
     fn write(&self, name: &str, depth: usize, rows: &mut Vec<(String, String)>, is_document: bool) -> String {
-        if let Some(known) = Seen::known(name) {
+        if let Some(known) = self.known(name) {
             return known.to_string();
         }
         let mut parts: Vec<String> = Vec::new();
@@ -180,6 +182,7 @@ fn documents() -> Seen {
         }
         add(&mut report, sections::run(&profile, &options, &sections::ALL.iter().collect::<Vec<_>>()).unwrap());
         add(&mut advised, advice::run(&profile, &options).unwrap());
+        add(&mut advised, of_one_cause(advice::run(&profile, &options).unwrap()));
         disassembled.add(&numalens_view::json::document(&machine_code(&profile)));
         let plan = Plan {
             machine: None,
@@ -193,6 +196,27 @@ fn documents() -> Seen {
     let documents = [("Report", report), ("Advice", advised), ("Simulation", simulated), ("Disassembly", disassembled)];
     let fields = documents.into_iter().map(|(name, seen)| (name.to_string(), 1, seen)).collect();
     Seen { object: Some(Fields { objects: 1, fields }), ..Seen::default() }
+}
+
+/// The same advice, as if each finding were of several objects that functions allocate for their callers.
+fn of_one_cause(mut reports: Vec<Report>) -> Vec<Report> {
+    for report in &mut reports {
+        let Shape::Findings(findings) = &mut report.shape else { continue };
+        for finding in findings.iter_mut().filter(|finding| !finding.object.is_empty()) {
+            let callers = vec![Cell::Text("main".to_string())];
+            let (place, object, evidence) = (finding.place.clone(), finding.object.clone(), finding.evidence.clone());
+            finding.object.push(Field::new("via", "by", Cell::Text("allocate".to_string())));
+            finding.object.push(Field::new("called_from", "called from", Cell::List(callers)));
+            let member = |place, object| Member { place, object, evidence: evidence.clone() };
+            finding.members = vec![
+                member(place.clone(), finding.object.clone()),
+                member(place, object),
+                // Pages whose object and first toucher nobody knows.
+                member(None, Vec::new()),
+            ];
+        }
+    }
+    reports
 }
 
 /// Every instruction that the profile has, as if some file had it.

@@ -1,7 +1,7 @@
 //! What a line of source that allocates assigns to: `grid` of `double *grid = malloc(n)`.
 //!
-//! No parser of any language: tokens of a few lines, and shapes that C, C++, Rust, Go and Fortran have in common. What has none of these shapes has no name, and
-//! where a line assigns twice, both are told.
+//! No parser of any language: tokens of a few lines, and shapes that C, C++, Rust, Go and Fortran have in common. What
+//! has none of these shapes has no name, and where a line assigns twice, both are told.
 
 use std::collections::BTreeSet;
 

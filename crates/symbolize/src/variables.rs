@@ -7,7 +7,8 @@
 //!   xmalloc   util.c:9    void *p = malloc(n);  ...  return p;     not p: whoever calls knows it by another name
 //!   init      grid.c:40   grid->cells = xmalloc(n);                grid->cells
 //! ```
-//! A source is a stranger's file: regular, named like a source, bounded, and not newer than the recording, as lines of one that was changed since are others.
+//! A source is a stranger's file: regular, named like a source, bounded, and not newer than the recording, as lines of
+//! one that was changed since are others.
 
 use crate::statement::{AROUND, Assigned, Language, assigned};
 use numalens_profile::ids::{FunctionId, SiteId, StackId};

@@ -1,6 +1,7 @@
 /** Curves over time, stacked. Loaded when they are shown. */
 import uPlot from "uplot";
 import { binAt } from "../lib/curves";
+import { bytes, seconds } from "../lib/format";
 import "uplot/dist/uPlot.min.css";
 
 export interface Curve {
@@ -15,12 +16,15 @@ export interface Drawing {
   bin: number;
   stacked: boolean;
   show: (n: number) => string;
-  ink: { text: string; line: string };
+  ink: { text: string; line: string; ground: string };
   /** Seconds, of the span that is looked at. */
   span: [number, number] | null;
   bands: { name: string; from: number; to: number }[];
   onspan: (from: number, to: number) => void;
 }
+
+/** Bytes are told in powers of two. */
+const POWERS = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 /** Draws into an element; the answer is the plot. */
 export function draw(parent: HTMLElement, drawing: Drawing, width: number, height: number): uPlot {
@@ -34,7 +38,7 @@ export function draw(parent: HTMLElement, drawing: Drawing, width: number, heigh
   if (stacked) order.reverse();
   const stepped = uPlot.paths.stepped?.({ align: 1 });
   const series: uPlot.Series[] = [
-    { label: "time", value: (_, x) => (x == null ? "" : `${x.toFixed(4)} s`) },
+    { label: "time", value: (_, x) => (x == null ? `steps of ${seconds(bin)}` : `${x.toFixed(4)} s`) },
     ...order.map((index) => ({
       label: curves[index]?.name ?? "",
       stroke: curves[index]?.color ?? "grey",
@@ -63,7 +67,13 @@ export function draw(parent: HTMLElement, drawing: Drawing, width: number, heigh
       const width = ctx.measureText(band.name).width + 8;
       if (from < labelled) return;
       labelled = from + width;
-      ctx.fillText(band.name, from + 4, top + 12);
+      // On what is drawn there it could not be read.
+      ctx.globalAlpha = 0.8;
+      ctx.fillStyle = ink.ground;
+      ctx.fillRect(from + 1, top + 2, width, 14 * devicePixelRatio);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = ink.text;
+      ctx.fillText(band.name, from + 4, top + 12 * devicePixelRatio);
     });
     if (span) {
       const [from, to] = [plot.valToPos(span[0], "x", true), plot.valToPos(span[1], "x", true)];
@@ -81,7 +91,7 @@ export function draw(parent: HTMLElement, drawing: Drawing, width: number, heigh
       scales: { x: { time: false }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.05 : 1] } },
       axes: [
         { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toPrecision(6))} s`) },
-        { ...axis, size: 64, values: (_, ticks) => ticks.map(show) },
+        { ...axis, size: 64, values: (_, ticks) => ticks.map(show), ...(show === bytes ? { incrs: POWERS } : {}) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },

@@ -1,5 +1,6 @@
 /** Curves as SVG: the same steps, bands and names as on the page, drawn from the same values. */
 import { scaleLinear } from "d3-scale";
+import { bytes } from "../lib/format";
 import type { Pen } from "../lib/canvas";
 import type { Drawing } from "./chart";
 
@@ -25,7 +26,10 @@ export function paint(pen: Pen, drawing: Drawing, width: number, height: number)
   pen.strokeStyle = ink.line;
   pen.fillStyle = ink.text;
   pen.textAlign = "right";
-  for (const tick of y.ticks(4)) {
+  // Bytes are told in powers of two.
+  const step = 2 ** Math.ceil(Math.log2(Math.max(1, y.domain()[1] ?? 1) / 5));
+  const levels = show === bytes ? Array.from({ length: Math.floor((y.domain()[1] ?? 0) / step) + 1 }, (_, at) => at * step) : y.ticks(4);
+  for (const tick of levels) {
     line(PAD.left, y(tick), width - PAD.right, y(tick));
     pen.fillText(show(tick), PAD.left - 6, y(tick));
   }
@@ -64,6 +68,11 @@ export function paint(pen: Pen, drawing: Drawing, width: number, height: number)
     pen.globalAlpha = 1;
     pen.fillStyle = ink.text;
     pen.fillRect(from, PAD.top, 1, height - PAD.top - PAD.bottom);
+    pen.globalAlpha = 0.8;
+    pen.fillStyle = ink.ground;
+    pen.fillRect(from + 1, PAD.top + 1, band.name.length * 6.2 + 6, 14);
+    pen.globalAlpha = 1;
+    pen.fillStyle = ink.text;
     pen.fillText(band.name, from + 4, PAD.top + 8);
   });
   let at = PAD.left;

@@ -1,6 +1,6 @@
 /**
  * Colours that people with any colour vision can tell apart: Okabe and Ito's set for classes and nodes, cividis for
- * quantities, blue to vermilion for the share that is remote.
+ * quantities, and one scale for traffic: blue is local, orange remote, the stronger the larger the share.
  */
 import { interpolateCividis } from "d3-scale-chromatic";
 
@@ -48,9 +48,18 @@ export function trafficColor(kind: Traffic, percent: number, on_dark: boolean): 
   return `rgb(${parts.join(", ")})`;
 }
 
-/** Whether text on it is dark. */
-export function darkOn(percent: number, on_dark: boolean): boolean {
-  return !on_dark && (strength(percent) ?? 0) < 0.6;
+const INKS = ["#10131a", "#f4f6fa"] as const;
+
+/** The colour of text on it: the one that can be read better. */
+export function inkOn(kind: Traffic, percent: number, on_dark: boolean): string {
+  const filled = trafficColor(kind, percent, on_dark);
+  if (filled === null) return on_dark ? INKS[1] : INKS[0];
+  const [r = 0, g = 0, b = 0] = (filled.match(/\d+/g) ?? []).map((part) => {
+    const x = Number(part) / 255;
+    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  });
+  // Where the contrasts of black and white are equal.
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? INKS[0] : INKS[1];
 }
 
 /** A quantity between 0 and 1: little of it is near the background, dark or light. */
@@ -59,10 +68,16 @@ export function heat(x: number, on_dark: boolean): string {
   return interpolateCividis(on_dark ? level : 1 - level);
 }
 
-/** The share of accesses that is remote, in percent. None: grey. */
-export function remoteColor(percent: number | null | undefined): string {
-  if (percent == null) return "#a8a8a8";
-  const x = Math.max(0, Math.min(1, percent / 100));
-  const mix = (a: number, b: number) => Math.round(a + (b - a) * x);
-  return `rgb(${mix(122, 213)}, ${mix(178, 94)}, ${mix(214, 20)})`;
+/** What is not remote, on the same scale: strong enough to be seen, weak enough not to be looked at first. */
+const NOT_REMOTE = 20;
+
+/** Of what traffic something is that is so much remote, in percent, and how much of it. Not known: of none. */
+export function ofRemote(percent: number | null | undefined): [Traffic, number] {
+  if (percent == null) return ["none", NOT_REMOTE];
+  return strength(percent) === null ? ["local", NOT_REMOTE] : ["remote", percent];
+}
+
+/** The share of accesses that is remote, in percent, as a colour. */
+export function remoteColor(percent: number | null | undefined, on_dark: boolean): string {
+  return trafficColor(...ofRemote(percent), on_dark) ?? "";
 }

@@ -1,6 +1,6 @@
 /** Columns that several tables have: the figures of accesses, under the names and helps of the metrics. */
 import type { Column } from "../components/Table.svelte";
-import { bytes, count, exact, interval, percent, place, type Place } from "./format";
+import { bytes, count, exact, interval, node, percent, place, unit, type Place } from "./format";
 import { METRICS } from "./generated";
 import { link } from "./place.svelte";
 import { toPlace } from "./ways";
@@ -25,7 +25,7 @@ export function metric<R>(key: string, value: (row: R) => number | null, text: (
   return {
     key,
     title: METRICS[key]?.title ?? key,
-    help: METRICS[key] ? `${METRICS[key].help} (${METRICS[key].unit})` : key,
+    help: METRICS[key] ? `${METRICS[key].help} (${unit(METRICS[key].unit)})` : key,
     numeric: true,
     value,
     text: (row) => text(value(row)),
@@ -42,7 +42,7 @@ export function accesses<R extends Accesses>(): Column<R>[] {
   return [
     metric<R>("accesses", (row) => row.accesses),
     { ...metric<R>("share", (row) => row.share, percent) },
-    { ...metric<R>("remote_share", (row) => row.remote_share, percent), bar: (row) => row.remote_share },
+    { ...metric<R>("remote_share", (row) => row.remote_share, percent), bar: (row) => row.remote_share, traffic: () => "remote" },
     { ...metric<R>("unpinned_share", (row) => row.unpinned_share, percent) },
     {
       key: "classes",
@@ -58,6 +58,13 @@ export function accesses<R extends Accesses>(): Column<R>[] {
 /** Reads and writes. */
 export function readsWrites<R extends Accesses>(): Column<R>[] {
   return [metric<R>("reads", (row) => row.reads), metric<R>("writes", (row) => row.writes)];
+}
+
+/** A column of counts by node. */
+export function byNode<R>(key: string, title: string, list: (row: R) => { node: number | null }[], count_of: string, none: string, show: (n: number) => string = count): Column<R> {
+  const words = (row: R, show: (n: number) => string, between: string) =>
+    list(row).map((entry) => `${node(entry.node, none)}: ${show((entry as Record<string, number | null>)[count_of] ?? 0)}`).join(between);
+  return { key, title, value: (row) => words(row, exact, ", "), text: (row) => words(row, show, ", "), tip: (row) => words(row, exact, "\n"), width: 2 };
 }
 
 /** A place in the program, which leads to its source. */

@@ -52,6 +52,17 @@ export function seconds(s: number | null | undefined): string {
   return `${s.toFixed(2)} s`;
 }
 
+/** A metric's unit in words; `meta`: of the recording that it is of. */
+export function unit(name: string, meta?: { unit: string | null; engine: string | null }): string {
+  const is_time = meta?.unit?.startsWith("time") ?? false;
+  if (name.startsWith("recorded unit")) {
+    const counted = meta ? (is_time ? "samples" : "accesses") : "accesses, or samples of time";
+    return name.replace("recorded unit", counted).replaceAll(" * ", " times ");
+  }
+  if (name.startsWith("instructions")) return meta === undefined ? "instructions, or samples of time" : meta.engine === "exact" ? "instructions" : "samples";
+  return name;
+}
+
 /** The last part of a path. */
 export function base(path: string | null | undefined): string {
   return path ? (path.split("/").pop() ?? path) : "";

@@ -904,9 +904,33 @@ export interface FindingsRow {
       function: string;
       module: string;
     };
+    via?: string;
+    called_from?: string[];
   } | null;
   evidence: Record<string, unknown>;
-  members: unknown[];
+  members: ({
+    where: {
+      file: string;
+      line: number;
+      function: string;
+      module: string;
+    } | null;
+    object: {
+      kind: string;
+      name: string;
+      size: number;
+      count: number;
+      site: {
+        file: string;
+        line: number;
+        function: string;
+        module: string;
+      };
+      via?: string;
+      called_from?: string[];
+    } | null;
+    evidence: Record<string, unknown>;
+  })[];
   gain: {
     memory_time_percent: number;
     low: number;

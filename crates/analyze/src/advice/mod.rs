@@ -79,8 +79,18 @@ pub fn run(profile: &Profile, options: &Options) -> Result<Vec<Report>, LoadErro
 /// The same, of a study that was loaded with [`NEEDS`].
 pub fn of(study: &Study) -> Vec<Report> {
     let mut reports = vec![study.about.report()];
-    reports.extend(findings(study));
+    reports.extend_from_slice(told(study));
     reports
+}
+
+/// The same without `meta`, made once.
+pub(crate) fn told(study: &Study) -> &[Report] {
+    if study.advice.get().is_none() {
+        // Not inside of the cell: whoever waits for other threads takes up other work, which may come here too.
+        let made = findings(study);
+        return study.advice.get_or_init(|| made);
+    }
+    study.advice.get().map_or(&[], Vec::as_slice)
 }
 
 /// The findings, and whether there are none.
@@ -100,7 +110,7 @@ fn findings(study: &Study) -> Vec<Report> {
     } else if !enough && fetches < LEAST_SAMPLES {
         doubts.push(format!("{} {FEW}", usages.all.samples));
     } else {
-        let openmp = study.code.has_module(&["libgomp", "libomp", "libiomp5"]);
+        let openmp = study.code.has_threading();
         let candidates = if enough {
             let mut candidates = program::candidates(&usages, &clusters);
             candidates.extend(classify::candidates(&usages, &clusters));

@@ -117,8 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Html => {
             if args.sections.is_empty() {
                 // All but its meta, which the report has.
-                let advice = advice::run(&loaded.profile, &options).into_diagnostic()?;
-                reports.extend(advice.into_iter().skip(1));
+                reports.extend(advice::of(&study).into_iter().skip(1));
             }
             numalens_view::html::document(&reports)
         }

@@ -1,13 +1,15 @@
 //! Whose stack memory is, and was.
 //!
-//! The kernel names the stack of a process's first thread. Those of the others are plain mappings that hold one thread's stack pointer, and are handed on: the C
-//! library keeps the stacks of threads that have ended for the next ones.
+//! The kernel names the stack of a process's first thread. Those of the others are plain mappings that hold one
+//! thread's stack pointer, and are handed on: the C library keeps the stacks of threads that have ended for the next
+//! ones.
 //!
 //! ```text
 //!   mapping   |  thread 1 ====|   thread 2 ==|  3 ==|        4 ====|
 //!   touched   ^ by who makes 1     ^ 2's                ^ by who makes 4: the latest before, 3
 //! ```
-//! Where several threads at a time have their stack pointers in one mapping, these are stacks of coroutines or goroutines in a heap.
+//! Where several threads at a time have their stack pointers in one mapping, these are stacks of coroutines or
+//! goroutines in a heap.
 
 use super::Session;
 use super::threads::Threads;
@@ -119,8 +121,8 @@ impl Session {
         (!is_first).then(|| (thread, self.threads.rows()[thread.0 as usize].tid))
     }
 
-    /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on, and who has one may not have been known when
-    /// the page was touched first.
+    /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on, and
+    /// who has one may not have been known when the page was touched first.
     pub fn stack_instead(
         &mut self,
         (process, pid): (ProcessId, i32),

@@ -4,8 +4,8 @@
 //!   ... stack | .. copies of libraries' | copy of the executable's | what FS points to
 //!                  offset 2               offset 1
 //! ```
-//! The loader lays copies below where FS points, in the order in which it has loaded modules, each aligned as its file says, small ones into gaps. Those of
-//! modules that are loaded later lie elsewhere, and are part of what holds them.
+//! The loader lays copies below where FS points, in the order in which it has loaded modules, each aligned as its file
+//! says, small ones into gaps. Those of modules that are loaded later lie elsewhere, and are part of what holds them.
 
 use super::Session;
 use crate::unwind::Module;
@@ -97,8 +97,8 @@ impl ThreadLocals {
     }
 }
 
-/// Where a copy of `size` bytes begins, by its distance below, that is stated at `svma`: behind those that reach to `reach`, or in the place that is `free` between
-/// them; and what is free then. As the C library does it.
+/// Where a copy of `size` bytes begins, by its distance below, that is stated at `svma`: behind those that reach to
+/// `reach`, or in the place that is `free` between them; and what is free then. As the C library does it.
 fn place(reach: u64, free: Range<u64>, svma: u64, size: u64, align: u64) -> (u64, Range<u64>) {
     let first = svma.wrapping_neg() & (align - 1);
     let above = |bytes: u64| bytes.saturating_sub(first).next_multiple_of(align) + first;
@@ -115,7 +115,8 @@ fn place(reach: u64, free: Range<u64>, svma: u64, size: u64, align: u64) -> (u64
 }
 
 impl Session {
-    /// Thread-local variables of a thread lie below an address. Returns the pages on which these are the executable's: they may be another's now.
+    /// Thread-local variables of a thread lie below an address. Returns the pages on which these are the executable's:
+    /// they may be another's now.
     pub fn thread_pointer(&mut self, pid: i32, pointer: u64) -> Range<Page> {
         let Some(live) = self.live.get_mut(&pid) else { return Page(0)..Page(0) };
         let range = live.thread_locals.pointer(pointer);
