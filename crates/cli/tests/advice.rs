@@ -104,6 +104,19 @@ fn accesses_that_wait_are_set_apart() {
     assert!(text.contains("wait for other threads") && text.contains(&told), "{text}");
 }
 
+/// The same where each thread reads all of the table at random.
+#[test]
+fn what_all_read_at_random_is_told_beside_those_that_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let advice = json("advise", &record(directory.path(), "waiting.c", &["random"]));
+    let waiting = advice["waiting_share"].as_f64().unwrap();
+    assert!(waiting > 50.0, "{waiting} % wait");
+    let finding = &advice["findings"][0];
+    assert_eq!((&finding["pattern"], &finding["object"]["name"]), (&"read-by-all".into(), &"table".into()));
+    let share = finding["evidence"]["share"].as_f64().unwrap();
+    assert!(share > 90.0, "{share} % of what does not wait");
+}
+
 /// A class allocates and fills its own memory: the line is that of whoever wants it, and says by what.
 #[test]
 fn the_line_is_that_of_whoever_wants_the_memory() {
