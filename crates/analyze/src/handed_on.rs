@@ -66,19 +66,22 @@ impl Blocks {
         blocks
     }
 
-    /// The block with the most remote accesses that lay where this one had been, if it has more than this one.
+    /// The block with the most remote accesses where this one had been, if it has more there than this one.
     pub fn next(&self, gone: &Object) -> Option<&Object> {
         let death = gone.death_ns.filter(|_| gone.count == 1 && gone.kind == ObjectKind::Heap)?;
         let end = (gone.process, gone.base.saturating_add(gone.size));
         let until = self.order.partition_point(|object| (object.process, object.base) < end);
         let from = self.order.partition_point(|object| (object.process, object.base) < (gone.process, gone.base));
         let there = self.order[from.saturating_sub(LOOK_BACK)..until].iter().filter(|object| {
-            object.process == gone.process
-                && object.base.saturating_add(object.size) > gone.base
-                && object.birth_ns >= death
-                && group(object) != group(gone)
+            object.process == gone.process && object.birth_ns >= death && group(object) != group(gone)
         });
-        let remote = |object: &Object| self.remote.get(&object.object).copied().unwrap_or(0);
+        // Of a larger block, the part that is its share of these addresses.
+        let remote = |object: &Object| {
+            let ends = |object: &Object| object.base.saturating_add(object.size);
+            let in_common = ends(object).min(ends(gone)).saturating_sub(object.base.max(gone.base));
+            let all = self.remote.get(&object.object).copied().unwrap_or(0);
+            (u128::from(all) * u128::from(in_common) / u128::from(object.size.max(1))) as u64
+        };
         there.max_by_key(|object| (remote(object), object.object)).filter(|object| remote(object) > remote(gone))
     }
 

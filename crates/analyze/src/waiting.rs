@@ -15,6 +15,9 @@
 //!   spin: test    100        4            1        3              page A: 25 more, page B: 75
 //! ```
 //!
+//! Of an instruction that no single access was looked at of, the word may be alone on its page, as what is aligned is: then
+//! a page has as many accesses as the instruction, and few more.
+//!
 //! [`WaitingSite`]: numalens_profile::tables::WaitingSite
 
 use crate::cache_lines::LINE_SHIFT;
@@ -26,11 +29,15 @@ use crate::study::Study;
 use numalens_profile::ids::{Page, ProcessId, SiteId};
 use rustc_hash::FxHashMap;
 
+/// Accesses of a page, beyond those of a waiting instruction that was never looked at, are one in so many of these at
+/// most: then the page is taken for that of the word.
+const ALONE: u64 = 10;
+
 /// What was set apart.
 #[derive(Default)]
 pub struct Waiting {
     /// All accesses, and those that wait.
-    all: Counts,
+    pub all: Counts,
     counts: Counts,
     /// The instruction with most of them.
     pub hottest: Option<SiteId>,
@@ -59,14 +66,29 @@ impl Waiting {
             let page = Page::of(key.line << LINE_SHIFT);
             *waiting.pages.entry((page, key.process)).or_default() += sites[&key.site] as f64 * part;
         }
-        if waiting.pages.is_empty() {
+        let not_seen: Vec<u64> =
+            sites.iter().filter(|(site, _)| !samples.contains_key(site)).map(|(_, executed)| *executed).collect();
+        if waiting.pages.is_empty() && not_seen.is_empty() {
             return waiting;
         }
+        let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
         for flows in study.flows.sums.pages() {
-            if let Some(waits) = waiting.pages.get_mut(&flows[0].0.page()) {
-                let all = counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
+            let page = flows[0].0.page();
+            let all = counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
+            if let Some(waits) = waiting.pages.get_mut(&page) {
                 *waits = (*waits / all.max(1) as f64).min(1.0);
+                continue;
             }
+            for (executed, found) in not_seen.iter().zip(&mut alone) {
+                if *executed > 0 && all >= *executed && (all - executed) * ALONE <= *executed {
+                    let nearest = found.is_none_or(|(other, least)| (all, page) < (least, other));
+                    *found = if nearest { Some((page, all)) } else { *found };
+                }
+            }
+        }
+        for (executed, (page, all)) in not_seen.iter().zip(alone).filter_map(|(n, found)| Some((n, found?))) {
+            let waits = waiting.pages.entry(page).or_default();
+            *waits = (*waits + *executed as f64 / all as f64).min(1.0);
         }
         waiting
     }

@@ -296,7 +296,7 @@ impl Case<'_> {
             return Some((&w::HANDED_ON, &w::FRESH_PAGES, self.mostly_local(handed_on.own)));
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
-        if n == 1 || (of_objects >= OWN && self.usage.objects.len() > 1) {
+        if (n == 1 && !self.lies_with_its_user()) || (of_objects >= OWN && self.usage.objects.len() > 1) {
             return Some((
                 &w::PRIVATE_ELSEWHERE,
                 self.made_locally(),
@@ -319,6 +319,13 @@ impl Case<'_> {
 
     fn of_pages(&self) -> f64 {
         self.pages.map_or(0.0, |sharing| sharing.main_share(self.users.len()))
+    }
+
+    /// Whether most of it is on the node of the one that has most of the accesses: then the far ones are others'.
+    fn lies_with_its_user(&self) -> bool {
+        let user = self.users.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(node, _)| *node);
+        let home = self.subject.homes.iter().max_by_key(|(_, bytes)| **bytes).and_then(|(node, _)| *node);
+        home.is_some() && home == user
     }
 
     /// Disjoint parts: who touched them says what went wrong.

@@ -185,11 +185,11 @@ impl Rank {
 /// With its gain when that is worth telling, and its rank.
 fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, Finding)> {
     // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
-    // time they have their own weights; counted, an access is one instruction as a fetch is.
+    // time they have their own weights; counted, an access is one instruction as a fetch is. Those that wait are among both.
     let code: u64 = usages.study.fetches.instructions.values().sum();
     let accesses = match usages.study.about.unit {
-        Unit::Time { .. } => usages.all.samples,
-        Unit::Accesses | Unit::Estimated => usages.all.accesses(),
+        Unit::Time { .. } => usages.waiting.all.samples.max(usages.all.samples),
+        Unit::Accesses | Unit::Estimated => usages.waiting.all.accesses().max(usages.all.accesses()),
     };
     let memory = match &candidate.effect {
         Effect::Traffic { .. } if code > 0 => (accesses as f64 / code as f64).min(1.0),

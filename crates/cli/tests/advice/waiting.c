@@ -30,7 +30,7 @@ static void *work(void *of)
         /* One has more to do: the others wait. */
         int passes = me == round % THREADS ? 4 : 1;
         for (int pass = 0; pass < passes; pass++)
-            for (long i = me * ELEMENTS / THREADS; i < (me + 1) * ELEMENTS / THREADS; i += 8)
+            for (long i = me * ELEMENTS / THREADS; i < (me + 1) * ELEMENTS / THREADS; i += at_random ? 1 : 8)
             {
                 x ^= x << 13, x ^= x >> 7, x ^= x << 17;
                 sum += table[at_random ? (long)(x % ELEMENTS) : i];
