@@ -14,6 +14,7 @@ use numalens_profile::tables::{Object, PlacedPages, Process};
 use numalens_profile::words::{ObjectKind, Placed, SystemCall};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A subject: an index of [`Subjects::all`].
@@ -103,11 +104,53 @@ pub struct Subjects {
     runs: Vec<Run>,
     /// Runs of a process in the order of pages, then of time.
     processes: FxHashMap<ProcessId, (u32, u32)>,
+    layers: FxHashMap<ProcessId, Layers>,
     ancestry: Ancestry,
 }
 
-/// Runs that begin between a page and the beginning of its own run are few.
-const LOOK_BACK: usize = 64;
+/// Runs of a process, in layers of which each has a page once: where addresses are used again, a large run may lie below
+/// any number of small ones. Each layer is in the order of pages.
+///
+/// ```text
+///   layer 1  ====== run 1 =========   == 4 ==
+///   layer 2    2  3      5                       of page p each layer has one run at most
+/// ```
+#[derive(Default)]
+struct Layers(Vec<Vec<u32>>);
+
+/// Layers at most: of addresses that are used again more often, some runs are not found.
+const MOST_LAYERS: usize = 64;
+
+impl Layers {
+    /// Adds a run that begins where the one before does, or behind that.
+    fn add(&mut self, runs: &[Run], at: u32) {
+        let begin = runs[at as usize].page.0;
+        let ends = |layer: &Vec<u32>| layer.last().map_or(0, |last| runs[*last as usize].end());
+        let free = self.0.iter().position(|layer| ends(layer) <= begin);
+        match free {
+            Some(layer) => self.0[layer].push(at),
+            None if self.0.len() < MOST_LAYERS => self.0.push(vec![at]),
+            None => self.0[at as usize % MOST_LAYERS].push(at),
+        }
+    }
+
+    /// Those that have a page.
+    fn covering<'a>(&'a self, runs: &'a [Run], page: Page) -> impl Iterator<Item = (u32, &'a Run)> {
+        self.0.iter().filter_map(move |layer| {
+            let until = layer.partition_point(|at| runs[*at as usize].page <= page);
+            let at = *layer.get(until.checked_sub(1)?)?;
+            let run = &runs[at as usize];
+            (page.0 < run.end()).then_some((at, run))
+        })
+    }
+}
+
+impl Run {
+    /// The first page behind it.
+    fn end(&self) -> u64 {
+        self.page.0.saturating_add(self.count)
+    }
+}
 
 impl Subjects {
     /// From the rows of the tables; `placed` are those of `pages` that are placements.
@@ -151,6 +194,7 @@ impl Subjects {
                 reach: row.page.0.saturating_add(row.count).max(before),
                 alone: before <= row.page.0,
             });
+            subjects.layers.entry(row.process).or_default().add(&subjects.runs, at);
         }
         for row in placed {
             let id = subjects.subject(&mut ids, row);
@@ -215,12 +259,7 @@ impl Subjects {
     }
 
     fn own_run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
-        let (from, to) = *self.processes.get(&process)?;
-        let runs = &self.runs[from as usize..to as usize];
-        let end = runs.partition_point(|run| run.page <= page);
         let holds = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin < end);
-        let near = runs[..end].iter().enumerate().rev().take(LOOK_BACK).take_while(|(_, run)| page.0 < run.reach);
-        let covering = near.filter(|(_, run)| page.0 - run.page.0 < run.count);
         let touches = |run: &Run| run.bins.0 <= bin && run.bins.1.is_none_or(|end| bin <= end);
         // Counts are looked at now and then: an array may be gone by then, and another be where it was, elsewhere.
         let likely = |run: &Run| match run.home {
@@ -229,8 +268,9 @@ impl Subjects {
             Some(_) if run.home == home && run.bins.0 <= bin => 1,
             _ => 0,
         };
-        let (index, _) = covering.max_by_key(|(_, run)| (likely(run), holds(run), run.bins.0))?;
-        Some(RunId(from + index as u32))
+        let covering = self.layers.get(&process)?.covering(&self.runs, page);
+        let (run, _) = covering.max_by_key(|(at, run)| (likely(run), holds(run), run.bins.0, Reverse(*at)))?;
+        Some(RunId(run))
     }
 
     fn run(&self, run: RunId) -> &Run {
@@ -322,5 +362,50 @@ impl Cursor {
         home: Option<NodeId>,
     ) -> Option<RunId> {
         self.always(subjects, process, page).or_else(|| subjects.run_of(process, page, bin, home))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numalens_profile::words::Fault;
+
+    fn placed(page: u64, count: u64, bins: (u32, Option<u32>), home: u16, object: u32) -> PlacedPages {
+        PlacedPages {
+            process: ProcessId(0),
+            page: Page(page),
+            count,
+            bin_from: Bin(bins.0),
+            bin_to: bins.1.map(Bin),
+            home: Some(NodeId(home)),
+            page_size: 4096,
+            placed: Placed::Pinned,
+            fault: Fault::Anonymous,
+            call: None,
+            thread: None,
+            node: None,
+            site: None,
+            stack: None,
+            object: Some(ObjectId(object)),
+            inferred: false,
+        }
+    }
+
+    /// One array of 1,000 pages, and at its addresses another one that was placed page by page.
+    #[test]
+    fn a_large_run_is_found_below_many_small_ones() {
+        let mut rows = vec![placed(100, 1000, (0, Some(5)), 0, 1)];
+        rows.extend((100..1100).map(|page| placed(page, 1, (5, None), 1, 2)));
+        let subjects =
+            Subjects::new(&rows, &rows, &FxHashMap::default(), (&PinningLog::default(), &Policies::default()), &[]);
+        for page in [100, 500, 1099] {
+            let object = |bin, home| {
+                let run = subjects.run_of(ProcessId(0), Page(page), Bin(bin), Some(NodeId(home)));
+                run.and_then(|run| subjects.object_of(run))
+            };
+            assert_eq!((object(2, 0), object(7, 1)), (Some(ObjectId(1)), Some(ObjectId(2))), "page {page}");
+            assert_eq!(object(5, 0), Some(ObjectId(1)), "page {page}: the home tells, at the time of both");
+        }
+        assert!(subjects.run_of(ProcessId(0), Page(1100), Bin(7), None).is_none());
     }
 }
