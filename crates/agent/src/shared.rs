@@ -175,6 +175,12 @@ impl Session {
         Some(extent)
     }
 
+    /// A thread, known by its first extent, has ended, or does not come to life.
+    pub fn thread_ended(&self, extent: Extent) {
+        self.give_back_slot(extent);
+        self.entry(extent).end_ns.store(sys::now_ns(), Release);
+    }
+
     /// A process, or who borrows one's memory, ends.
     pub fn give_back_slot(&self, owner: Extent) {
         self.slots().free(self.entry(owner).slot.load(Relaxed), owner);

@@ -1,10 +1,11 @@
-//! Places of threads on a machine that a replay makes up: each process has the lowest number that no other one had when it
-//! began, its threads have those from there on, as recordings on virtual machines have it.
+//! Places of threads on a machine that a replay makes up: each process has the lowest number that no other one had when
+//! it began, its threads have those from there on, as recordings on virtual machines have it.
 
 use numalens_profile::ids::ProcessId;
 use numalens_profile::tables::Thread;
+use numalens_topology::LowestFree;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// The slot of each thread, in the order of the rows, which are in that of threads.
 pub fn of(threads: &[Thread]) -> Vec<u32> {
@@ -28,20 +29,17 @@ fn of_processes(threads: &[Thread]) -> BTreeMap<ProcessId, u32> {
     }
     let mut order: Vec<(u64, ProcessId)> = lives.iter().map(|(id, (start, _))| (*start, *id)).collect();
     order.sort_unstable();
-    let (mut free, mut given, mut ends) = (BTreeSet::new(), 0, BinaryHeap::new());
+    let (mut numbers, mut ends) = (LowestFree::default(), BinaryHeap::new());
     let mut slots = BTreeMap::new();
     for (start, process) in order {
         while let Some(Reverse((end, slot))) = ends.peek().copied()
             && end <= start
         {
             ends.pop();
-            free.insert(slot);
+            numbers.give_back(slot);
         }
-        let slot = free.pop_first().unwrap_or_else(|| {
-            given += 1;
-            given - 1
-        });
-        slots.insert(process, slot);
+        let slot = numbers.take();
+        slots.insert(process, slot as u32);
         ends.push(Reverse((lives[&process].1, slot)));
     }
     slots

@@ -130,8 +130,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         None => Area::new(&runtime.layout, &runtime.session, extent),
     };
     let Ok(area) = area else {
-        runtime.session.give_back_slot(extent);
-        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        runtime.session.thread_ended(extent);
         return no_memory;
     };
     boot::prepare(area);
@@ -177,8 +176,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     if sys::check(result).is_err() {
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
-        runtime.session.give_back_slot(extent);
-        runtime.session.entry(extent).end_ns.store(sys::now_ns(), Relaxed);
+        runtime.session.thread_ended(extent);
         LIVE.fetch_sub(1, Relaxed);
         area.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
@@ -361,8 +359,7 @@ fn note_end(thread: &mut Thread) {
     // Another thread may have named it.
     session.take_name(thread.first);
     placement::end_seats(session, thread, end::REPLACED);
-    session.give_back_slot(thread.first);
-    session.entry(thread.first).end_ns.store(sys::now_ns(), Release);
+    session.thread_ended(thread.first);
 }
 
 /// The program's exit: of one thread.

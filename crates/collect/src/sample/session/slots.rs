@@ -1,14 +1,13 @@
 //! Places of threads on a virtual machine: each process has the lowest number that no other one had when it began, its
 //! threads have those from there on. As the exact engine has it: [`numalens_event::exact::Slots`].
 
+use numalens_topology::LowestFree;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 
-/// Which numbers are taken: those below `given` that are not free.
+/// The processes that live, by their kernel's numbers.
 #[derive(Default)]
 pub struct Slots {
-    free: BTreeSet<usize>,
-    given: usize,
+    numbers: LowestFree,
     processes: FxHashMap<i32, Process>,
 }
 
@@ -21,13 +20,8 @@ struct Process {
 impl Slots {
     /// The place of the next thread of a process.
     pub fn next(&mut self, pid: i32) -> usize {
-        let process = self.processes.entry(pid).or_insert_with(|| {
-            let slot = self.free.pop_first().unwrap_or_else(|| {
-                self.given += 1;
-                self.given - 1
-            });
-            Process { slot, created: 0 }
-        });
+        let numbers = &mut self.numbers;
+        let process = self.processes.entry(pid).or_insert_with(|| Process { slot: numbers.take(), created: 0 });
         process.created += 1;
         process.slot + process.created - 1
     }
@@ -41,7 +35,9 @@ impl Slots {
 
     /// A process has ended.
     pub fn ended(&mut self, pid: i32) {
-        self.free.extend(self.processes.remove(&pid).map(|process| process.slot));
+        if let Some(process) = self.processes.remove(&pid) {
+            self.numbers.give_back(process.slot);
+        }
     }
 }
 
