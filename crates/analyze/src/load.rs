@@ -143,7 +143,6 @@ impl Study {
         processes.retain(|row| only.has(row.process));
         let mut placements: Vec<Placement> = only.rows(profile, |row: &Placement| row.process)?;
         let pinning = PinningLog::new(&placements, about.meta.bin_ns);
-        let policies = Policies::new(&placements, about.meta.bin_ns, machine.is_virtual);
         let weight = about.weight();
         let filter = &options.filter;
         let asks_for_pages = Sieve::asks_for_pages(filter);
@@ -177,7 +176,10 @@ impl Study {
             of_whole(Need::Flows),
         ) {
             (true, Some(whole)) => whole.subjects.clone(),
-            (true, None) => Arc::new(Subjects::new(&pages, &placed, &objects, (&pinning, &policies), &processes)),
+            (true, None) => {
+                let policies = Policies::new(&placements, about.meta.bin_ns, machine.is_virtual);
+                Arc::new(Subjects::new(&pages, &placed, &objects, (&pinning, &policies), &processes))
+            }
             (false, _) => Arc::default(),
         };
         let tells_nodes = profile.has_column::<PageAccess>("node");

@@ -99,12 +99,12 @@ pub fn placements(rows: &[PlacedPages], migrates: bool) -> Vec<PlacedPages> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use numalens_profile::ids::Page;
     use numalens_topology::NodeId;
 
-    fn row(page: u64, count: u64, bins: (u32, Option<u32>), placed: Placed, fault: Fault) -> PlacedPages {
+    pub fn row(page: u64, count: u64, bins: (u32, Option<u32>), placed: Placed, fault: Fault) -> PlacedPages {
         PlacedPages {
             process: ProcessId(0),
             page: Page(page),

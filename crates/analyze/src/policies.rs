@@ -1,6 +1,7 @@
-//! Memory policies that threads had when they touched pages: who else than the first touch may have said where pages go.
+//! Memory policies that threads had when they touched pages: what else than the first touch has said where they go.
 
-use numalens_profile::ids::ThreadId;
+use numalens_profile::ThreadLog;
+use numalens_profile::ids::{Bin, ThreadId};
 use numalens_profile::tables::Placement;
 use rustc_hash::FxHashMap;
 
@@ -28,12 +29,9 @@ pub struct Policy {
     pub setter: Setter,
 }
 
-/// The policies of threads, in order of time.
+/// The policies of threads over time; nothing where no thread has any, as in most programs.
 #[derive(Default)]
-pub struct Policies {
-    threads: FxHashMap<ThreadId, Vec<(u64, Option<Policy>)>>,
-    bin_ns: u64,
-}
+pub struct Policies(ThreadLog<Option<Policy>>);
 
 impl Policies {
     /// From the table's rows; `bin_ns` is the width of a time bin.
@@ -43,29 +41,25 @@ impl Policies {
             let first = calls.entry(row.policy.as_str()).or_insert(row.thread);
             *first = (*first).min(row.thread);
         }
-        let mut threads: FxHashMap<ThreadId, Vec<(u64, Option<Policy>)>> = FxHashMap::default();
-        for row in placements {
+        let is_open = |row: &Placement| OPEN.contains(&row.policy.as_str());
+        if placements.iter().all(is_open) {
+            return Policies::default();
+        }
+        let entry = |row: &Placement| {
             let setter = match calls.get(row.policy.as_str()) {
                 Some(thread) => Setter::Call(*thread),
                 None if is_virtual => Setter::Machine,
                 None => Setter::Before,
             };
             let policy = Policy { words: row.policy.clone(), setter };
-            let policy = Some(policy).filter(|policy| !OPEN.contains(&policy.words.as_str()));
-            threads.entry(row.thread).or_default().push((row.time_ns, policy));
-        }
-        threads.values_mut().for_each(|log| log.sort_by_key(|(time, _)| *time));
-        // Most programs have none.
-        threads.retain(|_, log| log.iter().any(|(_, policy)| policy.is_some()));
-        Policies { threads, bin_ns }
+            (row.thread, row.time_ns, Some(policy).filter(|_| !is_open(row)))
+        };
+        Policies(ThreadLog::new(placements.iter().map(entry), bin_ns))
     }
 
     /// That of a thread when a time bin ends; none: pages are its own.
-    pub fn at_end_of(&self, thread: ThreadId, bin: u32) -> Option<&Policy> {
-        let log = self.threads.get(&thread)?;
-        let end = (u64::from(bin) + 1).saturating_mul(self.bin_ns);
-        let entry = log.partition_point(|(time, _)| *time < end).saturating_sub(1);
-        log.get(entry)?.1.as_ref()
+    pub fn at_end_of(&self, thread: ThreadId, bin: Bin) -> Option<&Policy> {
+        self.0.at_end_of(thread, bin)?.as_ref()
     }
 }
 
@@ -96,7 +90,7 @@ mod tests {
             row(3, 20, "local", "start"),
         ];
         let policies = Policies::new(&rows, 10, false);
-        let of = |thread, bin| policies.at_end_of(ThreadId(thread), bin).cloned();
+        let of = |thread, bin| policies.at_end_of(ThreadId(thread), Bin(bin)).cloned();
         let bound = Policy { words: "bind:0".into(), setter: Setter::Call(ThreadId(0)) };
         assert_eq!([of(0, 0), of(0, 1), of(1, 2)], [None, Some(bound.clone()), Some(bound)]);
         assert_eq!(of(2, 2), Some(Policy { words: "interleave:0-1".into(), setter: Setter::Before }));

@@ -108,8 +108,8 @@ pub struct Subjects {
     ancestry: Ancestry,
 }
 
-/// Runs of a process, in layers of which each has a page once: where addresses are used again, a large run may lie below
-/// any number of small ones. Each layer is in the order of pages.
+/// Runs of a process, in layers of which each has a page once. Where addresses are used again, a large run may lie
+/// below any number of small ones. Each layer is in the order of pages.
 ///
 /// ```text
 ///   layer 1  ====== run 1 =========   == 4 ==
@@ -208,7 +208,7 @@ impl Subjects {
                 *subject.calls.entry(call).or_default() += bytes;
             }
             subject.bytes += bytes;
-            if let Some(policy) = row.thread.and_then(|thread| policies.at_end_of(thread, row.bin_from.0)) {
+            if let Some(policy) = row.thread.and_then(|thread| policies.at_end_of(thread, row.bin_from)) {
                 *subject.policies.entry(policy.clone()).or_default() += bytes;
             }
         }
@@ -252,7 +252,8 @@ impl Subjects {
     }
 
     /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a time bin, as the page moved, the one
-    /// with the home that is known; where the one of that time has another home, one before it that has this. What a process has not placed itself is what the one has placed that forked it.
+    /// with the home that is known; where the one of that time has another home, one before it that has this.
+    /// What a process has not placed itself is what the one has placed that forked it.
     pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
         let own = |process| self.own_run_of(process, page, bin, home);
         own(process).or_else(|| self.ancestry.above(process).find_map(own))
@@ -368,27 +369,12 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placed::tests::row;
     use numalens_profile::words::Fault;
 
     fn placed(page: u64, count: u64, bins: (u32, Option<u32>), home: u16, object: u32) -> PlacedPages {
-        PlacedPages {
-            process: ProcessId(0),
-            page: Page(page),
-            count,
-            bin_from: Bin(bins.0),
-            bin_to: bins.1.map(Bin),
-            home: Some(NodeId(home)),
-            page_size: 4096,
-            placed: Placed::Pinned,
-            fault: Fault::Anonymous,
-            call: None,
-            thread: None,
-            node: None,
-            site: None,
-            stack: None,
-            object: Some(ObjectId(object)),
-            inferred: false,
-        }
+        let row = row(page, count, bins, Placed::Pinned, Fault::Anonymous);
+        PlacedPages { home: Some(NodeId(home)), object: Some(ObjectId(object)), ..row }
     }
 
     /// One array of 1,000 pages, and at its addresses another one that was placed page by page.

@@ -101,7 +101,7 @@ pub use error::Error;
 pub use merge::merge;
 pub use meta::Meta;
 pub use pack::{pack, pack_opened, unpack};
-pub use pinning::PinningLog;
+pub use pinning::{PinningLog, ThreadLog};
 pub use read::Profile;
 pub use row::{Row, Visitor};
 pub use threads::start_threads;

@@ -5,56 +5,82 @@ use crate::tables::Placement;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 
-/// Placements by thread, in order of time.
+/// What changes with threads: by thread, in order of time.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct PinningLog {
-    threads: FxHashMap<ThreadId, Vec<(u64, Option<NodeId>)>>,
+pub struct ThreadLog<T> {
+    threads: FxHashMap<ThreadId, Vec<(u64, T)>>,
     bin_ns: u64,
 }
 
-impl PinningLog {
-    /// From the table's rows; `bin_ns` is the width of a time bin.
-    pub fn new(placements: &[Placement], bin_ns: u64) -> Self {
-        let mut threads: FxHashMap<ThreadId, Vec<(u64, Option<NodeId>)>> = FxHashMap::default();
-        for placement in placements {
-            threads.entry(placement.thread).or_default().push((placement.time_ns, placement.node));
+impl<T> ThreadLog<T> {
+    /// From what is so from which time on; `bin_ns` is the width of a time bin.
+    pub fn new(entries: impl IntoIterator<Item = (ThreadId, u64, T)>, bin_ns: u64) -> Self {
+        let mut threads: FxHashMap<ThreadId, Vec<(u64, T)>> = FxHashMap::default();
+        for (thread, time_ns, entry) in entries {
+            threads.entry(thread).or_default().push((time_ns, entry));
         }
         for log in threads.values_mut() {
             log.sort_by_key(|(time, _)| *time);
         }
-        PinningLog { threads, bin_ns }
+        ThreadLog { threads, bin_ns }
+    }
+
+    /// A thread's entries.
+    pub fn of(&self, thread: ThreadId) -> &[(u64, T)] {
+        self.threads.get(&thread).map_or(&[], Vec::as_slice)
+    }
+
+    /// What holds for a thread at a time. Before its first entry that one holds.
+    pub fn at(&self, thread: ThreadId, time_ns: u64) -> Option<&T> {
+        let log = self.of(thread);
+        let entry = log.partition_point(|(time, _)| *time <= time_ns).saturating_sub(1);
+        log.get(entry).map(|(_, entry)| entry)
+    }
+
+    /// The same when a time bin ends.
+    pub fn at_end_of(&self, thread: ThreadId, bin: Bin) -> Option<&T> {
+        self.at(thread, (u64::from(bin.0) + 1).saturating_mul(self.bin_ns).saturating_sub(1))
+    }
+}
+
+/// Placements by thread.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PinningLog(ThreadLog<Option<NodeId>>);
+
+impl PinningLog {
+    /// From the table's rows; `bin_ns` is the width of a time bin.
+    pub fn new(placements: &[Placement], bin_ns: u64) -> Self {
+        PinningLog(ThreadLog::new(placements.iter().map(|row| (row.thread, row.time_ns, row.node)), bin_ns))
     }
 
     /// The thread's node at a time; none: unpinned. Before the first entry the first one holds.
     pub fn at(&self, thread: ThreadId, time_ns: u64) -> Option<NodeId> {
-        let log = self.threads.get(&thread)?;
-        let entry = log.partition_point(|(time, _)| *time <= time_ns).saturating_sub(1);
-        log.get(entry)?.1
+        *self.0.at(thread, time_ns)?
     }
 
     /// The thread's node when a time bin ends. Threads that pin themselves do so as they start, before they work,
     /// so the end of a bin tells more about it than its beginning.
     pub fn at_end_of(&self, thread: ThreadId, bin: Bin) -> Option<NodeId> {
-        self.at(thread, (u64::from(bin.0) + 1).saturating_mul(self.bin_ns).saturating_sub(1))
+        *self.0.at_end_of(thread, bin)?
     }
 
     /// The thread's node, where it is the same all the time.
     pub fn always(&self, thread: ThreadId) -> Option<Option<NodeId>> {
-        match self.threads.get(&thread).map(Vec::as_slice) {
-            None | Some([]) => Some(None),
-            Some([(_, only)]) => Some(*only),
-            Some(_) => None,
+        match self.0.of(thread) {
+            [] => Some(None),
+            [(_, only)] => Some(*only),
+            _ => None,
         }
     }
 
     /// The thread's node in the end: where it worked, if it was placed once and for all.
     pub fn last(&self, thread: ThreadId) -> Option<NodeId> {
-        self.threads.get(&thread)?.last()?.1
+        self.0.of(thread).last()?.1
     }
 
     /// The nodes that a thread was bound to, in order of time, repetitions left out.
     pub fn nodes(&self, thread: ThreadId) -> Vec<Option<NodeId>> {
-        let mut nodes: Vec<_> = self.threads.get(&thread).into_iter().flatten().map(|(_, node)| *node).collect();
+        let mut nodes: Vec<_> = self.0.of(thread).iter().map(|(_, node)| *node).collect();
         nodes.dedup();
         nodes
     }
