@@ -143,14 +143,8 @@ pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
     let node = |thread: &ThreadId| seats.node(*thread);
     let mut clusters: Vec<Vec<ThreadId>> = active.iter().map(|thread| vec![*thread]).collect();
     // Whoever is gone before the other one begins shares nothing: memory was handed on.
-    let together = |a: &ThreadId, b: &ThreadId| {
-        let ends_before = |a, b| {
-            let end = study.threads.get(a).and_then(|row| row.end_ns);
-            end.is_some_and(|end| study.threads.get(b).is_some_and(|row| end <= row.start_ns))
-        };
-        !ends_before(a, b) && !ends_before(b, a)
-    };
-    for ((a, b), shared) in communication.pairs.iter().filter(|((a, b), _)| together(a, b)) {
+    let together = |a: ThreadId, b: ThreadId| !study.ends_before(a, b) && !study.ends_before(b, a);
+    for ((a, b), shared) in communication.pairs.iter().filter(|((a, b), _)| together(*a, *b)) {
         let least = communication.threads[a].min(communication.threads[b]);
         if *shared < least * TOGETHER {
             continue;

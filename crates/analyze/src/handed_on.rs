@@ -20,7 +20,7 @@ use crate::objects::{Group, group};
 use crate::sharing::{self, Use};
 use crate::study::Study;
 use crate::usage::basis;
-use numalens_profile::ids::ObjectId;
+use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
@@ -40,7 +40,7 @@ pub struct Blocks {
     /// Their accesses from other nodes.
     remote: FxHashMap<ObjectId, u64>,
     /// By address.
-    order: Vec<Object>,
+    order: Vec<(ProcessId, u64, ObjectId)>,
 }
 
 impl Blocks {
@@ -61,18 +61,24 @@ impl Blocks {
                 *blocks.remote.entry(object.object).or_default() += basis(tally);
             }
         }
-        blocks.order = study.objects.keys().filter_map(single).cloned().collect();
-        blocks.order.sort_unstable_by_key(|object| (object.process, object.base, object.object));
+        blocks.order = study
+            .objects
+            .keys()
+            .filter_map(single)
+            .map(|object| (object.process, object.base, object.object))
+            .collect();
+        blocks.order.sort_unstable();
         blocks
     }
 
     /// The block with the most remote accesses where this one had been, if it has more there than this one.
-    pub fn next(&self, gone: &Object) -> Option<&Object> {
+    pub fn next<'a>(&self, study: &'a Study, gone: &Object) -> Option<&'a Object> {
         let death = gone.death_ns.filter(|_| gone.count == 1 && gone.kind == ObjectKind::Heap)?;
         let end = (gone.process, gone.base.saturating_add(gone.size));
-        let until = self.order.partition_point(|object| (object.process, object.base) < end);
-        let from = self.order.partition_point(|object| (object.process, object.base) < (gone.process, gone.base));
-        let there = self.order[from.saturating_sub(LOOK_BACK)..until].iter().filter(|object| {
+        let before = |at: (ProcessId, u64)| self.order.partition_point(|(process, base, _)| (*process, *base) < at);
+        let from = before((gone.process, gone.base)).saturating_sub(LOOK_BACK);
+        let near = self.order[from..before(end)].iter().filter_map(|(.., id)| study.objects.get(id));
+        let there = near.filter(|object| {
             object.process == gone.process && object.birth_ns >= death && group(object) != group(gone)
         });
         // Of a larger block, the part that is its share of these addresses.

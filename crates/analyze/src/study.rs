@@ -72,6 +72,12 @@ pub struct Study {
 }
 
 impl Study {
+    /// Whether a thread had ended when another one began; not known of those that the study does not have.
+    pub fn ends_before(&self, one: ThreadId, other: ThreadId) -> bool {
+        let end = self.threads.get(&one).and_then(|row| row.end_ns);
+        end.is_some_and(|end| self.threads.get(&other).is_some_and(|row| end <= row.start_ns))
+    }
+
     /// The line that wanted what is allocated, or touched first, on a stack.
     pub fn wanted_at(&self, stack: Option<StackId>, site: Option<SiteId>) -> Option<OwnPlace> {
         let wrappers = self.wrappers.get_or_init(|| {

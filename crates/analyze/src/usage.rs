@@ -77,11 +77,6 @@ impl<'a> Usages<'a> {
         Usages { study, model, totals }
     }
 
-    /// Single blocks, for as long as the study is there.
-    pub fn blocks(&self) -> &'a Blocks {
-        &self.totals.blocks
-    }
-
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
     pub fn share(&self, part: f64) -> (f64, f64, f64) {
         let all = self.traffic.total();
@@ -137,10 +132,6 @@ impl Totals {
             let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
             let object = run.and_then(|run| study.subjects.object_of(run));
             let toucher = run.and_then(|run| study.subjects.toucher_of(run).0);
-            let left_ns = toucher.and_then(|thread| study.threads.get(&thread)?.end_ns);
-            let came_later = |thread: &ThreadId| {
-                left_ns.is_some_and(|end| study.threads.get(thread).is_some_and(|row| row.start_ns >= end))
-            };
             if let Some(usage) = &mut usage {
                 let small_pages = run.map_or(1, |run| study.subjects.small_pages_of(run));
                 let rest = |(key, tally): &(FlowKey, Tally)| (*key, waiting.without(key, *tally));
@@ -151,7 +142,7 @@ impl Totals {
                 totals.traffic.add(*node, *home, accesses);
                 totals.all += *tally;
                 if let Some(usage) = &mut usage {
-                    if came_later(thread) {
+                    if toucher.is_some_and(|toucher| study.ends_before(toucher, *thread)) {
                         counts::add(&mut usage.successors, tally.accesses());
                     }
                     usage.add((*thread, *node, *initial), tally, object);

@@ -74,11 +74,15 @@ impl Waiting {
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
         for flows in study.flows.sums.pages() {
             let page = flows[0].0.page();
-            let all = counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
+            let all = || counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
-                *waits = (*waits / all.max(1) as f64).min(1.0);
+                *waits = (*waits / all().max(1) as f64).min(1.0);
                 continue;
             }
+            if not_seen.is_empty() {
+                continue;
+            }
+            let all = all();
             for (executed, found) in not_seen.iter().zip(&mut alone) {
                 if *executed > 0 && all >= *executed && (all - executed) * ALONE <= *executed {
                     let nearest = found.is_none_or(|(other, least)| (all, page) < (least, other));

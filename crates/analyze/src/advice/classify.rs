@@ -109,7 +109,7 @@ pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate>
 }
 
 /// What is said of memory that is handed from thread to thread, where much is: it may lie otherwise the next time.
-pub(super) fn handed_on(usages: &Usages) -> Option<String> {
+pub(super) fn varies(usages: &Usages) -> Option<String> {
     let much = |usage: &Usage| {
         usage.successors * 2 > usage.all.accesses() && usages.share(usage.traffic.total()).0 >= super::MUCH
     };
@@ -187,8 +187,8 @@ impl<'a> Case<'a> {
     /// Whether its pages are no measure of its blocks: see [`crate::handed_on`].
     fn handed_on(&self) -> Option<HandedOn<'a>> {
         let example = self.subject.example.as_ref().filter(|object| object.kind == ObjectKind::Heap)?;
-        let blocks = &self.usages.blocks();
-        if let Some(next) = blocks.next(example) {
+        let blocks = &self.usages.blocks;
+        if let Some(next) = blocks.next(self.usages.study, example) {
             return Some(HandedOn { next: Some(next), own: self.of_pages() });
         }
         let again = self.subject.count > 1 && self.subject.size as f64 >= self.subject.bytes as f64 * AGAIN;
@@ -215,9 +215,14 @@ impl Judgement<'_> {
         self.case.handed_on.as_ref().filter(|_| self.pattern.name == w::HANDED_ON.name)?.next
     }
 
+    /// The one object that it is about, in place of the subject's own.
+    fn other_object(&self) -> Option<&Object> {
+        self.contended_object().or(self.next_object())
+    }
+
     /// The object that it is about.
     fn example(&self) -> Option<&Object> {
-        self.contended_object().or(self.next_object()).or(self.case.subject.example.as_ref())
+        self.other_object().or(self.case.subject.example.as_ref())
     }
 
     /// Where to change it.
@@ -246,7 +251,7 @@ impl Judgement<'_> {
 
     fn object(&self) -> Vec<Field> {
         let subject = self.case.subject;
-        let of_own = self.contended_object().or(self.next_object()).map(|object| (object.size, 1));
+        let of_own = self.other_object().map(|object| (object.size, 1));
         let (size, count) = of_own.unwrap_or((subject.size, subject.count));
         self.example().map_or(Vec::new(), |object| object_fields(self.case.usages, object, size, count))
     }
@@ -321,11 +326,10 @@ impl Case<'_> {
         self.pages.map_or(0.0, |sharing| sharing.main_share(self.users.len()))
     }
 
-    /// Whether most of it is on the node of the one that has most of the accesses: then the far ones are others'.
+    /// Of one user, whether most of it is on that node: then the far accesses are of others, which have few.
     fn lies_with_its_user(&self) -> bool {
-        let user = self.users.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(node, _)| *node);
         let home = self.subject.homes.iter().max_by_key(|(_, bytes)| **bytes).and_then(|(node, _)| *node);
-        home.is_some() && home == user
+        home.is_some_and(|home| self.users.contains_key(&home))
     }
 
     /// Disjoint parts: who touched them says what went wrong.

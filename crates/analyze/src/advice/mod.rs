@@ -147,7 +147,7 @@ fn findings(study: &Study) -> Vec<Report> {
         Field::new("unbound_cost", "without", Value::maybe(unbound.as_ref(), |one| Value::Percent(one.cost, None))),
     ];
     let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
-    let varies = if told || usages.all.accesses() == 0 { None } else { classify::handed_on(&usages) };
+    let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(&usages) };
     let notes = set_apart.into_iter().chain(varies).chain(unbound.as_ref().map(Unbound::words)).collect();
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
