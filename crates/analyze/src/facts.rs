@@ -2,12 +2,13 @@
 //! millions of rows become thousands. Every fold merges by addition, in any order.
 
 use crate::counts::{self, Tally};
+use crate::divided::Division;
 use crate::filter::{Sieve, Use};
 use crate::flows::{FlowKey, Flows};
 use crate::margins::Margins;
 use crate::page_sums::{Adding, OfPage, PageSums};
 use crate::sorted::Times;
-use crate::sorted_sums::{Entries, SortedSums};
+use crate::sorted_sums::{Entries, SortedSums, merged};
 use crate::subjects::{Cursor, Subjects};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CodeFetch, ObjectAccess, ObjectBound, PageAccess, SiteAccess};
@@ -96,6 +97,8 @@ pub struct SiteFacts {
     who: Sums<Who>,
     sites: Entries<(SiteId, Class)>,
     pub margins: Option<Margins>,
+    /// How many accesses that were looked at tell the instruction of counts that do not know it; 0: counts know it.
+    pub divided_by: u64,
 }
 
 /// Who accesses, its node, the page's home, and the class.
@@ -141,6 +144,18 @@ impl SiteFacts {
             }
             None => Box::new(self.who.iter().map(|((thread, node, home, _), tally)| ((*thread, *node, *home), *tally))),
         }
+    }
+
+    /// Divides accesses that do not know their instruction by those that were looked at.
+    pub fn divide_unknown(&mut self, division: &Division<SiteId>) {
+        self.divided_by = division.seen();
+        let unknown = self.sites.split_off(self.sites.partition_point(|((site, _), _)| *site < NO_SITE));
+        let mut sums = SortedSums::default();
+        for ((_, class), tally) in unknown {
+            let parts = division.divide(class, tally, NO_SITE).into_iter();
+            parts.for_each(|(site, part)| sums.add((site, class), part));
+        }
+        self.sites = merged(std::mem::take(&mut self.sites), sums.finish());
     }
 
     /// Whether there are no accesses.
@@ -192,7 +207,7 @@ impl AddingSites {
     /// What was added.
     pub fn finish(mut self) -> SiteFacts {
         self.end_run();
-        SiteFacts { who: self.who, sites: self.sites.finish(), margins: None }
+        SiteFacts { who: self.who, sites: self.sites.finish(), margins: None, divided_by: 0 }
     }
 }
 

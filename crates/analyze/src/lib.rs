@@ -20,6 +20,7 @@ mod communication;
 pub mod counts;
 pub mod diff;
 pub mod disassembly;
+mod divided;
 mod event_flow;
 mod exclusivity;
 mod facts;

@@ -1,12 +1,14 @@
 //! Section `line-objects`: what stands behind a line of source: the objects that it accesses, places and allocates, and the call stacks on which it does.
 //!
-//! Which line accessed which object only single accesses tell. Samples are such; exact recordings look at a few accesses beside their counts, which
-//! know the line or the object, not both. There `seen` counts those, and `accesses` is not known. First touches and allocations are complete with both
+//! Which line accessed which object only single accesses tell. Samples are such; exact recordings look at a few
+//! accesses beside their counts, which know the line or the object, not both. There `seen` counts those, and they
+//! divide what is counted of the line (see [`crate::divided`]). First touches and allocations are complete with both
 //! engines.
 
 use crate::call_tree;
 use crate::code::OwnPlace;
 use crate::counts::{self, Counts, percent};
+use crate::divided::Division;
 use crate::facts::{Sums, Weight, merge};
 use crate::lines::name_doubts;
 use crate::metrics;
@@ -40,6 +42,15 @@ impl UseFacts {
         *self.0.entry((row.site, row.object, row.class)).or_default() += tally;
     }
 
+    /// What divides accesses whose instruction is not known.
+    pub fn by_site(&self) -> Division<SiteId> {
+        let mut division = Division::default();
+        for ((site, _, class), tally) in &self.0 {
+            division.add(*site, *class, *tally);
+        }
+        division
+    }
+
     /// Both together.
     pub fn merge(self, other: Self) -> Self {
         UseFacts(merge(self.0, other.0))
@@ -49,7 +60,10 @@ impl UseFacts {
 /// A line and one of its objects; none: accesses to nobody knows what.
 #[derive(Default)]
 struct OfObject {
+    /// Accesses; of exact counts their part of those of the line.
     counts: Counts,
+    /// Those that were looked at.
+    seen: u64,
     placed: u64,
     allocated: u64,
     /// Stacks of first touches, by bytes.
@@ -104,12 +118,25 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut by_object: FxHashMap<(usize, Option<usize>), OfObject> = FxHashMap::default();
     let mut by_stack: FxHashMap<(usize, StackId), OnStack> = FxHashMap::default();
     let mut totals: FxHashMap<usize, Counts> = FxHashMap::default();
-    let mut all = Counts::default();
+    let sampled = study.about.sampled();
+    let mut seen: FxHashMap<usize, Division<Option<usize>>> = FxHashMap::default();
     for ((site, object, class), tally) in &study.uses.0 {
         let Some(line) = lines.of(None, Some(*site)) else { continue };
-        by_object.entry((line, object.and_then(|id| groups.of(id)))).or_default().counts.add(*class, *tally);
-        totals.entry(line).or_default().add(*class, *tally);
-        all.add(*class, *tally);
+        let object = object.and_then(|id| groups.of(id));
+        let row = by_object.entry((line, object)).or_default();
+        counts::add(&mut row.seen, tally.samples);
+        if sampled {
+            row.counts.add(*class, *tally);
+            totals.entry(line).or_default().add(*class, *tally);
+        } else {
+            seen.entry(line).or_default().add(object, *class, *tally);
+        }
+    }
+    for ((line, class), tally) in counted(study, &mut lines, &seen) {
+        for (object, part) in seen[&line].divide(class, tally, None) {
+            by_object.entry((line, object)).or_default().counts.add(class, part);
+            totals.entry(line).or_default().add(class, part);
+        }
     }
     if call_tree::has_callers(study) {
         for ((stack, site), counts) in call_tree::accesses(study) {
@@ -138,8 +165,21 @@ pub fn run(study: &Study) -> Vec<Report> {
             by_stack.entry((line, stack)).or_default().allocated += object.size;
         }
     }
-    let objects = of_objects(study, &lines, &groups, by_object, &totals).doubting(doubts(study, &all));
+    let all_seen = counts::total(by_object.values().map(|row| row.seen));
+    let covered = counts::total(totals.values().map(Counts::accesses));
+    let objects = of_objects(study, &lines, &groups, by_object, &totals).doubting(doubts(study, covered, all_seen));
     vec![objects, on_stacks(study, &lines, by_stack, &totals)]
+}
+
+/// Exact counts of lines of which some accesses were looked at.
+fn counted<K>(study: &Study, lines: &mut Lines<'_>, seen: &FxHashMap<usize, K>) -> Sums<(usize, Class)> {
+    let mut counted: Sums<(usize, Class)> = Sums::default();
+    for ((site, class), tally) in study.sites.by_site().filter(|_| !seen.is_empty()) {
+        if let Some(line) = lines.of(None, Some(site)).filter(|line| seen.contains_key(line)) {
+            *counted.entry((line, class)).or_default() += tally;
+        }
+    }
+    counted
 }
 
 /// Objects that are one row elsewhere are one here.
@@ -201,14 +241,15 @@ fn of_objects(
         let example = object.map(|object| object.example);
         let site = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
         let hottest = row.touches.iter().rev().max_by_key(|(_, bytes)| **bytes).map(|(stack, _)| *stack);
-        let count = |n: u64| if exact { Value::Absent } else { Value::Count(n) };
+        let known = row.counts.accesses() > 0 || !exact;
+        let count = |n: u64| if known { Value::Count(n) } else { Value::Absent };
         vec![
-            if exact { Value::Absent } else { row.counts.total() },
+            if known { row.counts.total() } else { Value::Absent },
             percent(row.counts.accesses(), of_line.accesses(), of_line.samples),
             row.counts.percent(row.counts.remote()),
             count(row.counts.reads),
             count(row.counts.writes),
-            Value::Count(row.counts.samples),
+            Value::Count(row.seen),
             Value::Bytes(row.placed),
             Value::Bytes(row.allocated),
             Value::maybe(example, |o| Value::Text(o.kind.word().to_string())),
@@ -287,19 +328,19 @@ fn on_stacks(
     report.doubting(accesses.then(|| missing.to_string()).into_iter().collect())
 }
 
-fn doubts(study: &Study, seen: &Counts) -> Vec<String> {
+fn doubts(study: &Study, covered: u64, seen: u64) -> Vec<String> {
     let mut doubts = name_doubts(study);
     let all = study.total().accesses();
     if study.about.sampled() {
-        if seen.accesses() < all {
-            doubts.push(format!("covers {} of {all} {}", seen.accesses(), study.about.count_noun()));
+        if covered < all {
+            doubts.push(format!("covers {covered} of {all} {}", study.about.count_noun()));
         }
     } else if all > 0 {
-        doubts.push(match seen.samples {
-            0 => "which line accessed which object is not known: exact counts know the one or the other, and no single access was looked at".to_string(),
-            n => format!(
-                "which line accessed which object only {n} accesses tell that were looked at one by one: the {all} exact counts know the line or the object"
-            ),
+        doubts.push(match seen {
+            0 => "which line accessed which object is not known: exact counts know the one or the other, and no \
+                  single access was looked at"
+                .to_string(),
+            n => format!("which objects a line accesses is estimated from {n} accesses that were looked at"),
         });
     }
     doubts

@@ -289,5 +289,11 @@ pub fn name_doubts(study: &Study) -> Vec<String> {
     if !study.code.has_names() && !study.sites.is_empty() {
         doubts.push("no symbols were found: build the program with -g, or map moved sources and binaries with --source-map OLD=NEW".to_string());
     }
+    if study.sites.divided_by > 0 {
+        let seen = study.sites.divided_by;
+        doubts.push(format!(
+            "which instructions access the object is estimated from {seen} accesses that were looked at"
+        ));
+    }
     doubts
 }

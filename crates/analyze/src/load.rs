@@ -207,6 +207,20 @@ impl Study {
                 .finish(),
             (false, _) => SiteFacts::default(),
         };
+        // Exact counts of an object do not know the instruction: those that were looked at tell it.
+        let divides_sites = needs(Need::Sites) && filter.object.is_some() && !about.sampled();
+        let uses = match needs(Need::Uses) || divides_sites {
+            true => fold::<Sample, UseFacts>(
+                profile,
+                columns(UseFacts::COLUMNS, Sample::COLUMNS),
+                |uses, row| only.then(row.process, || sieve.sample(&row).then(|| uses.add(&row, weight))),
+                UseFacts::merge,
+            )?,
+            false => UseFacts::default(),
+        };
+        if divides_sites {
+            sites.divide_unknown(&uses.by_site());
+        }
         if needs(Need::Sites) || needs(Need::Objects) {
             sites.margins = Margins::load(profile, |process| only.has(process))?;
         }
@@ -308,15 +322,6 @@ impl Study {
                 StackFacts::merge,
             )?,
             false => StackFacts::default(),
-        };
-        let uses = match needs(Need::Uses) {
-            true => fold::<Sample, UseFacts>(
-                profile,
-                columns(UseFacts::COLUMNS, Sample::COLUMNS),
-                |uses, row| only.then(row.process, || sieve.sample(&row).then(|| uses.add(&row, weight))),
-                UseFacts::merge,
-            )?,
-            false => UseFacts::default(),
         };
         let node_times = match (needs(Need::NodeTimes), filter.object) {
             (true, None) => source.fold::<SiteAccess, NodeTimes>(

@@ -72,7 +72,7 @@ pub fn add_equals<K: Eq>(entries: &mut Entries<K>) {
 }
 
 /// Both together, in order.
-fn merged<K: Ord>(mut one: Entries<K>, other: Entries<K>) -> Entries<K> {
+pub fn merged<K: Ord>(mut one: Entries<K>, other: Entries<K>) -> Entries<K> {
     if other.is_empty() {
         return one;
     }

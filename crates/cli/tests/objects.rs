@@ -2,6 +2,8 @@
 
 #[path = "objects/handed_on.rs"]
 mod handed_on;
+#[path = "objects/lines.rs"]
+mod lines;
 #[path = "objects/named.rs"]
 mod named;
 #[path = "objects/paused.rs"]
