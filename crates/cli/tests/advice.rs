@@ -56,6 +56,8 @@ fn little_memory_is_in_caches_wherever_it_lies() {
         assert!((20.0..30.0).contains(&local), "{mode}: {local} % local, of four nodes");
         let advice = json("advise", &profile);
         assert_eq!(advice["nothing_to_gain"], true, "{mode}: {:#}", advice["findings"]);
+        let said = run(numalens().arg("advise").arg(&profile));
+        assert!(said.contains("remote to memory that its users have in their private caches"), "{mode}: {said}");
     }
 }
 

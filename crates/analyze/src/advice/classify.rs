@@ -165,7 +165,9 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
 }
 
 /// Subjects and what they are used for.
-fn cases<'a>(usages: &'a Usages) -> impl IndexedParallelIterator<Item = (SubjectId, &'a Subject, &'a Usage)> {
+pub(super) fn cases<'a>(
+    usages: &'a Usages,
+) -> impl IndexedParallelIterator<Item = (SubjectId, &'a Subject, &'a Usage)> {
     let subjects = usages.study.subjects.all.par_iter().zip(&usages.subjects).enumerate();
     subjects.map(|(index, (subject, usage))| (SubjectId(index as u32), subject, usage))
 }

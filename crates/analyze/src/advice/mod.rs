@@ -14,6 +14,7 @@
 mod causes;
 pub(crate) mod classify;
 mod evidence;
+mod kept;
 mod program;
 mod snippets;
 mod unbound;
@@ -148,7 +149,8 @@ fn findings(study: &Study) -> Vec<Report> {
     ];
     let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
     let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(&usages) };
-    let notes = set_apart.into_iter().chain(varies).chain(unbound.as_ref().map(Unbound::words)).collect();
+    let kept = if usages.all.accesses() == 0 { None } else { kept::note(&usages) };
+    let notes = set_apart.into_iter().chain(kept).chain(varies).chain(unbound.as_ref().map(Unbound::words)).collect();
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },

@@ -1,0 +1,27 @@
+//! The note on memory that stays in private caches: why much that is remote is nothing to mend.
+
+use super::MUCH;
+use super::classify::cases;
+use crate::usage::{Usage, Usages};
+use numalens_simulate::Traffic;
+use rayon::iter::ParallelIterator;
+
+/// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.
+pub fn note(usages: &Usages) -> Option<String> {
+    let kept = |(id, _, usage): &(_, _, &Usage)| usages.working_sets.keep(*id) && usage.traffic.remote() > 0.0;
+    let subjects: Vec<_> = cases(usages).filter(kept).collect();
+    let mut traffic = Traffic::default();
+    subjects.iter().for_each(|(.., usage)| traffic.add_all(&usage.traffic, 1.0));
+    let (share, ..) = usages.share(traffic.remote());
+    // Of those with as many, the first.
+    let most = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
+    let (_, subject, _) = most.filter(|_| share >= MUCH)?;
+    let object = subject.example.as_ref()?;
+    let place =
+        usages.study.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
+    let name = if object.name.is_empty() { object.kind.word() } else { &object.name };
+    Some(format!(
+        "{share:.1} % of the accesses are remote to memory that its users have in their private caches, chiefly {name}{}; where that lies makes next to no difference",
+        place.unwrap_or_default()
+    ))
+}
