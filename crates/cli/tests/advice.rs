@@ -88,6 +88,32 @@ fn blocks_of_one_cause_are_one_finding() {
     assert!(told[3].contains("5 more"), "{text}");
 }
 
+/// One goroutine fills a slice that four read: the function and line that fill it come first, and the remedy is in Go.
+#[test]
+fn a_slice_that_one_goroutine_fills_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let (program, profile) = (directory.path().join("filled"), directory.path().join("p.numalens"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice/filled.go");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(&source).env("GOCACHE", directory.path().join("cache"));
+    match build.status() {
+        Ok(status) if status.success() => {}
+        other => {
+            eprintln!("skipped: go: {other:?}");
+            return;
+        }
+    }
+    let mut command = numalens();
+    command.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&profile);
+    run(command.arg("--").arg(&program));
+    let advice = json("advise", &profile);
+    let finding = &advice["findings"][0];
+    assert_eq!(finding["where"]["function"], "main.fill", "{finding:#}");
+    assert_eq!(finding["where"]["line"], expected("filled.go", "first-touch"), "{finding:#}");
+    let text = run(numalens().arg("advise").arg(&profile));
+    assert!(text.contains("go func(") && text.contains("runtime.LockOSThread()"), "{text}");
+}
+
 /// Most accesses are of a loop that waits for other threads: they are set apart, and the fault in the rest is told.
 #[test]
 fn accesses_that_wait_are_set_apart() {

@@ -22,6 +22,8 @@ mod marks;
 mod options;
 #[path = "record/programs.rs"]
 mod programs;
+#[path = "record/progress.rs"]
+mod progress;
 #[path = "record/ranks.rs"]
 mod ranks;
 #[path = "record/regions.rs"]

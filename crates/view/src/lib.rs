@@ -8,7 +8,7 @@ pub mod csv;
 pub mod firefox;
 pub mod html;
 pub mod json;
-mod numbers;
+pub mod numbers;
 pub mod pprof;
 pub mod text;
 pub mod visible;

@@ -19,7 +19,7 @@ use numalens_profile::tables::BY_ADDRESS;
 use numalens_profile::{Meta, Profile};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
-use progress::Ticker;
+use progress::{Seen, Slowdown, Ticker};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -164,6 +164,15 @@ impl Args {
         }
     }
 
+    /// What the line about the progress says of it.
+    fn slowdown(&self) -> Slowdown {
+        match self.engine() {
+            Engine::Sample => Slowdown::Measured,
+            Engine::Exact if slow(self).is_some() => Slowdown::OneByOne,
+            Engine::Exact => Slowdown::Counted,
+        }
+    }
+
     fn placement(&self) -> ThreadPlacement {
         self.placement.unwrap_or_default()
     }
@@ -200,11 +209,13 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     }
     let name = |pid| output_path(&args, pid);
     let mut naming = None;
+    let seen = Seen::default();
     let mut progress = |progress: Progress<'_>| match progress {
+        Progress::Seen(count) => seen.set(count),
         Progress::Ended(code) => naming = Some(Naming::begin(code)),
         progress => report_progress(args.quiet, &progress),
     };
-    let ticker = Ticker::begin(args.quiet);
+    let ticker = Ticker::begin(args.quiet, &seen, args.slowdown());
     let recorded = match (args.engine(), &target) {
         (Engine::Exact, Target::Launch(command)) => exact::engine::record(command, options, name, &mut progress),
         _ => engine::record(&target, options, name, &mut progress),

@@ -348,6 +348,7 @@ impl Recorder {
                         "the counters could not be read ({error}); they will be again"
                     )));
                 }
+                progress(Progress::Seen(self.session.tally.counted));
                 look_cost.add(begun.elapsed());
                 last_look = Instant::now();
             }

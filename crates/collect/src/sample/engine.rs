@@ -89,6 +89,8 @@ impl From<TooLow> for RecordError {
 pub enum Progress<'a> {
     /// The profile has grown to so many bytes.
     Grown(u64),
+    /// So many samples, or accesses where every one is counted, have been seen since the start.
+    Seen(u64),
     /// A checkpoint could not be written; it will be tried again.
     WriteFailed(&'a OutputError),
     /// Something that limits what will be seen.
@@ -326,6 +328,7 @@ impl Recorder {
                 0..=FEW => (pause * 2).min(SLOWEST_LOOK),
                 _ => pause,
             };
+            progress(Progress::Seen(self.session.tally.samples));
             self.now_and_then(progress);
             match child {
                 Some(child) => self.follow(child, progress),

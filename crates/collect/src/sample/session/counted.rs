@@ -311,6 +311,9 @@ impl Session {
     /// Adds a thread's accesses from a site, or those of them that missed its private cache.
     pub fn count_site(&mut self, of: Of, counted: &CountedSite) {
         let CountedSite { process, thread, time_ns, site, reads, writes, .. } = *counted;
+        if of == Of::Accesses {
+            self.tally.counted += reads + writes;
+        }
         let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
         let class = Class::from(self.options.machine.locality(node, home, counted.pinned));

@@ -113,6 +113,8 @@ pub struct Tally {
     pub migrated_pages: u64,
     /// Records that the kernel had to drop.
     pub lost: u64,
+    /// Accesses told so far, where every one is counted.
+    pub counted: u64,
 }
 
 /// A fault waiting for the kernel's word on its page.
