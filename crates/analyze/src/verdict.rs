@@ -187,7 +187,9 @@ fn memory(finding: &Finding) -> Option<String> {
         ("heap", 0 | 1) => format!("the heap block{named}{}", of(&size)),
         ("heap", count) => format!("{count} heap blocks{named}{}", together(&size)),
         ("global", _) => format!("the global variable{named}{}", of(&size)),
-        ("stack", 0 | 1) => format!("the stack{named}"),
+        // Its name says that it is one.
+        ("stack", 0 | 1) if !name.is_empty() => format!("the {name}"),
+        ("stack", 0 | 1) => "the stack".to_string(),
         ("stack", count) => format!("{count} stacks"),
         ("unknown", _) => format!("memory whose allocation was not seen{}", of(&size)),
         (kind, _) => format!("the {kind}{named}{}", of(&size)),

@@ -110,6 +110,8 @@ fn a_slice_that_one_goroutine_fills_is_found() {
     let finding = &advice["findings"][0];
     assert_eq!(finding["where"]["function"], "main.fill", "{finding:#}");
     assert_eq!(finding["where"]["line"], expected("filled.go", "first-touch"), "{finding:#}");
+    // Go's threads have their stacks in its heap: that is no stack for that.
+    assert_ne!(finding["object"]["kind"], "stack", "{finding:#}");
     let text = run(numalens().arg("advise").arg(&profile));
     assert!(text.contains("go func(") && text.contains("runtime.LockOSThread()"), "{text}");
 }

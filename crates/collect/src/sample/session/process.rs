@@ -50,6 +50,8 @@ pub struct LiveProcess {
     pub brought_in: RangeMap<u64, TouchId>,
     /// Data of its modules, .bss included, by address.
     data: Vec<(DataRange, ModuleId, Arc<Module>, u64)>,
+    /// Go's runtime is in it.
+    pub is_go: bool,
     /// Those variables of its modules of which each thread has a copy.
     pub thread_locals: ThreadLocals,
     remembered: RememberedStacks,
@@ -136,6 +138,7 @@ impl LiveProcess {
             bindings: Bindings::default(),
             brought_in: RangeMap::default(),
             data: Vec::new(),
+            is_go: false,
             thread_locals: ThreadLocals::default(),
             remembered: RememberedStacks::default(),
             plans: FxHashMap::default(),
@@ -165,6 +168,7 @@ impl LiveProcess {
             bindings: self.bindings.clone(),
             brought_in: self.brought_in.clone(),
             data: self.data.clone(),
+            is_go: self.is_go,
             thread_locals: self.thread_locals.clone(),
             own_code: self.own_code.clone(),
             own_memory: self.own_memory.clone(),
@@ -247,6 +251,7 @@ impl LiveProcess {
         images.files.entry(module).or_insert_with(|| (vma.path.clone(), image.clone()));
         if vma.permissions.execute {
             self.thread_locals.loaded(Some(module), &image);
+            self.is_go |= image.sections().iter().any(|section| section.name == ".gopclntab");
             for range in data_ranges(&image, bias) {
                 if !self.data.iter().any(|(known, ..)| known.addresses == range.addresses) {
                     self.data.push((range, module, image.clone(), bias));

@@ -9,7 +9,8 @@
 //!   touched   ^ by who makes 1     ^ 2's                ^ by who makes 4: the latest before, 3
 //! ```
 //! Where several threads at a time have their stack pointers in one mapping, these are stacks of coroutines or
-//! goroutines in a heap.
+//! goroutines in a heap. Go's runtime has even those with which threads begin in its heap, and switches to others: of
+//! its programs only what has one at the very top, as the C library places them, is a thread's.
 
 use super::Session;
 use super::threads::Threads;
@@ -22,6 +23,9 @@ use std::ops::Range;
 
 /// A stack is this large at most; what is larger is a heap.
 const LARGEST: u64 = 256 << 20;
+
+/// What the C library has above the first stack pointer of a thread, at most: its own data and thread-local variables.
+const TOP: u64 = 64 << 10;
 
 /// Threads by the stack pointers with which they began, or were seen first.
 #[derive(Default)]
@@ -101,7 +105,7 @@ impl Session {
         if !may_be_stack(vma) {
             return None;
         }
-        let place = vma.start..vma.end;
+        let place = self.stack_place(pid, vma);
         let is_alive = |thread: ThreadId| {
             let (start, end) = self.threads.life(thread);
             (start..=end).contains(&time_ns)
@@ -121,6 +125,13 @@ impl Session {
         (!is_first).then(|| (thread, self.threads.rows()[thread.0 as usize].tid))
     }
 
+    /// Where in a mapping a stack pointer makes it a thread's stack.
+    fn stack_place(&self, pid: i32, vma: &Vma) -> Range<u64> {
+        let is_go = self.live.get(&pid).is_some_and(|live| live.is_go);
+        let start = if is_go { vma.end.saturating_sub(TOP).max(vma.start) } else { vma.start };
+        start..vma.end
+    }
+
     /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on, and
     /// who has one may not have been known when the page was touched first.
     pub fn stack_instead(
@@ -132,12 +143,15 @@ impl Session {
         time_ns: u64,
     ) -> ObjectId {
         let row = &self.objects.rows()[object.0 as usize];
-        let place = match row.kind {
-            ObjectKind::Stack => row.base..row.base.saturating_add(row.size),
+        let (whole, place) = match row.kind {
+            ObjectKind::Stack => {
+                let whole = row.base..row.base.saturating_add(row.size);
+                (whole.clone(), whole)
+            }
             ObjectKind::Heap if self.objects.is_anonymous(process, object) => {
                 let vma = self.live.get(&pid).and_then(|live| live.vmas.find(page.address()));
                 let Some(vma) = vma.filter(|vma| may_be_stack(vma)) else { return object };
-                vma.start..vma.end
+                (vma.start..vma.end, self.stack_place(pid, vma))
             }
             _ => return object,
         };
@@ -151,7 +165,7 @@ impl Session {
         match self.threads.tenant(process, &place, at) {
             Tenant::One(thread) if Some(thread) != first => {
                 let tid = self.threads.rows()[thread.0 as usize].tid;
-                self.objects.stack_of(process, thread, tid, place, time_ns)
+                self.objects.stack_of(process, thread, tid, whole, time_ns)
             }
             _ => object,
         }
