@@ -3,19 +3,17 @@
 use super::MUCH;
 use super::classify::cases;
 use crate::usage::{Usage, Usages};
-use numalens_simulate::Traffic;
 use rayon::iter::ParallelIterator;
 
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.
 pub fn note(usages: &Usages) -> Option<String> {
     let kept = |(id, _, usage): &(_, _, &Usage)| usages.working_sets.keep(*id) && usage.traffic.remote() > 0.0;
     let subjects: Vec<_> = cases(usages).filter(kept).collect();
-    let mut traffic = Traffic::default();
-    subjects.iter().for_each(|(.., usage)| traffic.add_all(&usage.traffic, 1.0));
+    let remote: f64 = subjects.iter().map(|(.., usage)| usage.traffic.remote()).sum();
     // Homes of pages at the end of a time bin may make a little more of it than the classes do, which the verdict tells.
     let all = usages.study.total();
     let most = all.remote() as f64 * 100.0 / all.accesses().max(1) as f64;
-    let share = usages.share(traffic.remote()).0.min(most);
+    let share = usages.share(remote).0.min(most);
     // Of those with as many, the first.
     let hottest = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
     let (_, subject, _) = hottest.filter(|_| share >= MUCH)?;

@@ -149,8 +149,12 @@ fn findings(study: &Study) -> Vec<Report> {
     ];
     let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
     let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(&usages) };
-    let kept = if usages.all.accesses() == 0 { None } else { kept::note(&usages) };
-    let notes = set_apart.into_iter().chain(kept).chain(varies).chain(unbound.as_ref().map(Unbound::words)).collect();
+    let notes = set_apart
+        .into_iter()
+        .chain(kept::note(&usages))
+        .chain(varies)
+        .chain(unbound.as_ref().map(Unbound::words))
+        .collect();
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },

@@ -312,7 +312,7 @@ impl Session {
     pub fn count_site(&mut self, of: Of, counted: &CountedSite) {
         let CountedSite { process, thread, time_ns, site, reads, writes, .. } = *counted;
         if of == Of::Accesses {
-            self.tally.counted += reads + writes;
+            self.tally.counted = self.tally.counted.saturating_add(reads).saturating_add(writes);
         }
         let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));
