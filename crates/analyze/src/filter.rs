@@ -5,7 +5,9 @@
 //!
 //! Accesses of one object come from `object_accesses`, which know objects, instead of `site_accesses`, which do not.
 
+use crate::about::About;
 use crate::code::Code;
+use crate::looks::Looks;
 use crate::objects::{self, Group};
 use crate::sorted::Times;
 use crate::subjects::{Cursor, RunId, Subjects};
@@ -17,6 +19,7 @@ use numalens_profile::tables::{
 };
 use numalens_topology::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::RangeInclusive;
 
 /// Which part. Empty: all of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -27,7 +30,8 @@ pub struct Filter {
     pub nodes: Vec<Option<NodeId>>,
     /// Only accesses to pages on one of these nodes; none: without a home.
     pub homes: Vec<Option<NodeId>>,
-    /// Only time bins that overlap with this span, in nanoseconds since the start; open where there is none.
+    /// Only time bins that overlap with this span, in nanoseconds since the start; of exact counts those that are of it
+    /// for the greater part. Open where there is none.
     pub time_ns: (Option<u64>, Option<u64>),
     /// Only accesses to this object and to those that reports show in one row with it.
     pub object: Option<ObjectId>,
@@ -109,15 +113,19 @@ impl<'a> Sieve<'a> {
         filter: &'a Filter,
         pinning: &'a PinningLog,
         code: &'a Code,
-        bin_ns: u64,
+        about: &About,
         objects: &FxHashMap<ObjectId, Object>,
         pages: &'a Subjects,
         tells_nodes: bool,
     ) -> Self {
-        let bin_ns = bin_ns.max(1);
+        let bin_ns = about.meta.bin_ns.max(1);
         let bin = |ns: u64| u32::try_from(ns / bin_ns).unwrap_or(u32::MAX);
         let (from, to) = filter.time_ns;
-        let bins = (from.map_or(0, bin), to.map_or(u32::MAX, |to| bin(to.saturating_sub(1))));
+        let overlapping = (from.map_or(0, bin), to.map_or(u32::MAX, |to| bin(to.saturating_sub(1))));
+        // Of a span that is too short for that, whatever is counted at the time.
+        let of_looks = Looks::of(about).filter(|_| filter.time_ns != (None, None));
+        let bins =
+            of_looks.and_then(|looks| looks.bins(filter.time_ns)).map_or(overlapping, RangeInclusive::into_inner);
         let wanted: Option<Group> = filter.object.map(|id| objects.get(&id).map_or(Group::Lost(id), objects::group));
         let objects = wanted.map(|wanted| {
             let alike = |object: &&Object| objects::group(object) == wanted;

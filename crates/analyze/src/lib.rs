@@ -36,6 +36,7 @@ mod line_objects;
 mod line_sharing;
 mod lines;
 mod load;
+mod looks;
 mod machine;
 mod margins;
 pub mod metrics;

@@ -9,6 +9,7 @@ use crate::facts::{AddingPages, AddingSites, CodeFacts, ObjectFacts, PageFacts, 
 use crate::filter::{Filter, Sieve};
 use crate::flows::AddingFlows;
 use crate::line_objects::UseFacts;
+use crate::looks::Looks;
 use crate::margins::Margins;
 use crate::misses::Misses;
 use crate::moments::Moments;
@@ -130,12 +131,16 @@ impl Study {
     ) -> Result<Study, LoadError> {
         let of_whole = |need| known.whole.filter(|(_, has)| has.contains(&need)).map(|(study, _)| study);
         let of_pages = |need| of_whole(need).filter(|_| options.filter.leaves_pages_alone());
-        let about = About {
+        let mut about = About {
             only_pids: options.pids.clone(),
             filtered: options.filter.doubts(),
             place: options.filter.place.clone(),
             ..About::new(profile.meta.clone())
         };
+        if options.filter.time_ns != (None, None) {
+            let looks = Looks::of(&about);
+            about.filtered.extend(looks.and_then(|looks| looks.words()));
+        }
         let needs = |need| needs.contains(&need);
         let machine = profile.machine()?;
         let mut processes: Vec<Process> = profile.rows()?;
@@ -183,7 +188,7 @@ impl Study {
             (false, _) => Arc::default(),
         };
         let tells_nodes = profile.has_column::<PageAccess>("node");
-        let sieve = Sieve::new(filter, &pinning, &code, about.meta.bin_ns, &objects, &subjects, tells_nodes);
+        let sieve = Sieve::new(filter, &pinning, &code, &about, &objects, &subjects, tells_nodes);
         // Columns that only a filter reads need not be decoded without one.
         let columns =
             |folded: &'static [&'static str], all: &'static [&'static str]| if sieve.is_open() { folded } else { all };

@@ -1,8 +1,9 @@
 //! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
 
-use crate::about::{About, Unit};
+use crate::about::About;
 use crate::counts::{Counts, Tally};
 use crate::facts::{Sums, merge};
+use crate::looks::{self, Looks};
 use crate::metrics;
 use crate::placed;
 use crate::report::{Column, Report, Shape, Table, Value};
@@ -11,7 +12,6 @@ use crate::study::Study;
 use numalens_profile::ids::Bin;
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
-use numalens_profile::{LOOKS, MOST_LOOKS};
 use numalens_topology::NodeId;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,20 +49,15 @@ impl NodeTimes {
     /// The same with what each look at the counters found spread over the time since the look before, as counts of the
     /// exact engine belong to the look that found them; and how many bins of time at most were filled so. Sums stay.
     pub fn spread(&self, about: &About) -> (Cow<'_, Self>, u32) {
-        let bin_ns = about.meta.bin_ns;
-        if about.unit != Unit::Accesses || about.meta.engine != "exact" || bin_ns == 0 {
-            return (Cow::Borrowed(self), 1);
-        }
-        let most = u32::try_from(LOOKS_NS / bin_ns).unwrap_or(u32::MAX).saturating_add(1);
+        let Some(looks) = Looks::of(about) else { return (Cow::Borrowed(self), 1) };
+        let most = u32::try_from(looks::MOST_BETWEEN_NS / about.meta.bin_ns).unwrap_or(u32::MAX).saturating_add(1);
         let found: BTreeSet<u32> = self.0.keys().map(|(bin, ..)| bin.0).collect();
-        let looks = looks(about);
-        let last_look = looks.last().copied();
         let mut begins: BTreeMap<u32, u32> = BTreeMap::new();
         let mut next = 0;
         for bin in found {
-            let begin = match last_look {
+            let begin = match looks.last() {
                 // Whatever the looks before the list's end found is of the time since the look before.
-                Some(last) if bin <= last => looks.range(..bin).next_back().map_or(0, |before| before + 1).max(next),
+                Some(last) if bin <= last => looks.before(bin).map_or(0, |before| before + 1).max(next),
                 Some(_) => bin,
                 // Nobody knows when it was looked: longer than between two looks nothing was accessed.
                 None if bin - next < most => next,
@@ -98,16 +93,6 @@ impl NodeTimes {
         bins
     }
 }
-
-/// The bins in which the counters were looked at, as far as the recording says.
-fn looks(about: &About) -> BTreeSet<u32> {
-    let list = about.meta.extra.get(LOOKS).and_then(|looks| looks.as_array());
-    let bin = |time: u64| u32::try_from(time / about.meta.bin_ns.max(1)).unwrap_or(u32::MAX);
-    list.into_iter().flatten().take(MOST_LOOKS).filter_map(|time| time.as_u64()).map(bin).collect()
-}
-
-/// Time between two looks at the counters at most, unless a look is dear; see the collector's.
-const LOOKS_NS: u64 = 60_000_000;
 
 /// What is to be known of counts that were spread over so many bins at most.
 pub fn spread_doubts(study: &Study, longest: u32) -> Vec<String> {
@@ -171,7 +156,7 @@ pub fn run(study: &Study) -> Vec<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::Meta;
+    use numalens_profile::{LOOKS, Meta};
 
     /// Guards timelines of short exact recordings: a look's counts do not stand at the look alone, sums stay, and a
     /// pause longer than between looks is a pause.

@@ -1,14 +1,16 @@
 //! Section `phases`: named spans of the program, and what it accessed while they lasted.
 //!
-//! Counts have time bins, so a phase gets the bins that begin in it: right to a bin's width at its ends. All threads count: whose accesses they are is not
-//! kept by time.
+//! Counts have time bins, so a phase gets the bins that begin in it, or, of exact counts, those that [`Looks`] say are
+//! of it: right to a bin's width at its ends. All threads count: whose accesses they are is not kept by time.
 
 use crate::counts::{self, Counts};
+use crate::looks::Looks;
 use crate::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::study::Study;
 use numalens_profile::ids::Bin;
 use numalens_profile::tables::Phase;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// From when to when, in nanoseconds since the start; open where there is none.
 pub type Span = (Option<u64>, Option<u64>);
@@ -37,7 +39,7 @@ pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), Stri
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let (total, classes) = (study.total(), study.node_times.classes());
+    let (total, classes, looks) = (study.total(), study.node_times.classes(), Looks::of(&study.about));
     let mut phases: Vec<&Phase> = study.phases.iter().collect();
     phases.sort_by_key(|phase| (phase.start_ns, phase.process, phase.phase));
     let mut columns = vec![
@@ -48,6 +50,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("end_s", "end"),
     ];
     columns.extend(counts::columns(study.about.count_noun()));
+    let mut short = 0;
     let rows = phases.iter().map(|phase| {
         let mut row = vec![
             Value::Text(phase.name.clone()),
@@ -56,34 +59,41 @@ pub fn run(study: &Study) -> Vec<Report> {
             Value::Time(phase.start_ns),
             Value::maybe(phase.end_ns, Value::Time),
         ];
-        row.extend(counts::values(&during(study, &classes, phase), &total));
+        let bins = bins(study, looks.as_ref(), phase);
+        short += u64::from(bins.is_none() && phase.end_ns != Some(phase.start_ns));
+        let counts = bins.map(|bins| during(&classes, bins)).unwrap_or_default();
+        row.extend(counts::values(&counts, &total));
         row
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
-    let doubts = match study.phases.is_empty() {
-        true => vec!["the program named no phases".to_string()],
-        false => {
-            let bin_ms = study.about.meta.bin_ns as f64 / 1e6;
-            // See the collector's times between two looks.
-            let looks = if study.about.sampled() {
-                ""
-            } else {
-                "; counters are read up to 50 ms apart, and shorter phases are not told apart"
-            };
-            vec![format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{looks}")]
-        }
-    };
+    let mut doubts = Vec::new();
+    if study.phases.is_empty() {
+        doubts.push("the program named no phases".to_string());
+    } else {
+        let bin_ms = study.about.meta.bin_ns as f64 / 1e6;
+        let between = looks.as_ref().and_then(Looks::words).map(|words| format!("; {words}")).unwrap_or_default();
+        doubts.push(format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{between}"));
+    }
+    if short > 0 {
+        doubts.push(format!("too short for that: {short} of {} phases, whose accesses count before or after them", phases.len()));
+    }
     vec![Report::new("phases", "phases", "phases", Shape::Table(table)).doubting(doubts)]
 }
 
-fn during(study: &Study, classes: &BTreeMap<Bin, Counts>, phase: &Phase) -> Counts {
+/// The bins of a phase; none: it is too short to have any.
+fn bins(study: &Study, looks: Option<&Looks>, phase: &Phase) -> Option<RangeInclusive<u32>> {
+    if let Some(looks) = looks {
+        return looks.bins((Some(phase.start_ns), phase.end_ns));
+    }
+    let bin = |ns: u64| u32::try_from(ns.div_ceil(study.about.meta.bin_ns.max(1))).unwrap_or(u32::MAX);
+    let until = phase.end_ns.map_or(u32::MAX, bin);
+    (bin(phase.start_ns) < until).then(|| bin(phase.start_ns)..=until - 1)
+}
+
+fn during(classes: &BTreeMap<Bin, Counts>, bins: RangeInclusive<u32>) -> Counts {
     let mut counts = Counts::default();
-    let end = phase.end_ns.unwrap_or(u64::MAX);
-    for (bin, of_bin) in classes {
-        let begins = u64::from(bin.0).saturating_mul(study.about.meta.bin_ns);
-        if begins >= phase.start_ns && begins < end {
-            counts += *of_bin;
-        }
+    for (_, of_bin) in classes.range(Bin(*bins.start())..=Bin(*bins.end())) {
+        counts += *of_bin;
     }
     counts
 }

@@ -132,6 +132,9 @@ fn accesses_that_wait_are_set_apart() {
     let text = run(numalens().arg("advise").arg(&profile));
     let told = format!("barrier (waiting.c:{})", expected("waiting.c", "wait"));
     assert!(text.contains("wait for other threads") && text.contains(&told), "{text}");
+    // For programs too, and for the web's first page.
+    let notes = advice["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains(&told)), "{notes:#?}");
 }
 
 /// The same where each thread reads all of the table at random.

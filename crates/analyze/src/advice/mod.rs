@@ -15,6 +15,7 @@ mod causes;
 pub(crate) mod classify;
 mod evidence;
 mod kept;
+mod notes;
 mod program;
 mod snippets;
 mod unbound;
@@ -28,7 +29,6 @@ use crate::study::Study;
 use crate::usage::{self, Usages};
 use numalens_profile::Profile;
 use numalens_simulate::Traffic;
-use unbound::Unbound;
 
 /// A finding before it is ranked.
 struct Candidate {
@@ -135,8 +135,8 @@ fn findings(study: &Study) -> Vec<Report> {
         }
     }
     let nothing = findings.is_empty() && doubts.is_empty();
-    let set_apart = waiting(&usages);
     let unbound = if usages.all.accesses() > 0 { unbound::of(&usages) } else { None };
+    let notes = notes::of(&usages, &findings, unbound.as_ref());
     let verdict = vec![
         Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing)),
         Field::new("waiting_share", "accesses that wait", usages.waiting.share()),
@@ -146,30 +146,13 @@ fn findings(study: &Study) -> Vec<Report> {
             Value::Count(unbound.as_ref().map_or(0, |one| one.threads)),
         ),
         Field::new("unbound_cost", "without", Value::maybe(unbound.as_ref(), |one| Value::Percent(one.cost, None))),
+        Field::new("notes", "notes", Value::List(notes.iter().cloned().map(Value::Text).collect())),
     ];
-    let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
-    let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(&usages) };
-    let notes = set_apart
-        .into_iter()
-        .chain(kept::note(&usages))
-        .chain(varies)
-        .chain(unbound.as_ref().map(Unbound::words))
-        .collect();
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },
         Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
     ]
-}
-
-/// What is said of accesses that wait for other threads, where they are many.
-fn waiting(usages: &Usages) -> Option<String> {
-    let waits = usages.waiting.share();
-    let (Value::Percent(share, _), Some(hottest)) = (&waits, usages.waiting.hottest) else { return None };
-    let place = usages.study.code.own(hottest).location;
-    (*share >= LEAST_SHARE).then(|| {
-        format!("{share:.1} % of all accesses wait for other threads, chiefly at {place}: set apart, shares and gains are of the rest")
-    })
 }
 
 /// What findings are ranked by, in percent of all the program's time.

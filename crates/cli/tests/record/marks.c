@@ -30,6 +30,16 @@ int main(int argc, char **argv) {
         free(arena);
         return 0;
     }
+    if (argc > 1 && !strcmp(argv[1], "phases")) {
+        /* Ten times as much in the one in the middle. */
+        static const char *const names[] = {"before", "solve", "after"};
+        for (int phase = 0; phase < 3; phase++) {
+            numalens_phase_begin(names[phase]);
+            for (long i = 0; i < (phase == 1 ? 40L : 4L) << 20; i++) data[i % (1 << 14)]++;
+            numalens_phase_end(names[phase]);
+        }
+        return 0;
+    }
     outside();
     numalens_start();
     numalens_phase_begin("solve");

@@ -49,6 +49,29 @@ fn a_program_says_when_to_count_and_names_phases() {
     }
 }
 
+/// Guards phases of exact recordings: counters were read when that was due, 50 ms apart or more, and what a reading found
+/// was of the phase that ran then.
+#[test]
+fn a_phase_of_a_short_recording_has_its_accesses() {
+    need_recording!();
+    let lab = Lab::new();
+    lab.record(&["--engine", "exact"], &[marks().to_str().unwrap(), "phases"]);
+    let json = |arguments: &[&str]| -> Value {
+        let report = run(numalens(&["report", "--format", "json"]).args(arguments).arg(lab.profile()));
+        serde_json::from_str(&report.stdout).unwrap()
+    };
+    let phases = json(&["--section", "phases"])["phases"].clone();
+    let share = |name: &str| {
+        let mut rows = phases.as_array().unwrap().iter();
+        rows.find(|row| row["name"] == name).unwrap()["share"].as_f64().unwrap()
+    };
+    // Five sixths, but what runs until the reading.
+    assert!(share("solve") > 60.0 && share("before") < 30.0 && share("after") < 30.0, "{phases:#}");
+    let of_phase = json(&["--section", "summary", "--phase", "solve"])["summary"]["accesses"].clone();
+    let row = phases.as_array().unwrap().iter().find(|row| row["name"] == "solve").unwrap();
+    assert_eq!(of_phase, row["accesses"], "the section and --phase");
+}
+
 #[test]
 fn a_block_of_the_programs_own_allocator_is_an_object() {
     need_recording!();

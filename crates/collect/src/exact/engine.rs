@@ -290,6 +290,23 @@ impl Cost {
     }
 }
 
+/// Looks because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones when looking is cheap.
+#[derive(Default)]
+struct Marks(u32);
+
+impl Marks {
+    const AT_ONCE: u32 = 200;
+
+    /// A look may cost one part in so many of the time.
+    fn share(&self) -> u32 {
+        if self.0 < Self::AT_ONCE { 1 } else { LOOK_SHARE }
+    }
+
+    fn looked(&mut self, for_a_mark: bool) {
+        self.0 = self.0.saturating_add(for_a_mark.into());
+    }
+}
+
 struct Recorder {
     file: SessionFile,
     clock: Option<Clock>,
@@ -308,6 +325,7 @@ impl Recorder {
         let mut checkpoints = Checkpoints::begin();
         let mut last_reread = Instant::now();
         let (mut watch_cost, mut look_cost) = (Cost::default(), Cost::default());
+        let (mut mark_waits, mut marks) = (false, Marks::default());
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
             let nobody_runs = self.follow(child, progress);
@@ -317,10 +335,9 @@ impl Recorder {
             let header = self.file.header();
             let nap = NAP.mul_f64(self.drain.around_one());
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
-            if self.asked(child.pid) && last_look.elapsed() > look_cost.usual() * LOOK_SHARE {
-                // A phase begins or ends: what was counted before belongs to the time before.
-                last_look = began;
-            }
+            // A phase begins or ends: what was counted before belongs to the time before.
+            mark_waits |= self.asked(child.pid);
+            let mark_is_due = mark_waits && last_look.elapsed() > look_cost.usual() * marks.share();
             if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost.usual() * WATCH_SHARE) {
                 let begun = Instant::now();
                 self.drain.watch(&self.file);
@@ -333,7 +350,9 @@ impl Recorder {
                 false => (FASTEST_LOOK, LOOK_SHARE),
             };
             let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);
-            if nobody_runs || last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
+            if nobody_runs || mark_is_due || last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
+                marks.looked(mark_is_due);
+                mark_waits = false;
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock
                     && !self.session.tells_every_object()

@@ -1,0 +1,28 @@
+//! What is told below the findings: what was set apart, what looks like a fault and is none, what may be otherwise
+//! the next time.
+
+use super::unbound::Unbound;
+use super::{LEAST_SHARE, classify, kept, words};
+use crate::report::{Finding, Value};
+use crate::usage::Usages;
+
+/// One sentence each.
+pub fn of(usages: &Usages, findings: &[Finding], unbound: Option<&Unbound>) -> Vec<String> {
+    let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
+    let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
+    let all = [waiting(usages), kept::note(usages), varies, unbound.map(Unbound::words)];
+    all.into_iter().flatten().collect()
+}
+
+/// What is said of accesses that wait for other threads, where they are many.
+fn waiting(usages: &Usages) -> Option<String> {
+    let waits = usages.waiting.share();
+    let (Value::Percent(share, _), Some(hottest)) = (&waits, usages.waiting.hottest) else { return None };
+    let place = usages.study.code.own(hottest).location;
+    (*share >= LEAST_SHARE).then(|| {
+        format!(
+            "{share:.1} % of all accesses wait for other threads, chiefly at {place}: set apart, shares and gains are \
+             of the rest"
+        )
+    })
+}
