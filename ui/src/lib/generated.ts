@@ -981,6 +981,7 @@ export interface Advice {
   waiting_share: number | null;
   unbound_threads: number;
   unbound_cost: number | null;
+  notes: string[];
   intervals?: Record<string, number[]>;
   doubts: Record<string, string[]>;
   omitted: Record<string, unknown>;
