@@ -70,11 +70,9 @@ impl Looks {
     /// which it was not looked go with the looks beside them.
     pub fn bins(&self, span: Span) -> Option<RangeInclusive<u32>> {
         let (start, end) = (span.0.unwrap_or(0), span.1.unwrap_or(u64::MAX));
-        let bin = |ns: u64| u32::try_from(ns / self.bin_ns).unwrap_or(u32::MAX);
-        // After the looks that are told of, those that begin in it.
-        let untold = self.latest.values().next_back().is_none_or(|latest| *latest < start);
-        let mut from = if untold { bin(start.saturating_add(self.bin_ns - 1)) } else { bin(start) };
-        let mut until = bin(end.saturating_sub(1)).saturating_add(1);
+        // Those that begin in it; of those with a look, what the look has found decides.
+        let first = |ns: u64| u32::try_from(ns.div_ceil(self.bin_ns)).unwrap_or(u32::MAX);
+        let (mut from, mut until) = (first(start), first(end));
         let mut before = 0;
         for (&bin, &look) in &self.latest {
             let middle = before / 2 + look / 2;
@@ -82,6 +80,7 @@ impl Looks {
             if middle < start {
                 from = from.max(bin.saturating_add(1));
             } else if middle < end {
+                from = from.min(bin);
                 until = until.max(bin.saturating_add(1));
             } else {
                 until = until.min(bin);
