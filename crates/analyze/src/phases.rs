@@ -75,7 +75,10 @@ pub fn run(study: &Study) -> Vec<Report> {
         doubts.push(format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{between}"));
     }
     if short > 0 {
-        doubts.push(format!("too short for that: {short} of {} phases, whose accesses count before or after them", phases.len()));
+        doubts.push(format!(
+            "too short for that: {short} of {} phases, whose accesses count before or after them",
+            phases.len()
+        ));
     }
     vec![Report::new("phases", "phases", "phases", Shape::Table(table)).doubting(doubts)]
 }

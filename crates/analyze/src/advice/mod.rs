@@ -53,8 +53,8 @@ enum Effect {
 
 /// Percent of the memory time below which nobody should change a program.
 pub(crate) const LEAST_GAIN: f64 = 2.0;
-/// Percent of the memory time, and of all the program's time, below which the lower end of a gain is next to nothing.
-const LEAST_CERTAIN: (f64, f64) = (5.0, 1.0);
+/// Percent of all the program's time below which nobody would feel a gain that may be nothing.
+const LEAST_LIKELY: f64 = 1.0;
 /// Percent of all accesses that a finding must be about, at the lower end of its interval.
 const LEAST_SHARE: f64 = 1.0;
 /// Samples without which there is no advice at all.
@@ -123,7 +123,7 @@ fn findings(study: &Study) -> Vec<Report> {
         };
         let told = candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp));
         let mut ranked: Vec<(Rank, Finding)> = told.filter(|(rank, _)| rank.is_felt()).collect();
-        ranked.sort_by(|(a, _), (b, _)| b.certain.total_cmp(&a.certain).then(b.likely.total_cmp(&a.likely)));
+        ranked.sort_by(|(a, _), (b, _)| b.score().total_cmp(&a.score()));
         findings = ranked.into_iter().map(|(_, finding)| finding).collect();
         if findings.len() > MOST {
             doubts.push(format!("{} smaller findings are left out", findings.len() - MOST));
@@ -157,7 +157,7 @@ fn findings(study: &Study) -> Vec<Report> {
 
 /// What findings are ranked by, in percent of all the program's time.
 struct Rank {
-    /// The lower end of the gain; 0 where that is next to nothing, for then nothing may be gained at all.
+    /// The lower end of the gain.
     certain: f64,
     likely: f64,
     /// Whether the lower end is nothing.
@@ -165,9 +165,15 @@ struct Rank {
 }
 
 impl Rank {
+    /// A sure gain stands before a doubtful one of the same size, and a large doubtful one before a small sure one. No
+    /// threshold: two recordings of one program rank alike.
+    fn score(&self) -> f64 {
+        self.certain + self.likely
+    }
+
     /// What may gain nothing, and is likely to gain next to nothing, is not told.
     fn is_felt(&self) -> bool {
-        !self.doubtful || self.likely >= LEAST_CERTAIN.1
+        !self.doubtful || self.likely >= LEAST_LIKELY
     }
 }
 
@@ -186,9 +192,7 @@ fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, 
     };
     let finding = finding(usages, candidate, openmp)?;
     let (likely, (low, _)) = finding.gain;
-    let is_certain = low >= LEAST_CERTAIN.0 && low * memory >= LEAST_CERTAIN.1;
-    let certain = if is_certain { low * memory } else { 0.0 };
-    Some((Rank { certain, likely: likely * memory, doubtful: low < LEAST_GAIN }, finding))
+    Some((Rank { certain: low * memory, likely: likely * memory, doubtful: low < LEAST_GAIN }, finding))
 }
 
 /// With its gain, when that is worth telling.
