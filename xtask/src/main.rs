@@ -10,7 +10,7 @@ mod ui;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/architecture.md
+const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/internals/architecture.md
        cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
            --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
            --rounds N         pairs of runs of each program (default 5)

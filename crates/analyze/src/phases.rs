@@ -26,7 +26,7 @@ pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), Stri
         names.sort_unstable();
         names.dedup();
         return Err(match names.as_slice() {
-            [] => format!("no phase `{name}`: the program named none (docs/marks.md says how)"),
+            [] => format!("no phase `{name}`: the program named none (docs/reference/numalens-h.md says how)"),
             names => format!("no phase `{name}`; there are: {}", names.join(", ")),
         });
     };
@@ -75,7 +75,10 @@ pub fn run(study: &Study) -> Vec<Report> {
         doubts.push(format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{between}"));
     }
     if short > 0 {
-        doubts.push(format!("too short for that: {short} of {} phases, whose accesses count before or after them", phases.len()));
+        doubts.push(format!(
+            "too short for that: {short} of {} phases, whose accesses count before or after them",
+            phases.len()
+        ));
     }
     vec![Report::new("phases", "phases", "phases", Shape::Table(table)).doubting(doubts)]
 }
