@@ -9,8 +9,11 @@ mod spans;
 use crate::tidy::{File, Tree};
 use std::path::Path;
 
-/// Pages that are made from sources: where, and by what.
-const MADE: [(&str, fn(&Tree) -> Result<String, String>); 3] = [
+/// Makes a page of the sources that define what it lists.
+type Make = fn(&Tree) -> Result<String, String>;
+
+/// Pages that are made, and by what.
+const MADE: [(&str, Make); 3] = [
     ("docs/reference/metric-names.md", made::metric_names),
     ("docs/reference/profile-tables.md", made::profile_tables),
     ("docs/reference/terms.md", made::terms),
