@@ -25,6 +25,7 @@ failures() {
 
 step cargo xtask tidy
 step cargo xtask deny
+step cargo xtask docs
 # Takes minutes to build, and a database from the network: only where there is either.
 if cargo deny --version > /dev/null 2>&1 && cargo deny fetch db > /dev/null 2>&1; then
     step cargo deny --offline check advisories

@@ -1,5 +1,5 @@
 //! What a target knows about itself (targets/target.h says how it writes it), and what follows from it: the home and first
-//! toucher of every page, the class of every access. Worked out here from the definitions of docs/metrics.md, without any
+//! toucher of every page, the class of every access. Worked out here from the definitions of docs/reference/metrics.md, without any
 //! of numalens' own code.
 
 use crate::machine::Machine;

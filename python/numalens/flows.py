@@ -44,7 +44,7 @@ class Event:
     #: `read`, `write`, `read_write`.
     access: str
     count: int
-    #: Access class, a word of docs/metrics.md.
+    #: Access class, a word of docs/reference/metrics.md.
     access_class: str
     site: int | None
     stack: int | None

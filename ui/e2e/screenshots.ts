@@ -1,4 +1,4 @@
-/** Makes the pictures of docs/ui.md: one of each page, of a program with a planted fault. */
+/** Makes the pictures of docs/guide/web-view.md: one of each page, of a program with a planted fault. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";

@@ -1,8 +1,10 @@
 //! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording costs.
-//! `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates.
+//! `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates. `cargo xtask docs`: the pages of
+//! docs/.
 
 mod bench;
 mod deny;
+mod docs;
 mod tidy;
 mod truth;
 mod ui;
@@ -10,7 +12,7 @@ mod ui;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/architecture.md
+const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/internals/architecture.md
        cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
            --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
            --rounds N         pairs of runs of each program (default 5)
@@ -23,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/archite
            --sources DIR      others' programs, each in a folder of its name (default $TRUTH_SOURCES)
            --numalens PATH    the binary (default target/release/numalens)
        cargo xtask deny     check licences and sources of all crates that are built in, by deny.toml
+       cargo xtask docs     check links of pages, and those that are made from sources
+           --write            write the latter
        cargo xtask ui       build the web pages into ui/dist
            --check            build them aside, and fail when ui/dist differs
            --script NAME      run a script of ui/package.json: check, test, e2e";
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         ["truth", ref options @ ..] => {
             with("truth", truth::Options::parse(options, &root), |options| truth::run(&root, options))
         }
+        ["docs"] => docs(&root, false),
+        ["docs", "--write"] => docs(&root, true),
         ["ui"] => said(ui::build(&root)),
         ["ui", "--check"] => said(ui::check(&root)),
         ["ui", "--script", name] => said(ui::script(&root, name)),
@@ -76,14 +82,23 @@ fn with<O>(what: &str, options: Result<O, String>, run: impl FnOnce(&O) -> Resul
 }
 
 fn deny(root: &Path) -> ExitCode {
-    match deny::check(root) {
+    complained("deny", deny::check(root))
+}
+
+fn docs(root: &Path, write: bool) -> ExitCode {
+    complained("docs", docs::check(root, write))
+}
+
+/// Shows complaints; whether there are none.
+fn complained(what: &str, found: Result<Vec<String>, String>) -> ExitCode {
+    match found {
         Ok(complaints) if complaints.is_empty() => ExitCode::SUCCESS,
         Ok(complaints) => {
             complaints.iter().for_each(|complaint| println!("{complaint}"));
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("deny: {error}");
+            eprintln!("{what}: {error}");
             ExitCode::FAILURE
         }
     }

@@ -4,6 +4,7 @@
 
 mod crates;
 mod files;
+mod pages;
 mod source;
 mod tree;
 
@@ -50,6 +51,8 @@ pub const RULES: &[Rule] = &[
     files::no_paths_of_a_machine,
     files::changelog_has_unreleased,
     files::metrics_are_documented,
+    pages::lines_are_narrow,
+    pages::dates_stand_beside_measurements,
 ];
 
 /// The complaints of all rules, by file and line.

@@ -26,7 +26,7 @@ pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), Stri
         names.sort_unstable();
         names.dedup();
         return Err(match names.as_slice() {
-            [] => format!("no phase `{name}`: the program named none (docs/marks.md says how)"),
+            [] => format!("no phase `{name}`: the program named none (docs/reference/numalens-h.md says how)"),
             names => format!("no phase `{name}`; there are: {}", names.join(", ")),
         });
     };

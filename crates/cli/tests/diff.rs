@@ -55,7 +55,7 @@ fn recordings() -> (TempDir, [PathBuf; 3]) {
     (directory, recordings)
 }
 
-/// The cost model of docs/advice.md, over the matrix of a report.
+/// The cost model of docs/guide/advice.md, over the matrix of a report.
 fn memory_time(profile: &Path, queue: f64) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
     let output = command.arg("report").arg(profile).args(["--format", "json"]).output().unwrap();

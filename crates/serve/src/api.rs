@@ -50,7 +50,7 @@ pub struct App {
     abandoned: AtomicUsize,
 }
 
-/// How tables are written: as docs/json.md says, or by columns, for pages.
+/// How tables are written: as docs/reference/json.md says, or by columns, for pages.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Rows,

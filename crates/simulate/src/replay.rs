@@ -121,7 +121,7 @@ fn add(traffic: &mut Traffic, machine: &Machine, from: Option<NodeId>, user: &Us
     }
 }
 
-/// Figures of traffic, by their definitions in docs/metrics.md.
+/// Figures of traffic, by their definitions in docs/reference/metrics.md.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Figures {
     /// Percent of the accesses of pinned threads; none: there are no such.

@@ -2,7 +2,7 @@
 
 use crate::{Machine, NodeId};
 
-/// The class of an access (docs/metrics.md). The classes partition the accesses.
+/// The class of an access (docs/reference/metrics.md). The classes partition the accesses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Locality {
     /// A pinned thread to a page placed by a pinned thread, same node.
@@ -63,7 +63,7 @@ mod tests {
         Machine::parse(name, &host).unwrap()
     }
 
-    /// The table of access classes of docs/metrics.md, row by row.
+    /// The table of access classes of docs/reference/metrics.md, row by row.
     #[test]
     fn table_of_classes() {
         let m = preset("knl-snc4-flat");

@@ -1,4 +1,4 @@
-//! Reports as one JSON document (docs/json.md). The names are a contract.
+//! Reports as one JSON document (docs/reference/json.md). The names are a contract.
 
 use numalens_analyze::intervals::Interval;
 use numalens_analyze::report::{

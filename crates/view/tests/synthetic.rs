@@ -206,7 +206,8 @@ const PROMISED: &[&str] = &[
 /// The page that describes the document names everything in it.
 #[test]
 fn json_is_documented() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md")).unwrap();
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/json.md")).unwrap();
     let mut names = Vec::new();
     keys(&json::document(&reports()), &mut names);
     names.sort();
@@ -219,7 +220,7 @@ fn json_is_documented() {
             || metrics::named(name).is_some_and(|m| m.name == "samples")
     };
     let missing: Vec<_> = names.into_iter().filter(|name| !known(name)).collect();
-    assert!(missing.is_empty(), "docs/json.md does not name {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/json.md does not name {missing:?}");
 }
 
 fn keys(value: &Value, names: &mut Vec<String>) {

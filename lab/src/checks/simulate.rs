@@ -17,7 +17,7 @@ use std::process::Command;
 const TOLERANCE: f64 = 0.01;
 
 /// What is recorded, and what is predicted from it. A policy that binds memory gives threads the node of their memory
-/// (docs/metrics.md), so from such a recording nothing is predicted.
+/// (docs/reference/metrics.md), so from such a recording nothing is predicted.
 const PREDICTIONS: &[(&str, &[&str])] =
     &[("first-touch", &["first-touch", "interleave", "bind:2"]), ("interleave", &["first-touch", "interleave"])];
 

@@ -1,5 +1,5 @@
 /**
- * Tables by columns, as the server sends them (crates/view/src/columns.rs), as the rows that docs/json.md describes. A row is no more than its number: its
+ * Tables by columns, as the server sends them (crates/view/src/columns.rs), as the rows that docs/reference/json.md describes. A row is no more than its number: its
  * values are looked up when they are asked for, so that 100,000 rows are made in a moment.
  */
 
@@ -59,7 +59,7 @@ export interface Sent {
   tables?: Record<string, Table>;
 }
 
-/** A document whose tables stand where docs/json.md has them. */
+/** A document whose tables stand where docs/reference/json.md has them. */
 export function document(sent: Sent): unknown {
   const { tables = {}, ...rest } = sent;
   return { ...rest, ...Object.fromEntries(Object.entries(tables).map(([name, table]) => [name, rows(table)])) };

@@ -89,7 +89,8 @@ pub fn changelog_has_unreleased(tree: &Tree) -> Vec<Complaint> {
 
 /// Every metric that the code defines is defined for readers too.
 pub fn metrics_are_documented(tree: &Tree) -> Vec<Complaint> {
-    let (Some(code), Some(page)) = (tree.get("crates/analyze/src/metrics.rs"), tree.get("docs/metrics.md")) else {
+    let (Some(code), Some(page)) = (tree.get("crates/analyze/src/metrics.rs"), tree.get("docs/reference/metrics.md"))
+    else {
         return Vec::new();
     };
     // A row of the table of metrics: `LOCAL = "local", "local", ...`.
@@ -100,7 +101,9 @@ pub fn metrics_are_documented(tree: &Tree) -> Vec<Complaint> {
     };
     let named = code.lines().filter_map(|(number, line)| Some((number, name_of(line)?)));
     let missing = named.filter(|(_, name)| !page.text.contains(&format!("`{name}`")));
-    missing.map(|(number, name)| Complaint::new(code, number, format!("docs/metrics.md has no `{name}`"))).collect()
+    missing
+        .map(|(number, name)| Complaint::new(code, number, format!("docs/reference/metrics.md has no `{name}`")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -155,14 +158,14 @@ mod tests {
     fn metrics() {
         let code = "metrics! {\n    LOCAL = \"local\", \"local\", \"unit\",\n    let x = \"y\";\n";
         let check = |page| {
-            let tree = Tree::of(&[("crates/analyze/src/metrics.rs", code), ("docs/metrics.md", page)]);
+            let tree = Tree::of(&[("crates/analyze/src/metrics.rs", code), ("docs/reference/metrics.md", page)]);
             metrics_are_documented(&tree)
                 .into_iter()
                 .map(|complaint| (complaint.line, complaint.text))
                 .collect::<Vec<_>>()
         };
         assert_eq!(check("`local`, `remote`"), []);
-        assert_eq!(check("local"), [(2, "docs/metrics.md has no `local`".to_owned())]);
+        assert_eq!(check("local"), [(2, "docs/reference/metrics.md has no `local`".to_owned())]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Say what to change, where, why, and what it would gain.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens advise app-1234.numalens\n  numalens advise app-1234.numalens --format json\n\nGains are predictions from distances and the controllers' load (docs/advice.md); \"nothing to gain\" is an answer."
+    after_help = "Examples:\n  numalens advise app-1234.numalens\n  numalens advise app-1234.numalens --format json\n\nGains are predictions from distances and the controllers' load (docs/guide/advice.md); \"nothing to gain\" is an answer."
 )]
 pub struct Args {
     #[command(flatten)]

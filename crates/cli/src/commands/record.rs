@@ -369,7 +369,7 @@ fn introduction(args: &Args, options: &RecordOptions) -> String {
     }
 }
 
-/// What to know before a recording that looks at every access one by one; docs/exact.md has the figures.
+/// What to know before a recording that looks at every access one by one; docs/reference/cost.md has the figures.
 fn slow(args: &Args) -> Option<String> {
     let every_object = args.objects == Objects::Exact;
     let slow = [(args.lines, "--lines"), (args.cache.is_some(), "--cache"), (every_object, "--objects exact")];

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Show what a recording found.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --phase solve --section objects\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n  numalens report rank-0.numalens rank-1.numalens\n\nDocuments: docs/metrics.md says what each figure is, docs/json.md what each name in the JSON is."
+    after_help = "Examples:\n  numalens report app-1234.numalens\n  numalens report app-1234.numalens --section lines --sort writes --top 20\n  numalens report app-1234.numalens --phase solve --section objects\n  numalens report app-1234.numalens --format json -o report.json\n  numalens report app-1234.numalens --format html -o report.html\n  numalens report rank-0.numalens rank-1.numalens\n\nDocuments: docs/reference/metrics.md says what each figure is, docs/reference/json.md what each name in the JSON is."
 )]
 pub struct Args {
     #[command(flatten)]

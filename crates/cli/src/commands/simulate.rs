@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Replay a recording on another machine, with threads and pages placed otherwise.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate, numa-balancing, kmaf, tier:PERCENT (of the pages in fast memory).\nFigures are predictions (docs/advice.md has the cost model)."
+    after_help = "Examples:\n  numalens simulate app-1234.numalens\n  numalens simulate app-1234.numalens --policy interleave --policy local\n  numalens simulate app-1234.numalens --machine togian --placement spread --placement compact\n\nPolicies: recorded, first-touch, parallel-first-touch, local, interleave, bind:NODE, random[:SEED], round-robin, mixed, balance, replicate, numa-balancing, kmaf, tier:PERCENT (of the pages in fast memory).\nFigures are predictions (docs/guide/advice.md has the cost model)."
 )]
 pub struct Args {
     #[command(flatten)]

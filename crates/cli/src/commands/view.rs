@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 /// Show a recording in the browser.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens view app-1234.numalens\n  numalens view app-1234.numalens --port 8047 --no-open\n\nOnly this host can open the page, and only with the printed address. From elsewhere, forward the same port, and open that address there:\n  ssh -L 8047:127.0.0.1:8047 HOST\n\nDocuments: docs/ui.md"
+    after_help = "Examples:\n  numalens view app-1234.numalens\n  numalens view app-1234.numalens --port 8047 --no-open\n\nOnly this host can open the page, and only with the printed address. From elsewhere, forward the same port, and open that address there:\n  ssh -L 8047:127.0.0.1:8047 HOST\n\nDocuments: docs/guide/web-view.md"
 )]
 pub struct Args {
     #[command(flatten)]
