@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing need and says what it does; quick when nothing is missing.
 #   ./setup.sh            install
+#   ./setup.sh --build    only what `make build` and `make demo` need: a C compiler and Rust's target for the agent
 #   ./setup.sh --check    only say what is missing; status 1 when something is
 #   ./setup.sh --corpus   install the programs of `make corpus` as well
 set -euo pipefail
@@ -13,12 +14,14 @@ node_wanted=20.19.0
 node_brought=22.12.0
 
 check_only=false
+build_only=false
 corpus=false
 case "${1:-}" in
     '') ;;
     --check) check_only=true ;;
+    --build) build_only=true ;;
     --corpus) corpus=true ;;
-    *) echo "usage: ./setup.sh [--check | --corpus]" >&2; exit 2 ;;
+    *) echo "usage: ./setup.sh [--check | --build | --corpus]" >&2; exit 2 ;;
 esac
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -39,6 +42,11 @@ packages=(
 )
 # Commands that may come from elsewhere; their package only when they are missing.
 declare -A package_of=([go]=golang-go [java]=default-jdk-headless [javac]=default-jdk-headless [node]=nodejs [npm]=npm [chromium]=chromium)
+
+if $build_only; then
+    packages=(build-essential)
+    package_of=()
+fi
 
 # Programs that `make corpus` records, and nothing else needs: some 1 GB. Servers are installed for their programs; they are neither
 # started nor enabled.
@@ -116,6 +124,7 @@ check_rust() {
         fail "Rust $version is too old (Debian's is); install $rust_wanted or newer with rustup, https://rustup.rs"
     fi
     for component in fmt:rustfmt clippy:clippy; do
+        $build_only && break
         command -v "cargo-${component%%:*}" >/dev/null && continue
         command -v rustup >/dev/null || fail "there is no cargo-${component%%:*}: install it beside cargo"
         $check_only && fail "missing Rust component: ${component##*:}"
@@ -146,4 +155,4 @@ check_node() {
 
 install_packages
 check_rust
-check_node
+$build_only || check_node

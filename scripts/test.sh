@@ -3,11 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+. scripts/steps.sh
 log=target/test.log
-mkdir -p target
 : > "$log"
-
-step() { printf '\n== %s\n' "$*"; "$@"; }
 
 # Sums cargo's "test result: ok. 28 passed; 0 failed; ..." and the lab's "16 passed, 0 failed".
 tally() {
@@ -47,6 +45,7 @@ step cargo build --release -q --workspace --bins --tests
 step "${CARGO_TARGET_DIR:-target}/release/numalens-lab" run 2>&1 | tee -a "$log" || status=1
 step ./scripts/dist.sh --test || status=1
 
+times
 echo
 failures
 tally
