@@ -189,6 +189,21 @@ fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
     }
 }
 
+/// Guards pages of several variables: the one that was touched first gave the finding its name and line, whoever the
+/// accesses are to.
+#[test]
+fn a_page_of_variables_is_about_the_busy_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let advice = json("advise", &record(directory.path(), "neighbours.c", &[]));
+    let finding = &advice["findings"][0];
+    assert_eq!(finding["pattern"], "shared-line", "{finding:#}");
+    // Where no access of the line was looked at nobody knows the variable, and none is named.
+    assert_ne!(finding["object"]["name"], "checked", "{finding:#}");
+    assert_eq!(finding["where"]["line"], expected("neighbours.c", "counts"), "{finding:#}");
+    let notes = advice["notes"].to_string();
+    assert!(!notes.contains("private caches"), "a line that travels is no comfort: {notes}");
+}
+
 /// Threads that have ended keep no place on a virtual machine: who is there is spread over the nodes.
 #[test]
 fn each_node_has_a_thread_whoever_came_before() {

@@ -1,5 +1,6 @@
 //! From the usage of one subject to a pattern and its remedy.
 
+use super::neighbours::{Busiest, Neighbours};
 use super::program::Clusters;
 use super::words as w;
 use super::{Candidate, Effect, causes, evidence};
@@ -70,6 +71,12 @@ pub(super) struct Judgement<'a> {
     pub(super) pattern: &'static Word,
     pub(super) remedy: &'static Word,
     after: Traffic,
+    /// Of several variables on its pages the one that they are about.
+    busiest: Option<Busiest<'a>>,
+    /// An instruction of the line that most accesses to it are of, where one has most of all.
+    dominant: Option<SiteId>,
+    /// Its pages have other variables too, and nobody knows which one they are about.
+    is_any_of_several: bool,
 }
 
 /// What an object is used like, with what was seen of it.
@@ -96,13 +103,20 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
 /// The candidates of all subjects, those of one cause as one.
 pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
     let contended = cache_lines::contended(usages.study);
+    let neighbours = Neighbours::of(usages.study);
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
         if !is_far(usages, usage) || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
             return None;
         }
         let case = Case::new(usages, (id, subject, usage), contended.get(&id));
         let (pattern, remedy, after) = case.judge()?;
-        Some(Judgement { case, pattern, remedy, after }).filter(Judgement::has_place)
+        let accesses = usage.traffic.total();
+        let busiest = subject.example.as_ref().and_then(|example| neighbours.busiest(example, accesses));
+        let dominant = neighbours.dominant(accesses);
+        let is_beside_others = || subject.example.as_ref().is_some_and(|example| neighbours.is_beside_others(example));
+        let is_any_of_several = busiest.is_none() && dominant.is_some() && is_beside_others();
+        Some(Judgement { case, pattern, remedy, after, busiest, dominant, is_any_of_several })
+            .filter(Judgement::has_place)
     });
     let groups = causes::groups(judged.collect());
     groups.iter().filter_map(|group| candidate(usages, group)).collect()
@@ -219,12 +233,22 @@ impl Judgement<'_> {
 
     /// The one object that it is about, in place of the subject's own.
     fn other_object(&self) -> Option<&Object> {
-        self.contended_object().or(self.next_object())
+        self.contended_object().or(self.next_object()).or(self.busiest_neighbour())
+    }
+
+    /// The variable beside the one that was touched first, where the page is about that.
+    fn busiest_neighbour(&self) -> Option<&Object> {
+        let object = self.busiest.as_ref()?.object;
+        let other = self.case.subject.example.as_ref().is_none_or(|example| group(example) != group(object));
+        other.then_some(object)
     }
 
     /// The object that it is about.
     fn example(&self) -> Option<&Object> {
-        self.other_object().or(self.case.subject.example.as_ref())
+        // A page of several variables whose busy line is known, and not which of them that accesses: no name is better
+        // than that of the one which happened to be touched first.
+        let own = self.case.subject.example.as_ref();
+        self.other_object().or(own.filter(|_| !self.is_any_of_several))
     }
 
     /// Where to change it.
@@ -232,12 +256,19 @@ impl Judgement<'_> {
         let study = self.case.usages.study;
         let allocated = self.example().and_then(|o| study.wanted_at(o.stack, o.site));
         let first_touch = self.case.first_touch();
+        // What touched a page of several variables first says nothing of this one.
+        let busiest = self.busiest.as_ref().and_then(|busiest| busiest.site).or(self.dominant);
+        let busiest = busiest.map(|site| study.code.own(site));
+        let is_of_another = self.busiest_neighbour().is_some() || self.is_any_of_several;
+        if busiest.is_some() && is_of_another && self.case.contended.is_none() {
+            return busiest;
+        }
         match self.remedy.name {
             name if name == w::SPLIT_LINE.name => {
                 let own = |site: &SiteId| study.code.own_frame(*site).is_some();
                 let sites = self.case.contended.map(|lines| &lines.sites).into_iter().flatten();
                 let hottest = sites.filter(|(site, _)| own(site)).max_by_key(|(_, n)| **n);
-                hottest.map(|(site, _)| study.code.own(*site)).or(allocated).or(first_touch)
+                hottest.map(|(site, _)| study.code.own(*site)).or(busiest).or(allocated).or(first_touch)
             }
             name if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
                 first_touch.or(allocated)

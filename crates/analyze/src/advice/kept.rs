@@ -2,6 +2,7 @@
 
 use super::MUCH;
 use super::classify::cases;
+use super::neighbours::Neighbours;
 use crate::usage::{Usage, Usages};
 use rayon::iter::ParallelIterator;
 
@@ -16,8 +17,10 @@ pub fn note(usages: &Usages) -> Option<String> {
     let share = usages.share(remote).0.min(most);
     // Of those with as many, the first.
     let hottest = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
-    let (_, subject, _) = hottest.filter(|_| share >= MUCH)?;
-    let object = subject.example.as_ref()?;
+    let (_, subject, usage) = hottest.filter(|_| share >= MUCH)?;
+    let example = subject.example.as_ref()?;
+    let object =
+        Neighbours::of(usages.study).busiest(example, usage.traffic.total()).map_or(example, |busiest| busiest.object);
     let place =
         usages.study.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
     let name = if object.name.is_empty() { object.kind.word() } else { &object.name };

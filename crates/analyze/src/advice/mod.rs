@@ -15,6 +15,7 @@ mod causes;
 pub(crate) mod classify;
 mod evidence;
 mod kept;
+mod neighbours;
 mod notes;
 mod program;
 mod snippets;
@@ -67,7 +68,8 @@ const MUCH: f64 = 10.0;
 const MOST: usize = 20;
 
 /// What a study must have been loaded with.
-pub const NEEDS: &[Need] = &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites];
+pub const NEEDS: &[Need] =
+    &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites, Need::Uses];
 
 /// Loads what advice needs, and gives it. The first report is `meta`.
 ///

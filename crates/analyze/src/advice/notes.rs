@@ -3,14 +3,16 @@
 
 use super::unbound::Unbound;
 use super::{LEAST_SHARE, classify, kept, words};
-use crate::report::{Finding, Value};
+use crate::report::{Finding, Value, Word};
 use crate::usage::Usages;
 
 /// One sentence each.
 pub fn of(usages: &Usages, findings: &[Finding], unbound: Option<&Unbound>) -> Vec<String> {
-    let told = findings.iter().any(|finding| finding.pattern.name == words::HANDED_ON.name);
-    let varies = if told || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
-    let all = [waiting(usages), kept::note(usages), varies, unbound.map(Unbound::words)];
+    let told = |pattern: &Word| findings.iter().any(|finding| finding.pattern.name == pattern.name);
+    let varies = if told(&words::HANDED_ON) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
+    // Lines that travel are in caches too, and no comfort.
+    let kept = if told(&words::SHARED_LINE) { None } else { kept::note(usages) };
+    let all = [waiting(usages), kept, varies, unbound.map(Unbound::words)];
     all.into_iter().flatten().collect()
 }
 

@@ -1,0 +1,120 @@
+//! Which variable a page of several is about.
+//!
+//! A page of global variables is one subject, named after the variable that was touched first: often one that the
+//! runtime checks at the start. What matters is the variable that the busy instructions access. Which that is, the
+//! accesses tell that were looked at one by one; each stands for its instruction's part of all accesses, since few are
+//! looked at and instructions are counted exactly.
+
+use crate::report::Location;
+use crate::study::Study;
+use numalens_profile::ids::{ObjectId, SiteId};
+use numalens_profile::tables::Object;
+use numalens_profile::words::ObjectKind;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A variable counts as the one that a page is about from so much of what is known of the page's accesses on.
+const MOST: f64 = 0.5;
+/// Of the page's accesses so much must be of instructions of which some were looked at.
+const KNOWN: f64 = 0.25;
+const PAGE: u64 = 4096;
+
+/// Accesses of global variables, by instruction.
+pub struct Neighbours<'a> {
+    study: &'a Study,
+    accesses: FxHashMap<ObjectId, Vec<(SiteId, f64)>>,
+    /// Accesses of the line with the most, and an instruction of it.
+    hottest: Option<(u64, SiteId)>,
+}
+
+/// The variable that a page is about.
+pub struct Busiest<'a> {
+    pub object: &'a Object,
+    /// The program's instruction that accesses it most.
+    pub site: Option<SiteId>,
+}
+
+impl<'a> Neighbours<'a> {
+    /// Those of a recording.
+    pub fn of(study: &'a Study) -> Self {
+        let mut counted: FxHashMap<SiteId, u64> = FxHashMap::default();
+        for ((site, _), tally) in study.sites.by_site() {
+            *counted.entry(site).or_default() += tally.accesses();
+        }
+        let mut seen: FxHashMap<SiteId, u64> = FxHashMap::default();
+        for ((site, ..), tally) in &study.uses.0 {
+            *seen.entry(*site).or_default() += tally.accesses();
+        }
+        let mut accesses: FxHashMap<ObjectId, Vec<(SiteId, f64)>> = FxHashMap::default();
+        for ((site, object, _), tally) in &study.uses.0 {
+            let of_global = object.filter(|id| study.objects.get(id).is_some_and(|row| row.kind == ObjectKind::Global));
+            let (Some(object), Some(all)) = (of_global, counted.get(site)) else { continue };
+            let part = tally.accesses() as f64 / seen[site].max(1) as f64;
+            accesses.entry(object).or_default().push((*site, *all as f64 * part));
+        }
+        let mut lines: BTreeMap<Location, (u64, SiteId)> = BTreeMap::new();
+        for (site, n) in counted {
+            if let Some(place) = study.code.own_frame(site) {
+                let line = lines.entry(place.location).or_insert((0, site));
+                *line = (line.0.saturating_add(n), line.1.min(site));
+            }
+        }
+        let hottest = lines.into_values().max_by_key(|&(n, site)| (n, Reverse(site)));
+        Neighbours { study, accesses, hottest }
+    }
+
+    /// An instruction of the line that most of a page's accesses must be of, as both have nearly all of the program's.
+    pub fn dominant(&self, of_page: f64) -> Option<SiteId> {
+        let all = self.study.total().accesses() as f64;
+        let (accesses, site) = self.hottest?;
+        (accesses as f64 + of_page > all * (1.0 + MOST)).then_some(site)
+    }
+
+    /// Whether a small variable shares its pages with others.
+    pub fn is_beside_others(&self, example: &Object) -> bool {
+        let Some(is_beside) = beside(example) else { return false };
+        let is_other = |row: &&Object| row.kind == ObjectKind::Global && row.object != example.object;
+        self.study.objects.values().filter(is_other).any(is_beside)
+    }
+
+    /// Of the variables on the pages of a small one, which have so many accesses, that with most of them; it may be
+    /// that one itself.
+    pub fn busiest(&self, example: &Object, of_page: f64) -> Option<Busiest<'a>> {
+        let is_beside = beside(example)?;
+        let mut beside: Vec<_> = self
+            .accesses
+            .iter()
+            .filter_map(|(id, sites)| {
+                let object = self.study.objects.get(id).filter(|object| is_beside(object))?;
+                Some((object, sites, sites.iter().map(|(_, n)| n).sum::<f64>()))
+            })
+            .collect();
+        beside.sort_by(|(a, _, one), (b, _, other)| other.total_cmp(one).then(a.base.cmp(&b.base)));
+        let all: f64 = beside.iter().map(|(.., n)| n).sum();
+        let (object, sites, most) = beside.first()?;
+        if *most <= all * MOST || all < of_page * KNOWN {
+            return None;
+        }
+        let mut by_site: BTreeMap<SiteId, f64> = BTreeMap::new();
+        for (site, n) in sites.iter().filter(|(site, _)| self.study.code.own_frame(*site).is_some()) {
+            *by_site.entry(*site).or_default() += n;
+        }
+        let site = by_site.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(site, _)| site);
+        Some(Busiest { object, site })
+    }
+}
+
+/// Whether another object has a page of a small variable; none: it is no such.
+fn beside(example: &Object) -> Option<impl Fn(&Object) -> bool> {
+    let pages = |object: &Object| object.base / PAGE..=last_byte(object) / PAGE;
+    let (process, own) = (example.process, pages(example));
+    (example.kind == ObjectKind::Global && example.size <= PAGE).then_some(move |object: &Object| {
+        let its = pages(object);
+        object.process == process && its.start() <= own.end() && its.end() >= own.start()
+    })
+}
+
+fn last_byte(object: &Object) -> u64 {
+    object.base.saturating_add(object.size.saturating_sub(1))
+}
