@@ -1,4 +1,4 @@
-//! From the injector's registers to the first translated block.
+//! From the injector's registers to the first translated fragment.
 
 use crate::allocator::Allocator;
 use crate::area::{Area, Layout};

@@ -19,7 +19,7 @@ use numalens_isa::Kind;
 use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
 use rustc_hash::FxBuildHasher;
 
-/// Places for pages of code that are known: a system call for each block is saved.
+/// Places for pages of code that are known: a system call for each fragment is saved.
 const CODE_PAGES: usize = 256;
 /// Stands in such a place for no page.
 const NO_PAGE: u64 = 1;
@@ -165,7 +165,7 @@ impl Env for World {
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {
-        // More than any block has.
+        // More than any fragment has.
         const MARGIN: usize = 4096;
         let used = self.sites.len().max(self.passes as usize);
         let full = used + MARGIN > self.layout.sites as usize;

@@ -9,7 +9,7 @@
 //! | [`static_program`], [`allocator`] | what the preloaded library does elsewhere: its variables hidden and passed on, heap blocks |
 //! | [`requests`] | what the program asks for by `include/numalens.h` |
 //! | [`inject`] | puts the agent into a program at its exec |
-//! | [`boot`] | from the injector's registers to the first translated block |
+//! | [`boot`] | from the injector's registers to the first translated fragment |
 //! | [`program`] | what a file would be when executed |
 //! | [`machine`] | the virtual machine that the program sees |
 //! | [`sys`] | the agent's own system calls |

@@ -50,7 +50,7 @@ pub struct Runtime {
 
 /// The translations and what they are made from.
 pub struct Code {
-    /// Translated blocks.
+    /// Translated fragments.
     pub cache: Cache,
     /// The program's memory and the arenas.
     pub world: World,
@@ -162,7 +162,7 @@ fn look_up<T>(
     result
 }
 
-/// Where control goes on for the program's address `ip`: the entry of its block. A program that jumps to where no code is
+/// Where control goes on for the program's address `ip`: the entry of its fragment. A program that jumps to where no code is
 /// gets its signal.
 pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
     match look_up(thread, |cache, world| cache.entry(world, ip), |&entry| Some(entry)) {

@@ -1,17 +1,17 @@
 //! Code that the program makes in memory that stays writable: how the agent knows that it has not changed.
 //!
-//! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a block's code whenever it is entered
-//! costs more than the block itself: loops of Java took seven times as long.
+//! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a fragment's code whenever it is entered
+//! costs more than the fragment itself: loops of Java took seven times as long.
 //!
-//! Mechanism: once a site of such a block has counted much, its pages are *sealed*: the kernel lets nobody write there. Blocks of sealed pages are translated
+//! Mechanism: once a site of such a fragment has counted much, its pages are *sealed*: the kernel lets nobody write there. Fragments of sealed pages are translated
 //! without a comparison. Whoever writes there faults, and comes here:
 //!
 //! ```text
-//!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made, its blocks are given up and translated anew
+//!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made, its fragments are given up and translated anew
 //!   the program writes        SIGSEGV, mprotect with PROT_WRITE
 //!                             the thread makes one step: SIGTRAP, mprotect without, the page is compared with the copy
-//!                             blocks of what is not as it was are given up; most writes are not to code, but to what stands beside it
-//!   the kernel would write    before the call the seal is taken off, and all blocks of the page are given up ([`make_way`])
+//!                             fragments of what is not as it was are given up; most writes are not to code, but to what stands beside it
+//!   the kernel would write    before the call the seal is taken off, and all fragments of the page are given up ([`make_way`])
 //! ```
 //! What other threads write in the course of that step is found by the same comparison. That is why the kernel always has our handler of SIGSEGV, and never a
 //! mask with it ([`crate::signals`]). A page that is written all the time is not sealed any more. Memory that holds a stack is never sealed: the kernel

@@ -423,9 +423,9 @@ fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u
     context.mask = ALL_BUT_FAULTS;
 }
 
-/// Programs that probe the processor set the flag for alignment checks, and a block whose code may change begins by comparing
+/// Programs that probe the processor set the flag for alignment checks, and a fragment whose code may change begins by comparing
 /// that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
-fn compares_code(context: &mut Context, block: u64) -> bool {
+fn compares_code(context: &mut Context, fragment: u64) -> bool {
     const FARTHEST: u64 = 1 << 12;
     const R11: usize = 11;
     let rip = context.registers[R_RIP];
@@ -439,12 +439,12 @@ fn compares_code(context: &mut Context, block: u64) -> bool {
     };
     let [.., a, b, c, d] = code[..length] else { return false };
     let at = (rip + length as u64).wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into());
-    if at.wrapping_sub(block) >= FARTHEST {
+    if at.wrapping_sub(fragment) >= FARTHEST {
         return false;
     }
     let mut value = [0u8; 8];
     for (number, byte) in value.iter_mut().enumerate().take(bytes) {
-        // SAFETY: the block's own code, which the instruction was about to read.
+        // SAFETY: the fragment's own code, which the instruction was about to read.
         *byte = unsafe { ((at + number as u64) as *const u8).read() };
     }
     context.set_register(R11, u64::from_le_bytes(value));

@@ -18,9 +18,9 @@
 //! back:
 //! ```
 
-use crate::block::State;
 use crate::count::What;
 use crate::emit::{Field, Memory};
+use crate::fragment::State;
 use crate::instrument::{call_out, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, operand};

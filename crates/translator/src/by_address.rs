@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
 
-/// Bytes of a list. No block is longer.
+/// Bytes of a list. No fragment is longer.
 const SPAN: u64 = 1 << 16;
 
 pub(crate) struct ByAddress<T> {
@@ -38,7 +38,7 @@ impl<T: Copy> ByAddress<T> {
         }
     }
 
-    /// The last one up to `address`, if it begins no farther before it than a block is long.
+    /// The last one up to `address`, if it begins no farther before it than a fragment is long.
     pub fn last_up_to(&self, address: u64) -> Option<(u64, T)> {
         let number = address / SPAN;
         let within = |number: u64, most: u16| {

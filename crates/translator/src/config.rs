@@ -49,7 +49,7 @@ pub enum Scheme {
 /// How to translate.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Count at all. Without it, blocks are translated as they are.
+    /// Count at all. Without it, fragments are translated as they are.
     pub count: bool,
     /// Count operands relative to rsp.
     pub stack_operands: bool,
@@ -88,9 +88,9 @@ pub struct Config {
     pub tallies: i32,
     /// Pages that each has counters for; 0: there are none.
     pub tally_pages: u32,
-    /// Most instructions in a block.
+    /// Most instructions in a fragment.
     pub instructions: usize,
-    /// Most conditional jumps that a block falls through.
+    /// Most conditional jumps that a fragment falls through.
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
     pub flags_dead_at_calls: bool,
@@ -209,7 +209,7 @@ pub enum Changes {
     Never,
     /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is told so of its page: what is translated depends on its own pages only.
     Told,
-    /// Without anybody being told (pages that are writable, or shared): a block compares its bytes whenever it is entered.
+    /// Without anybody being told (pages that are writable, or shared): a fragment compares its bytes whenever it is entered.
     Silently,
 }
 
@@ -234,7 +234,7 @@ pub trait Env {
         let _ = (start, end);
     }
 
-    /// Whether the accesses of the block at `ip` are the program's own, and are counted.
+    /// Whether the accesses of the fragment at `ip` are the program's own, and are counted.
     fn is_counted(&mut self, ip: u64) -> bool {
         let _ = ip;
         true
@@ -269,8 +269,8 @@ pub trait Env {
     /// cache line, but an emulator has been seen to store what is not aligned byte by byte.)
     fn patch(&mut self, address: u64, displacement: i32);
 
-    /// The block whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by returns from what it
-    /// calls. Told once for each block.
+    /// The fragment whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by returns from what it
+    /// calls. Told once for each fragment.
     fn died(&mut self, hot: u64, bytes: u32) {
         let _ = (hot, bytes);
     }

@@ -22,7 +22,7 @@ use crate::liveness::Liveness;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{STATUS_FLAGS, leaves_the_program};
 
-/// Instructions that are looked at, on the straight way on from a block.
+/// Instructions that are looked at, on the straight way on from a fragment.
 const BEYOND: usize = 8;
 
 /// Whether an instruction jumps through a pointer at a fixed place, or at a fixed distance from a register: to the beginning of a function.
@@ -44,20 +44,20 @@ enum First {
 }
 
 impl Liveness {
-    /// Looks whether the block that was decoded shows that the convention does not hold, which was believed until now: then all other
-    /// blocks are to be given up.
-    pub fn learn(&mut self, env: &mut impl Env, block: &[Decoded]) -> bool {
-        let Some(last) = block.last().filter(|_| self.flags_dead_at_calls) else { return false };
+    /// Looks whether the fragment that was decoded shows that the convention does not hold, which was believed until now: then all other
+    /// fragments are to be given up.
+    pub fn learn(&mut self, env: &mut impl Env, fragment: &[Decoded]) -> bool {
+        let Some(last) = fragment.last().filter(|_| self.flags_dead_at_calls) else { return false };
         let end = last.instruction.next_ip();
         let hands_over = match last.instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => self.first(env, end) == First::Looks,
-            FlowControl::Return => sets_on_purpose(block),
-            FlowControl::IndirectBranch => is_tail_call(&last.instruction) && sets_on_purpose(block),
+            FlowControl::Return => sets_on_purpose(fragment),
+            FlowControl::IndirectBranch => is_tail_call(&last.instruction) && sets_on_purpose(fragment),
             FlowControl::Next | FlowControl::ConditionalBranch => {
-                sets_on_purpose(block) && self.first(env, end) == First::Returns
+                sets_on_purpose(fragment) && self.first(env, end) == First::Returns
             }
             FlowControl::UnconditionalBranch => {
-                sets_on_purpose(block) && self.first(env, last.instruction.near_branch64()) == First::Returns
+                sets_on_purpose(fragment) && self.first(env, last.instruction.near_branch64()) == First::Returns
             }
             _ => false,
         };
@@ -93,10 +93,10 @@ impl Liveness {
     }
 }
 
-/// Whether the last instruction of a block that sets a flag does nothing else.
-fn sets_on_purpose(block: &[Decoded]) -> bool {
+/// Whether the last instruction of a fragment that sets a flag does nothing else.
+fn sets_on_purpose(fragment: &[Decoded]) -> bool {
     use Mnemonic as M;
-    let setter = block.iter().rev().find(|one| one.usage.flags_killed != 0);
+    let setter = fragment.iter().rev().find(|one| one.usage.flags_killed != 0);
     setter.is_some_and(|one| {
         matches!(one.instruction.mnemonic(), M::Stc | M::Clc | M::Cmc | M::Sahf | M::Popf | M::Popfd | M::Popfq)
     })

@@ -19,7 +19,7 @@
 //! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
 //! rdi as they are then), as nobody can tell afterwards which pages were there already.
 
-use crate::block::Unmade;
+use crate::fragment::Unmade;
 use crate::stay::{Record, descriptor};
 use crate::{Config, PageEntry, SiteId, area, image, tally};
 use numalens_isa::{Kind, Tile};
@@ -42,7 +42,7 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// The block of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
+    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
     /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
     Again = 7,
     /// One access for each row of a tile; the lanes are the tile's number.
@@ -52,7 +52,7 @@ pub enum Operation {
     Image = 9,
 }
 
-/// Why a block is to be translated again: see [`crate::Cache::heat`].
+/// Why a fragment is to be translated again: see [`crate::Cache::heat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Heat {
@@ -258,10 +258,10 @@ impl Area {
     }
 }
 
-/// A block would be better translated in another manner: for [`crate::Cache::heat`].
+/// A fragment would be better translated in another manner: for [`crate::Cache::heat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hotter {
-    /// The address in the cache where the group's block goes on.
+    /// The address in the cache where the group's fragment goes on.
     pub(crate) at: u64,
     /// The first of its sites.
     pub(crate) site: SiteId,
@@ -414,7 +414,7 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
 }
 
 /// Takes back what a thread has counted for accesses that it will not make: it was stopped within a pass and goes on elsewhere, or
-/// comes back to the instruction through another block. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
+/// comes back to the instruction through another fragment. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
 /// stopped with; `run` gives the kind of a site and its address by the registers before its instruction.
 ///
 /// # Safety

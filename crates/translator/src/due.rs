@@ -14,14 +14,14 @@
 //!           jb   loop
 //!           passes = (lead - step + bias) >> shift
 //! ```
-//! The jump back may be made to leave for good, when the block is given up: its stub counts as well, and is never left out.
+//! The jump back may be made to leave for good, when the fragment is given up: its stub counts as well, and is never left out.
 //!
 //! A thread that is stopped by a signal within the loop gets its passes from its registers first ([`crate::Position::due`]). Whoever reads the counters while it runs
 //! finds those of a moment ago, [`MOST_DUE`] at most, and so does whoever reads them when it was killed.
 
-use crate::block::State;
 use crate::count::Area;
 use crate::emit::{Code, Memory, RAX, RSP};
+use crate::fragment::State;
 use crate::translate::Builder;
 use crate::{Env, area};
 

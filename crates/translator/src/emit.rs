@@ -68,7 +68,7 @@ pub(crate) struct Field(pub usize);
 
 impl Code {
     pub fn new(base: u64) -> Self {
-        // Enough for most blocks.
+        // Enough for most fragments.
         Code { base, bytes: Vec::with_capacity(1024) }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Problem: a counter for every piece of code would be one more memory access in each, and most pieces have a counter already.
 //!
-//! Mechanism: a *stretch* (the instructions of a block between two conditional jumps, see [`crate::plan`]) is run to its end or not
+//! Mechanism: a *stretch* (the instructions of a fragment between two conditional jumps, see [`crate::plan`]) is run to its end or not
 //! begun, so whatever counts once in each of its runs counts its instructions:
 //!
 //! ```text
@@ -14,13 +14,13 @@
 //! Go returns from its preemption with flags that it restored two instructions before. Where there is no such place, a register takes the
 //! detour (`mov`, `lea`, `mov`), one of those that a way out saves if there is one.
 //!
-//! A run that breaks off, at a fault or for a signal, goes on through another block or not at all. [`crate::Position::unexecuted`] says what it
+//! A run that breaks off, at a fault or for a signal, goes on through another fragment or not at all. [`crate::Position::unexecuted`] says what it
 //! has counted too much, or not yet; that is added to the *correction* of the code's page ([`crate::Cache::correction`]), a counter of
 //! passes that counts single instructions. What was counted by a site follows that site: an access that did not happen is taken back there.
 
-use crate::block::State;
 use crate::decode::Decoded;
 use crate::emit::{Code, Memory, RCX};
+use crate::fragment::State;
 use crate::liveness::Live;
 use crate::marks::Mark;
 use crate::plan::Plan;
@@ -55,7 +55,7 @@ pub enum FetchCounter {
     Correction(u32),
 }
 
-/// A stretch of a block: what its [`crate::Position`]s need. Offsets from the start of the block, which is shorter than 64 KiB.
+/// A stretch of a fragment: what its [`crate::Position`]s need. Offsets from the start of the fragment, which is shorter than 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub from: u16,
@@ -96,7 +96,7 @@ enum Own {
     OnTheWay,
 }
 
-/// Adds the stretches of a block to `planned`, in order: one more than it has conditional jumps; the last may be empty.
+/// Adds the stretches of a fragment to `planned`, in order: one more than it has conditional jumps; the last may be empty.
 pub(crate) fn stretches(list: &[Decoded], accesses: &[Access], plan: &Plan, planned: &mut Vec<Planned>) {
     let mut from = 0;
     for to in 1..=list.len() {

@@ -10,7 +10,7 @@
 //! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the operand says
 //! (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of a `nop`, which may be a request.
 
-use crate::decode::{LONGEST, ends_block};
+use crate::decode::{LONGEST, ends_fragment};
 use crate::far::Obstacle;
 use crate::liveness::place;
 use crate::{Config, Question};
@@ -31,8 +31,8 @@ pub(crate) struct Form {
     pub usage: Usage,
     /// It cannot be translated.
     pub obstacle: Option<Obstacle>,
-    /// A block ends with it.
-    pub ends_block: bool,
+    /// A fragment ends with it.
+    pub ends_fragment: bool,
     /// Control may go elsewhere than to the next instruction, or to the agent.
     pub leaves: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Forms {
 
 impl Forms {
     pub fn new(config: &Config) -> Self {
-        let form = Form { usage: Usage::ALL, obstacle: None, ends_block: false, leaves: false };
+        let form = Form { usage: Usage::ALL, obstacle: None, ends_fragment: false, leaves: false };
         let none = Known { key: 0, form, accesses: Accesses::None };
         let known = alloc::vec![none; PLACES].into();
         Forms { known, factory: InstructionInfoFactory::new(), found: Vec::new(), config: *config }
@@ -131,12 +131,12 @@ impl Forms {
                 });
             }
         }
-        let ends_block = ends_block(config, instruction);
+        let ends_fragment = ends_fragment(config, instruction);
         let leaves = instruction.flow_control() != FlowControl::Next
             || instruction.mnemonic() == Mnemonic::Syscall
             || is_request(instruction)
             || Question::of(config, instruction).is_some();
-        let form = Form { usage, obstacle, ends_block, leaves };
+        let form = Form { usage, obstacle, ends_fragment, leaves };
         let displacement = instruction.memory_displacement64() as i64;
         let accesses = match found[..] {
             [] => Accesses::None,

@@ -3,9 +3,9 @@
 //! For groups that have no tally ([`crate::tally`]), as these are limited, or did not pay.
 //!
 //! A group of a loop begins with a stay ([`crate::stay`]). When it has changed its page in more than one pass of sixteen, a jump to a stub in the
-//! cold half for each pass costs more than looking it up. So the block is translated again ([`crate::Cache::heat`]), with the
+//! cold half for each pass costs more than looking it up. So the fragment is translated again ([`crate::Cache::heat`]), with the
 //! look-up in place of the check. The row of site counters still costs nothing: the stay is one in a class of pages, and what is compared is the class.
-//! Where that changes in more than one pass of sixteen as well, the block is translated once more, and the group counted at once ([`crate::at_once`]).
+//! Where that changes in more than one pass of sixteen as well, the fragment is translated once more, and the group counted at once ([`crate::at_once`]).
 //!
 //! ```text
 //!   lea  r1, [lowest operand + room]    } if there is more than one address: see
@@ -20,8 +20,8 @@
 //!   add  qword gs:[r1], reads
 //! ```
 
-use crate::block::State;
 use crate::emit::Memory;
+use crate::fragment::State;
 use crate::instrument::{count_in_page, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record};

@@ -9,11 +9,11 @@ macro_rules! id {
 }
 
 id!(
-    /// A translated block.
-    BlockId
+    /// A translated fragment.
+    FragmentId
 );
 id!(
-    /// A way out of a block through the dispatcher.
+    /// A way out of a fragment through the dispatcher.
     ExitId
 );
 id!(

@@ -18,9 +18,9 @@
 //! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz` tests; that
 //! needs rcx and two more registers.
 
-use crate::block::State;
 use crate::count::{Operation, What};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RDX};
+use crate::fragment::State;
 use crate::liveness::Live;
 use crate::translate::Builder;
 use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};

@@ -1,4 +1,4 @@
-//! What is kept of a block for when a thread is stopped in it or leaves it, packed into one piece of memory.
+//! What is kept of a fragment for when a thread is stopped in it or leaves it, packed into one piece of memory.
 //!
 //! ```text
 //!   lengths of the first four
@@ -8,11 +8,11 @@
 //!   members of groups          each as what it changes of the one before
 //!   pieces                     each from the end of the one before
 //! ```
-//! All is in the order in which it was made, and read from its start: a block has a few of each.
+//! All is in the order in which it was made, and read from its start: a fragment has a few of each.
 
-use crate::block::{Ahead, Drafts, Exit, ExitKind};
 use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
+use crate::fragment::{Ahead, Drafts, Exit, ExitKind};
 use crate::marks::{self, Mark};
 use crate::packed::{put, put_signed, split, take, take_signed};
 use crate::{Question, SiteId, Stay, StayId};
@@ -28,7 +28,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of the block at `ip` whose halves are at `hot` and `cold`. Members are in order of stretch and instruction.
+    /// Of the fragment at `ip` whose halves are at `hot` and `cold`. Members are in order of stretch and instruction.
     pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> Kept {
         let Drafts { packed, hot_marks, cold_marks, exits, ahead, pieces, .. } = drafts;
         packed.clear();
@@ -73,7 +73,7 @@ impl Kept {
         marks::unpack(self.part(1))
     }
 
-    /// The exits of the block at `ip` whose halves are at `hot` and `cold`.
+    /// The exits of the fragment at `ip` whose halves are at `hot` and `cold`.
     pub fn exits(&self, ip: u64, hot: u64, cold: u64) -> impl Iterator<Item = Exit> {
         let mut bytes = self.part(2);
         core::iter::from_fn(move || Exit::unpack(&mut bytes, ip, hot, cold))
@@ -187,7 +187,7 @@ impl Exit {
     }
 }
 
-/// Members of groups: all of a block, or those of a stretch from an instruction on.
+/// Members of groups: all of a fragment, or those of a stretch from an instruction on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members<'a> {
     packed: &'a [u8],
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_block_takes_few_bytes() {
+    fn a_usual_fragment_takes_few_bytes() {
         let [ip, hot, cold] = [0x40_1000, 0x7fe0_0000, 0x7fe4_0000];
         let member = |site, instruction| Ahead { site: SiteId(site), instruction, ..NONE };
         let exit =

@@ -3,7 +3,7 @@
 //! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the work. Yet each of
 //! their addresses grows by the same amount from pass to pass, so how many passes all of them stay in their pages can be computed.
 //!
-//! Mechanism: if a block is a loop, that is, jumps back to its own start in one place, then a *lap* is the way from its start to
+//! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then a *lap* is the way from its start to
 //! there. Registers that a lap changes by adding constants make addresses that advance; one of them, which grows, is the *lead*. The
 //! groups of a stretch that advance have a *limit*: while the lead is below, all of them are in the pages of their stays.
 //!
@@ -27,11 +27,11 @@
 //! The limit stands in a [`Record`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
 //! see `numalens_event::exact::StayRecord::look_again`.
 
-use crate::block::State;
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
 use crate::due::{Due, MOST_DUE};
 use crate::emit::{Memory, RSP};
+use crate::fragment::State;
 use crate::instrument::call_out;
 use crate::plan::{Group, Plan};
 use crate::stay::{Place, Record, operand};
@@ -53,7 +53,7 @@ const IN_A_PAGE: u32 = 4096 / Record::BYTES;
 /// Farthest that a limit lies ahead: for groups that do not advance.
 const FARTHEST: u64 = 0x7fff_ffff;
 
-/// The way through a loop that is one block.
+/// The way through a loop that is one fragment.
 pub(crate) struct Lap {
     /// The instruction that jumps back to the start.
     back: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Lap {
 }
 
 impl Lap {
-    /// The lap of a block, if it is a loop.
+    /// The lap of a fragment, if it is a loop.
     pub fn of(list: &[Decoded]) -> Option<Lap> {
         let start = list.first()?.instruction.ip();
         let goes_back = |one: &&Decoded| {
@@ -128,7 +128,7 @@ pub(crate) struct Advance {
     shift: i8,
 }
 
-/// What the loop of a block has in common.
+/// What the loop of a fragment has in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
     register: u8,

@@ -1,6 +1,6 @@
-//! The ways out of a block: jumps, calls, returns, system calls.
+//! The ways out of a fragment: jumps, calls, returns, system calls.
 //!
-//! A direct jump to another block that is there goes to it from the beginning. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
+//! A direct jump to another fragment that is there goes to it from the beginning. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
 //! the exit; the dispatcher has it go to its target from then on. A call pushes the program's return address, never one of the cache, so a return is an indirect
 //! jump. Indirect jumps bring the target in rax to a table of the thread, indexed by its low bits:
 //!
@@ -17,9 +17,9 @@
 //!
 //! Returns: [`crate::returns`].
 
-use crate::block::{Exit, ExitKind, State};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RAX, RCX};
+use crate::fragment::{Exit, ExitKind, State};
 use crate::marks::Mark;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, ExitId, area};
@@ -46,7 +46,7 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// A direct jump: to a stub at first, unless the block is a loop and goes back.
+    /// A direct jump: to a stub at first, unless the fragment is a loop and goes back.
     pub(crate) fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
         let field = self.hot.patchable(opcode);
         let again = self.loop_start.filter(|_| target == self.start);
@@ -148,7 +148,7 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another block.
+    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another fragment.
     pub(crate) fn hand_over(&mut self, kind: ExitKind) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
@@ -156,7 +156,7 @@ impl<E: Env> Builder<'_, E> {
         self.exit_stub(kind, self.start + u64::from(self.current))
     }
 
-    /// The start of a block that is watched.
+    /// The start of a fragment that is watched.
     pub(crate) fn reached(&mut self) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();

@@ -2,7 +2,7 @@
 //!
 //! # What comes out
 //!
-//! A *block* is a run of consecutive instructions of the program, through up to [`Config::side_exits`] conditional jumps that
+//! A *fragment* is a run of consecutive instructions of the program, through up to [`Config::side_exits`] conditional jumps that
 //! fall through, up to a jump, call, return or system call. Its translation lies in the *code cache*, within 2 GiB of the
 //! program's own code, and consists of the program's instructions, byte for byte, with only displacements changed, and
 //! counting code before each instruction that accesses memory. Translated code is shared by all threads; what belongs
@@ -59,7 +59,6 @@ extern crate alloc;
 
 pub mod area;
 mod at_once;
-mod block;
 mod by_address;
 mod cache;
 mod config;
@@ -74,6 +73,7 @@ mod evict;
 mod far;
 mod fetch;
 mod forms;
+mod fragment;
 mod hot;
 mod ids;
 mod image;
@@ -98,7 +98,6 @@ mod translate;
 mod values;
 mod warm;
 
-pub use block::{Position, State, Unexecuted, Unmade};
 pub use cache::{Cache, Landing, Leave};
 pub use config::{Changes, Config, Env, PageEntry, Room, Scheme, Shadow};
 pub use due::{Due, settle_passes};
@@ -107,7 +106,8 @@ pub use error::Error;
 pub use evict::Struck;
 pub use far::{FarReturn, FarTarget, Obstacle};
 pub use fetch::{FetchCounter, Stretch};
-pub use ids::{BlockId, ExitId, SiteId, StayId};
+pub use fragment::{Position, State, Unexecuted, Unmade};
+pub use ids::{ExitId, FragmentId, SiteId, StayId};
 pub use question::Question;
 pub use returns::{take_return, take_return_end, take_return_writes};
 pub use site::{Address, Group, Shape, Site, Stay};

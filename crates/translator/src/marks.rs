@@ -1,10 +1,10 @@
-//! What program state stands behind each address of a block's code.
+//! What program state stands behind each address of a fragment's code.
 //!
-//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a block into stretches
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a fragment into stretches
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 //!
-//! There are many, a dozen a block, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
-//! the one before, three bytes as a rule, and read from the start of its half of the block.
+//! There are many, a dozen a fragment, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
+//! the one before, three bytes as a rule, and read from the start of its half of the fragment.
 //!
 //! ```text
 //!   byte      bits 0 to 2 the state, then a bit for each field that follows
@@ -13,7 +13,7 @@
 //!   ...       spilled, saved, counted, begun and checked    likewise
 //! ```
 
-use crate::block::State;
+use crate::fragment::State;
 use crate::packed::{put, put_signed, take, take_signed};
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 pub(crate) struct Mark {
     /// From the start of the half.
     pub offset: u32,
-    /// From the start of the block; of [`State::Leaving`] through an exit: its index in the block.
+    /// From the start of the fragment; of [`State::Leaving`] through an exit: its index in the fragment.
     pub instruction: u32,
     pub spilled: u16,
     pub saved: u16,

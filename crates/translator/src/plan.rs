@@ -1,6 +1,6 @@
-//! Which accesses of a block are counted together, and where they are checked.
+//! Which accesses of a fragment are counted together, and where they are checked.
 //!
-//! A *stretch* is the instructions of a block between two conditional jumps: it is run to its end or not begun, but for faults and
+//! A *stretch* is the instructions of a fragment between two conditional jumps: it is run to its end or not begun, but for faults and
 //! signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off the same registers, form a *group*: as
 //! a rule they hit one page, the one that they hit the last time. [`crate::stay`] says how groups are counted.
 //!
@@ -18,8 +18,8 @@
 //! Groups that are counted *at once* ([`crate::at_once`]) stay where their first access is: their check reads the table of pages,
 //! which may fault if the access does, and must do so in its place.
 
-use crate::block::Step;
 use crate::decode::Decoded;
+use crate::fragment::Step;
 use crate::lap::{Advance, Lead};
 use crate::values::{Names, Values};
 use alloc::vec::Vec;
@@ -81,7 +81,7 @@ pub(crate) struct Member {
     pub displacement: i64,
 }
 
-/// The groups of a block. Kept from block to block for its memory.
+/// The groups of a fragment. Kept from fragment to fragment for its memory.
 #[derive(Default)]
 pub(crate) struct Plan {
     /// By the place of the check.
@@ -118,7 +118,7 @@ impl Plan {
         self.at_once || all.all(|group| group.no_stay)
     }
 
-    /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
+    /// Finds the groups of a fragment. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
     pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, [hot, any_class]: [&HashSet<u64>; 2]) {
         self.clear();
         self.at_once = at_once;
@@ -264,7 +264,7 @@ impl Group {
     }
 }
 
-/// `keeps_fs`: the base of FS stays what it is. Few blocks ask.
+/// `keeps_fs`: the base of FS stays what it is. Few fragments ask.
 fn can_be_grouped(access: &Access, keeps_fs: &impl Fn() -> bool) -> bool {
     let Address { base, fs, gs, narrow, byte_index, .. } = access.address;
     let plain = access.shape == Shape::Plain && !access.implied && !access.stack;

@@ -20,7 +20,7 @@
 //! lower half of the address, turned by 3 bits so that what is known stands lowest, and the upper half added to that. As addresses of programs have 47 bits, what
 //! is added has the place of what is known, and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
 //! of cycles for it.) An instruction that calls may have been
-//! translated several times, as part of several blocks, each with a site of its own: what is predicted is the site of the one that was
+//! translated several times, as part of several fragments, each with a site of its own: what is predicted is the site of the one that was
 //! executed, so that is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
 //! in the way of the program's code in the caches.
 //!
@@ -29,8 +29,8 @@
 //! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
 //! below the stack pointer is the address in the cache, where a program cannot expect anything.
 
-use crate::block::State;
 use crate::emit::{Memory, RCX, RSP};
+use crate::fragment::State;
 use crate::marks::Mark;
 use crate::translate::{Builder, push_mark};
 use crate::{Env, Error, area};

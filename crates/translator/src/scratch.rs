@@ -15,7 +15,7 @@ const PREFERENCE: [u8; 15] = [11, 10, 9, 8, 7, 6, 2, 1, 0, 3, 12, 13, 14, 15, 5]
 pub(crate) struct Scratch {
     /// Registers whose value stands in their slot.
     pub spilled: u16,
-    /// Registers that each instruction of the block uses in any way.
+    /// Registers that each instruction of the fragment uses in any way.
     pub uses: Vec<u16>,
     /// The instruction that counting code is made for.
     pub current: usize,

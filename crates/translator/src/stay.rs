@@ -19,7 +19,7 @@
 //! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
 //! So nothing has to be done when a thread ends, or is killed (which within some loops costs their last passes: [`crate::due`]).
 //!
-//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its block is translated again: then it has a tally
+//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its fragment is translated again: then it has a tally
 //! ([`crate::tally`]) and no stay; or, where there is none for it, its check does the same as the stub ([`crate::hot`]),
 //! and its stay is one in a class of pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
 //! counted at once and there is no stay. Members of a group that lie across the end of a page are counted one by one.
@@ -31,10 +31,10 @@
 //! The order of the stores in a change lets another process read at any time without counting anything twice: it reads the flat tables
 //! first, then `ENTRY`, `SINCE`, the passes, and `SINCE` and `ENTRY` again, and skips a stay that changed meanwhile.
 
-use crate::block::{Ahead, State};
 use crate::count::{Heat, Operation};
 use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
+use crate::fragment::{Ahead, State};
 use crate::plan::Group;
 use crate::strings::descriptor as strings;
 use crate::tally::{self, Tally};

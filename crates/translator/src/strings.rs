@@ -13,10 +13,10 @@
 //!   jbe  tell                           not known, or about to be written for the first time
 //! ```
 
-use crate::block::State;
 use crate::count::{Operation, What};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RCX, RDI, RSI};
+use crate::fragment::State;
 use crate::instrument::{call_out, describe, load_entry};
 use crate::liveness::Live;
 use crate::translate::Builder;

@@ -1,9 +1,9 @@
 //! Where the checks of groups ([`crate::stay`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
 //! what [`crate::settle_stay`] must know of its group.
 
-use crate::block::State;
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
+use crate::fragment::State;
 use crate::instrument::{count_in_page, in_row, load_entry};
 use crate::plan::Group;
 use crate::stay::{Place, Record, operand};

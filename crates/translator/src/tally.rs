@@ -34,9 +34,9 @@
 //! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
 //! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more tallies for.
 
-use crate::block::State;
 use crate::count::{Area, Heat, Hotter};
 use crate::emit::Memory;
+use crate::fragment::State;
 use crate::plan::{Group, Plan};
 use crate::stay::{Place, descriptor};
 use crate::translate::{Builder, Numbers};

@@ -1,15 +1,15 @@
-//! From the program's code at an address to a block.
+//! From the program's code at an address to a fragment.
 //!
-//! Three passes: decode up to the end of the block, find what is live before each instruction, write the code. The writer
+//! Three passes: decode up to the end of the fragment, find what is live before each instruction, write the code. The writer
 //! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
-//! control leaves the block.
+//! control leaves the fragment.
 
-use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
 use crate::due::Due;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::far::{FarReturn, is_old_call, is_privileged};
 use crate::fetch::{self, Piece, Planned};
+use crate::fragment::{Ahead, Drafts, Exit, ExitKind, Fragment, Rare, State};
 use crate::kept::Kept;
 use crate::lap::Lap;
 use crate::links::Chain;
@@ -18,7 +18,9 @@ use crate::marks::Mark;
 use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
 use crate::warm::free_register;
-use crate::{BlockId, Changes, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use crate::{
+    Changes, Config, Env, Error, ExitId, FragmentId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -34,13 +36,13 @@ pub(crate) struct Numbers {
     pub tallies: u32,
 }
 
-/// What is kept from block to block.
+/// What is kept from fragment to fragment.
 pub(crate) struct Tools {
     pub source: Source,
     pub liveness: Liveness,
     pub plan: Plan,
     pub stretches: Vec<Planned>,
-    /// Of the block that was made last, both halves of its code among it.
+    /// Of the fragment that was made last, both halves of its code among it.
     pub drafts: Drafts,
     pub numbers: Numbers,
     /// Instructions of the program whose groups are hot.
@@ -49,13 +51,13 @@ pub(crate) struct Tools {
     pub any_class: HashSet<u64>,
     /// And those that have no tally.
     pub no_tally: HashSet<u64>,
-    /// Blocks that are loops of few passes, each time that they are entered.
+    /// Fragments that are loops of few passes, each time that they are entered.
     pub short: HashSet<u64>,
-    /// Blocks that have had many passes altogether.
+    /// Fragments that have had many passes altogether.
     pub long: HashSet<u64>,
 }
 
-/// A block in the making.
+/// A fragment in the making.
 pub(crate) struct Builder<'a, E: Env> {
     pub config: &'a Config,
     pub env: &'a mut E,
@@ -83,7 +85,7 @@ pub(crate) struct Builder<'a, E: Env> {
     pub once: Vec<(u32, SiteId)>,
     /// Stretches and their counters of passes.
     pub counted_stretches: Vec<(u16, u32)>,
-    /// A stretch whose pass is counted when the block is left, and the offset of its counter from GS.
+    /// A stretch whose pass is counted when the fragment is left, and the offset of its counter from GS.
     pub count_on_the_way: Option<(u16, u32)>,
     /// The stretch whose passes are counted by the counter `passes`.
     pub stretch: Option<u16>,
@@ -92,7 +94,7 @@ pub(crate) struct Builder<'a, E: Env> {
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
-    /// Where the block goes back to its start.
+    /// Where the fragment goes back to its start.
     pub loop_start: Option<u64>,
     /// How passes follow from the lead of the loop, and where in the hot half that ends.
     pub due: Option<(Due, u32)>,
@@ -102,23 +104,23 @@ pub(crate) struct Builder<'a, E: Env> {
     pub pieces: Vec<Piece>,
     /// The exit that goes back.
     pub goes_back: Option<ExitId>,
-    /// Where a return comes from the call that ends the block.
+    /// Where a return comes from the call that ends the fragment.
     pub returns_at: Option<u64>,
-    /// The block begins by comparing its code.
+    /// The fragment begins by comparing its code.
     pub compares: bool,
 }
 
-/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed. None, where the block shows that others were translated
+/// Translates the fragment at `ip` into `room`. The fragment's code is complete but not yet placed. None, where the fragment shows that others were translated
 /// in a wrong belief ([`crate::convention`]): they are to be given up, and then this is to be translated.
 pub(crate) fn translate(
     config: &Config,
     tools: &mut Tools,
     env: &mut impl Env,
     room: &Room,
-    known: &HashMap<u64, BlockId>,
+    known: &HashMap<u64, FragmentId>,
     ip: u64,
     first_exit: ExitId,
-) -> Result<Option<Block>, Error> {
+) -> Result<Option<Fragment>, Error> {
     let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
@@ -191,12 +193,12 @@ pub(crate) fn translate(
         builder.leave_to(&[0xe9], end)?;
     }
     builder.tell_stretches(list, stretches);
-    let block;
-    (block, *drafts) = builder.finish(end)?;
-    Ok(Some(block))
+    let fragment;
+    (fragment, *drafts) = builder.finish(end)?;
+    Ok(Some(fragment))
 }
 
-/// A block without instructions: where returns to `ip` come that no call was translated for.
+/// A fragment without instructions: where returns to `ip` come that no call was translated for.
 pub(crate) fn relay(
     config: &Config,
     tools: &mut Tools,
@@ -204,14 +206,14 @@ pub(crate) fn relay(
     room: &Room,
     ip: u64,
     first_exit: ExitId,
-) -> Result<Block, Error> {
+) -> Result<Fragment, Error> {
     let Tools { plan, drafts, numbers, .. } = tools;
     plan.clear();
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, &[]), drafts.take(), numbers);
     builder.return_site(ip)?;
-    let block;
-    (block, *drafts) = builder.finish(ip)?;
-    Ok(block)
+    let fragment;
+    (fragment, *drafts) = builder.finish(ip)?;
+    Ok(fragment)
 }
 
 impl<'a, E: Env> Builder<'a, E> {
@@ -265,8 +267,8 @@ impl<'a, E: Env> Builder<'a, E> {
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// The block, and the code of its halves among the rest of what it was made in.
-    fn finish(mut self, end: u64) -> Result<(Block, Drafts), Error> {
+    /// The fragment, and the code of its halves among the rest of what it was made in.
+    fn finish(mut self, end: u64) -> Result<(Fragment, Drafts), Error> {
         let (hot_length, cold_length) = (self.hot.offset(), self.cold.offset());
         let (ip, hot, target) = (self.start, self.hot.base, self.cold.base);
         let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
@@ -298,7 +300,7 @@ impl<E: Env> Builder<'_, E> {
             limits: self.limits,
             pieces: self.pieces,
         };
-        let block = Block {
+        let fragment = Fragment {
             ip,
             hot,
             kept: Kept::pack(&mut drafts, ip, hot, target),
@@ -314,7 +316,7 @@ impl<E: Env> Builder<'_, E> {
             compares: self.compares,
             dead: false,
         };
-        Ok((block, drafts))
+        Ok((fragment, drafts))
     }
 
     fn begin(&mut self, number: usize, one: &Decoded) {

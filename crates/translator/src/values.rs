@@ -12,8 +12,8 @@
 //! So a register has a *name*, which stands for a value that is not known, and what is to be added to that. Operands of equal names are at known distances, whatever their
 //! registers. A register that is written in any other manner gets a name that nobody has.
 
-use crate::block::Step;
 use crate::decode::Decoded;
+use crate::fragment::Step;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::Address;
 
@@ -46,7 +46,7 @@ impl Values {
         ([base, index].map(|value| value.map(|(name, _)| name)), base.map_or(0, |(_, plus)| plus).wrapping_add(scaled))
     }
 
-    /// Goes past an instruction, so far from the start of its block. Returns what it does to the only register whose distance stays known, if there is one.
+    /// Goes past an instruction, so far from the start of its fragment. Returns what it does to the only register whose distance stays known, if there is one.
     pub fn pass(&mut self, one: &Decoded, instruction: u32) -> Option<Step> {
         if one.usage.writes == 0 {
             return None;

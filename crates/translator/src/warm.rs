@@ -4,7 +4,7 @@
 //! is nothing; but most loops of a large program (a compiler has tens of thousands) have some dozen passes altogether.
 //!
 //! Mechanism: a loop begins with its groups counted at once ([`crate::at_once`]), without a long look ahead at what is live, and with a count of its passes at its head. When a thread has made so many
-//! that the rest will pay, the block is translated again ([`crate::Cache::heat`]), with stays and without the count:
+//! that the rest will pay, the fragment is translated again ([`crate::Cache::heat`]), with stays and without the count:
 //!
 //! ```text
 //!   inc  word gs:[record + MISSES]
@@ -12,24 +12,24 @@
 //! ```
 //! That needs dead flags at the head, and a register for the stub. Where there is none, the loop has stays from the beginning.
 
-use crate::block::State;
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RSP};
+use crate::fragment::State;
 use crate::instrument::call_out;
 use crate::stay::Record;
 use crate::translate::Builder;
 use crate::{Env, Error, SiteId, StayId};
 use numalens_isa::Kind;
 
-/// A register that is dead at the head of a block where flags are dead as well.
+/// A register that is dead at the head of a fragment where flags are dead as well.
 pub(crate) fn free_register(list: &[Decoded]) -> Option<u8> {
     let live = list.first()?.before;
     (0..16u8).find(|&register| live.flags == 0 && register != RSP && live.registers >> register & 1 == 0)
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// Counts a pass, at the head of the block; `r1` is dead there.
+    /// Counts a pass, at the head of the fragment; `r1` is dead there.
     pub(crate) fn count_until_long(&mut self, r1: u8) -> Result<(), Error> {
         let Some(record) = self.config.stay_record(StayId(self.numbers.stays)) else { return Ok(()) };
         self.numbers.stays += 1;

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 const PROGRAM: u64 = 0x40_0000;
 
-/// The block at the start of `text`.
+/// The fragment at the start of `text`.
 fn translate(text: &str, config: Config, base: u64, changes: Changes) -> String {
     let program = assemble::assemble(&[text]).remove(0);
     let mut paper = Paper { changes, ..Paper::new(program, base) };

@@ -56,7 +56,7 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         each.chain([writes(r.general[2], PASSES)]).collect()
     });
     let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
-    // All pages have been written: those that have not make their groups hot, and the block translated once more.
+    // All pages have been written: those that have not make their groups hot, and the fragment translated once more.
     machine.load(&assemble(&["mov rax, rcx\nrep stosq\nnop"])[0]);
     let mut filling = registers(&machine);
     filling.general[1] = WORDS;
@@ -475,7 +475,7 @@ fn classes_sum_to_accesses_and_follow_the_page() {
         sum
     });
     assert_eq!(counted, wanted);
-    // Two blocks hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
+    // Two fragments hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
     assert!(machine.world.cold_runs >= 4 && machine.world.cold_runs <= 8, "{} cold runs", machine.world.cold_runs);
 }
 

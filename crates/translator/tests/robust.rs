@@ -9,7 +9,7 @@ use object::{Object, ObjectSection};
 use paper::{CONFIG, Paper};
 use proptest::prelude::*;
 
-/// Translates a block at every address after a jump or call, and looks at what is in the cache.
+/// Translates a fragment at every address after a jump or call, and looks at what is in the cache.
 #[test]
 fn all_code_of_this_executable() {
     let file = std::fs::read("/proc/self/exe").expect("the executable can be read");
@@ -34,11 +34,11 @@ fn all_code_of_this_executable() {
         let position = cache.locate(entry).expect("an entry is in the cache");
         assert_eq!((position.ip, position.state, position.spilled), (start, State::Before, 0));
     }
-    let (blocks, exits) = cache.size();
-    let each = started.elapsed().as_nanos() / blocks as u128;
-    println!("{bytes} bytes, {instructions} starts, {blocks} blocks, {exits} exits, {} sites", paper.sites.len());
-    println!("{} hot and {} cold bytes, {each} ns a block", paper.hot.len(), paper.cold.len());
-    assert!(blocks > 1000);
+    let (fragments, exits) = cache.size();
+    let each = started.elapsed().as_nanos() / fragments as u128;
+    println!("{bytes} bytes, {instructions} starts, {fragments} fragments, {exits} exits, {} sites", paper.sites.len());
+    println!("{} hot and {} cold bytes, {each} ns a fragment", paper.hot.len(), paper.cold.len());
+    assert!(fragments > 1000);
 }
 
 proptest! {

@@ -374,7 +374,7 @@ fn code_that_changes_is_translated_again() {
 }
 
 #[test]
-fn a_block_finds_its_own_code_changed_without_losing_flags() {
+fn a_fragment_finds_its_own_code_changed_without_losing_flags() {
     // The second instruction of the loop is overwritten on the first pass, by code that looks at flags that were dead.
     let text = "
         xor ebx, ebx
@@ -415,7 +415,7 @@ fn the_stack_is_left_out_on_demand() {
 }
 
 #[test]
-fn blocks_that_are_invalid_are_not_entered_again() {
+fn fragments_that_are_invalid_are_not_entered_again() {
     // An indirect and a direct way into the same code, changed between two runs, announced.
     let text = "
         lea rax, [rip + 2f]
@@ -444,13 +444,13 @@ fn blocks_that_are_invalid_are_not_entered_again() {
 }
 
 #[test]
-fn jumps_to_blocks_that_are_there_need_no_dispatcher() {
+fn jumps_to_fragments_that_are_there_need_no_dispatcher() {
     let mut machine = Machine::new(Options { low_shadow: false, ..Options::default() });
     machine.load(&assemble(&["call 2f\ncall 2f\ncall 2f\njmp 3f\n2: inc ebx\nret\n3: nop"])[0]);
     let start = registers(&machine);
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    // Each block but the first is translated when it is first jumped to. The last jump leads out of the program.
+    // Each fragment but the first is translated when it is first jumped to. The last jump leads out of the program.
     assert_eq!(machine.world.left, machine.cache.size().0);
 }
 
@@ -475,14 +475,14 @@ fn evicted_code_is_translated_anew() {
     let start = registers(&machine);
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    let (blocks, _) = machine.cache.size();
+    let (fragments, _) = machine.cache.size();
     // Jumps that are not linked any more link themselves again.
     machine.cache.unlink(&mut machine.world);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    assert_eq!(machine.cache.size().0, blocks);
+    assert_eq!(machine.cache.size().0, fragments);
     machine.evict();
     assert_eq!(machine.run_translated(&start).general, native.general);
-    assert_eq!(machine.cache.size().0, 2 * blocks);
+    assert_eq!(machine.cache.size().0, 2 * fragments);
     // What was evicted is not patched any more, and what came after still is.
     let program = machine.program_address();
     machine.cache.invalidate(&mut machine.world, program..program + 4096);

@@ -156,7 +156,7 @@ fn a_tally_whose_group_leaves_its_pages_is_given_up() {
         machine.run_translated(&registers);
         std::mem::take(&mut machine.heats)
     });
-    // Hot, then without a tally, and perhaps of any class: in the block that is entered at the top as well.
+    // Hot, then without a tally, and perhaps of any class: in the fragment that is entered at the top as well.
     assert!((2..=6).contains(&heats[0]), "{heats:?}");
     heats[0] = 0;
     assert_eq!(heats, [0, 0]);

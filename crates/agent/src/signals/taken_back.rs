@@ -7,7 +7,7 @@ use crate::thread::Thread;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, Unexecuted, Unmade};
 
-/// Takes back what the passes have counted of the rest of the block: the thread comes to it through another one.
+/// Takes back what the passes have counted of the rest of the fragment: the thread comes to it through another one.
 pub(super) fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
     if unmade.is_empty() {
         return;
@@ -24,7 +24,7 @@ pub(super) fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
     unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, unmade, &registers, run) };
 }
 
-/// Corrects how many instructions were executed: the rest of the block is counted when the thread comes to it through another one.
+/// Corrects how many instructions were executed: the rest of the fragment is counted when the thread comes to it through another one.
 pub(super) fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
     let runtime = runtime();
     for one in unexecuted.iter().filter(|one| one.instructions != 0) {

@@ -1,6 +1,6 @@
-//! What is remembered of a translated block: its ways out, and what program state stands behind each address in the cache.
+//! What is remembered of a translated fragment: its ways out, and what program state stands behind each address in the cache.
 //!
-//! There are tens of thousands of blocks in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
+//! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
 //! packed ([`crate::kept`]).
 
 use crate::due::Due;
@@ -57,7 +57,7 @@ pub struct Position<'a> {
     pub(crate) checked: u16,
     /// What becomes of registers of accesses on the way to them.
     pub(crate) steps: &'a [Step],
-    /// The instruction, from the start of the block.
+    /// The instruction, from the start of the fragment.
     pub(crate) instruction: u32,
     /// What the counter of passes must get before anything is taken back.
     pub due: Option<Due>,
@@ -84,7 +84,7 @@ pub struct Unmade {
 }
 
 impl Position<'_> {
-    /// On the way out of a block.
+    /// On the way out of a fragment.
     pub(crate) fn leaving(ip: u64, spilled: u16, saved: u16) -> Self {
         let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], Members::default());
         let unexecuted = Default::default();
@@ -131,7 +131,7 @@ impl Unmade {
 /// A register becomes what another one is, or the same, and a constant more: see [`crate::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The offset of the instruction that does it in the block.
+    /// The offset of the instruction that does it in the fragment.
     pub instruction: u32,
     pub register: u8,
     pub from: u8,
@@ -145,13 +145,13 @@ pub(crate) struct Ahead {
     pub site: SiteId,
     /// What its group is counted by.
     pub stay: Option<Stay>,
-    /// The group's number in the block.
+    /// The group's number in the fragment.
     pub(crate) group: u16,
-    /// The stretch's number in the block.
+    /// The stretch's number in the fragment.
     pub(crate) stretch: u16,
     /// Its group is looked up in place already, or need not be.
     pub(crate) hot: bool,
-    /// The offset of its instruction in the block.
+    /// The offset of its instruction in the fragment.
     pub(crate) instruction: u32,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Exit {
     pub stub: u64,
 }
 
-/// What blocks are made in. Kept from one to the next for its memory; a block has copies of their exact lengths, as there are many.
+/// What fragments are made in. Kept from one to the next for its memory; a fragment has copies of their exact lengths, as there are many.
 #[derive(Default)]
 pub(crate) struct Drafts {
     pub hot: Vec<u8>,
@@ -234,9 +234,9 @@ impl Drafts {
     }
 }
 
-/// A translated block.
+/// A translated fragment.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct Fragment {
     pub ip: u64,
     /// Where its hot half lies, and is entered.
     pub hot: u64,
@@ -263,14 +263,14 @@ pub(crate) struct Block {
     pub dead: bool,
 }
 
-/// What few blocks have.
+/// What few fragments have.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     /// Sites that are counted one by one, in the order of instructions.
     pub sites: Box<[SiteId]>,
     /// The offset of the instruction of each.
     pub site_instructions: Box<[u32]>,
-    /// What becomes of registers on the way through the block; empty if no groups rely on it.
+    /// What becomes of registers on the way through the fragment; empty if no groups rely on it.
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,
@@ -278,7 +278,7 @@ pub(crate) struct Rare {
     pub due: Option<(Due, u32)>,
 }
 
-impl Block {
+impl Fragment {
     /// The end of the program's code that was translated.
     pub fn end(&self) -> u64 {
         self.ip + u64::from(self.length)
@@ -402,4 +402,4 @@ impl Block {
 }
 
 /// There are many: they fill the heap's blocks of this size.
-const _: () = assert!(size_of::<Block>() <= 80);
+const _: () = assert!(size_of::<Fragment>() <= 80);
