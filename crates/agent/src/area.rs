@@ -6,12 +6,12 @@
 //!     + 4 KiB      lookup table of indirect branches                                          }
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it                           } copy-on-write from
 //!     + ~2.5 MiB   the signal stack, a gap below it                                           } the session's pattern
-//!     + 3 MiB      where stays have begun                                                     }
+//!     + 3 MiB      which last pages are in use                                                }
 //!     + 3.5 MiB    what is left of the addresses in the table of returns                      }
 //!     + 4 MiB      table of returns                                                           }
 //!     + 5 MiB      site counters       }
-//!     + ...        stays               } shared memory:
-//!     + ...        passes              } the thread's extent in the session file
+//!     + ...        last pages          } shared memory:
+//!     + ...        execution counters  } the thread's extent in the session file
 //!     + ...        page counters       }
 //!     + ...        cache lines         }  (where they are counted)
 //!     + ...        cache misses        }  (where there is a cache)
@@ -26,7 +26,7 @@ use crate::sys::{self, Errno, PAGE, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Extent, Geometry, StayRecord, TallyHeader, log};
+use numalens_event::exact::{self, Extent, Geometry, LastPageRecord, TallyHeader, log};
 use numalens_translator::{Tally, area as fixed};
 
 /// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
@@ -63,10 +63,10 @@ const STACK_BYTES: u64 = 0x4_0000;
 pub const SIGNAL_STACK: u64 = 0x26_0000;
 /// Bytes of it: frames grow with the processor's registers.
 pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
-/// Where the bytes are that tell which stays have ever begun.
+/// Where the bytes are that tell which last pages were ever filled.
 pub const TOUCHED: u64 = 0x30_0000;
 const _: () = assert!(BELOW + SITES == exact::thread::SITES - exact::thread::TALLIES);
-const TOUCHED_BYTES: u64 = exact::thread::STAYS_BYTES / PAGE;
+const TOUCHED_BYTES: u64 = exact::thread::LAST_PAGES_BYTES / PAGE;
 /// Where the table of return addresses is.
 pub const RETURNS: u64 = fixed::RETURNS as u64;
 /// Bytes of it.
@@ -142,14 +142,14 @@ impl Layout {
         }
     }
 
-    /// Where the stays are.
-    pub fn stays(&self) -> u64 {
+    /// Where the last pages are.
+    pub fn last_pages(&self) -> u64 {
         SITES + exact::thread::SITES_BYTES
     }
 
-    /// Where the counters of passes are.
-    pub fn passes(&self) -> u64 {
-        self.stays() + exact::thread::STAYS_BYTES
+    /// Where the execution counters are.
+    pub fn executions(&self) -> u64 {
+        self.last_pages() + exact::thread::LAST_PAGES_BYTES
     }
 
     /// Where the counts of cache lines are.
@@ -263,11 +263,11 @@ impl Area {
         Ok(())
     }
 
-    /// Lets the stays of the thread in `pages` (their addresses) look where they are. Any thread may do it to any other: what the stays have
-    /// counted so far remains theirs.
-    /// `sites`: how many there are by now, as there are stays for no others.
+    /// Has groups whose last page is in `pages` (addresses) look their page up again. Any thread may do it to any other:
+    /// what they have counted so far remains theirs.
+    /// `sites`: how many there are by now, as there are last pages for no others.
     pub fn forget(self, layout: &Layout, sites: u32, pages: &core::ops::Range<u64>) {
-        const AT_ONCE: u64 = PAGE / size_of::<StayRecord>() as u64;
+        const AT_ONCE: u64 = PAGE / size_of::<LastPageRecord>() as u64;
         for chunk in 0..u64::from(sites.min(layout.sites)).div_ceil(AT_ONCE * 8) {
             // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the area. Each is stored by itself; all are 0 as a rule, and programs that
             // unmap memory all the time wait for this.
@@ -277,14 +277,15 @@ impl Area {
             }
             let begun = (chunk * 8..).zip(eight).filter(|(_, touched)| *touched != 0);
             for (number, _) in begun {
-                // SAFETY: a page of the table of stays, which has this many; records are made of atomics.
-                let records =
-                    unsafe { &*((self.0 + layout.stays() + number * PAGE) as *const [StayRecord; AT_ONCE as usize]) };
+                // SAFETY: a page of the table of last pages, which has this many; records are made of atomics.
+                let records = unsafe {
+                    &*((self.0 + layout.last_pages() + number * PAGE) as *const [LastPageRecord; AT_ONCE as usize])
+                };
                 for (number, record) in records.iter().enumerate() {
                     let page = record.page.load(Relaxed);
                     if page != 0 && pages.contains(&page) && record.hot.load(Relaxed) != exact::IS_LIMIT {
                         // Unless the thread has left the page meanwhile.
-                        StayRecord::look_again(records, number, page);
+                        LastPageRecord::look_again(records, number, page);
                     }
                 }
             }

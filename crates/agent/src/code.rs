@@ -14,9 +14,9 @@ use core::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use hashbrown::HashSet;
-use numalens_event::exact::{self, log, stretch};
+use numalens_event::exact::{self, log, segment};
 use numalens_isa::Kind;
-use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
+use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId};
 use rustc_hash::FxBuildHasher;
 
 /// Places for pages of code that are known: a system call for each fragment is saved.
@@ -48,9 +48,9 @@ pub struct World {
     pub seals: Seals,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
-    /// How many stretches there are, and counters of passes.
-    stretches: u32,
-    passes: u32,
+    /// How many segments there are, and execution counters.
+    segments: u32,
+    executions: u32,
     /// Pages of code that was translated lately: somebody is about to fetch from them.
     fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
@@ -74,8 +74,8 @@ impl World {
             arenas: Arenas::new(most_code),
             seals: Seals::default(),
             sites: Vec::new(),
-            stretches: 0,
-            passes: 0,
+            segments: 0,
+            executions: 0,
             fetched: Vec::new(),
             told_full: false,
             code_pages: [NO_PAGE; CODE_PAGES],
@@ -87,9 +87,9 @@ impl World {
         self.sites.len() as u32
     }
 
-    /// How many stretches there are.
-    pub fn stretches(&self) -> u32 {
-        self.stretches
+    /// How many segments there are.
+    pub fn segments(&self) -> u32 {
+        self.segments
     }
 
     /// The pages of the code that was translated since the last call.
@@ -167,7 +167,7 @@ impl Env for World {
     fn is_counted(&mut self, ip: u64) -> bool {
         // More than any fragment has.
         const MARGIN: usize = 4096;
-        let used = self.sites.len().max(self.passes as usize);
+        let used = self.sites.len().max(self.executions as usize);
         let full = used + MARGIN > self.layout.sites as usize;
         if full && !self.told_full {
             self.told_full = true;
@@ -207,10 +207,10 @@ impl Env for World {
             return row;
         }
         let record = self.process.site(row.0);
-        if let Some(stay) = group.stay {
-            self.passes = self.passes.max(stay.passes + 1);
-            record.passes.store(stay.passes, Relaxed);
-            record.stay.store(stay.id.0 + 1, Relaxed);
+        if let Some(last_page) = group.last_page {
+            self.executions = self.executions.max(last_page.executions + 1);
+            record.executions.store(last_page.executions, Relaxed);
+            record.last_page.store(last_page.id.0 + 1, Relaxed);
         }
         if row != first {
             record.address.store(u64::from(first.0), Relaxed);
@@ -221,26 +221,26 @@ impl Env for World {
         row
     }
 
-    fn new_stretch(&mut self, stretch: &Stretch) {
-        let (kind, counter) = match stretch.counter {
-            FetchCounter::Passes(number) => (stretch::PASSES, number),
-            FetchCounter::Site(site) => (stretch::SITE, site.0),
-            FetchCounter::Correction(number) => (stretch::CORRECTION, number),
+    fn new_segment(&mut self, segment: &Segment) {
+        let (kind, counter) = match segment.counter {
+            FetchCounter::Executions(number) => (segment::EXECUTIONS, number),
+            FetchCounter::Site(site) => (segment::SITE, site.0),
+            FetchCounter::Correction(number) => (segment::CORRECTION, number),
         };
-        if kind != stretch::SITE {
-            self.passes = self.passes.max(counter + 1);
+        if kind != segment::SITE {
+            self.executions = self.executions.max(counter + 1);
         }
         // There is one for each counter, and a second where it goes on in the next page.
-        if self.stretches >= exact::MOST_STRETCHES {
+        if self.segments >= exact::MOST_SEGMENTS {
             return;
         }
-        let record = self.process.stretch(self.stretches);
-        record.address.store(stretch.ip, Relaxed);
-        record.instructions.store(stretch.instructions | kind << stretch::KIND_SHIFT, Relaxed);
+        let record = self.process.segment(self.segments);
+        record.address.store(segment.ip, Relaxed);
+        record.instructions.store(segment.instructions | kind << segment::KIND_SHIFT, Relaxed);
         record.counter.store(counter, Relaxed);
-        self.stretches += 1;
-        self.process.header().stretches.store(self.stretches, Release);
-        let page = stretch.ip & !(PAGE - 1);
+        self.segments += 1;
+        self.process.header().segments.store(self.segments, Release);
+        let page = segment.ip & !(PAGE - 1);
         if self.fetched.last() != Some(&page) {
             self.fetched.push(page);
         }

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
     self, COMMON_ENTRIES, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
-    SessionHeader, SiteRecord, StretchRecord, end, kind,
+    SegmentRecord, SessionHeader, SiteRecord, end, kind,
 };
 
 /// The file.
@@ -231,7 +231,7 @@ pub struct ProcessMemory {
     header: u64,
     log: u64,
     sites: u64,
-    stretches: u64,
+    segments: u64,
     pages: u64,
     /// 0: cache lines are not counted.
     lines: u64,
@@ -242,7 +242,7 @@ const PIECES: [(u64, u64); 6] = [
     (0, exact::process::LOG),
     (exact::process::LOG, exact::process::LOG_BYTES),
     (exact::process::SITES, exact::MOST_SITES as u64 * size_of::<SiteRecord>() as u64),
-    (exact::process::STRETCHES, exact::MOST_STRETCHES as u64 * size_of::<StretchRecord>() as u64),
+    (exact::process::SEGMENTS, exact::MOST_SEGMENTS as u64 * size_of::<SegmentRecord>() as u64),
     (exact::process::PAGES, exact::MOST_PAGES as u64 * size_of::<PageRecord>() as u64),
     (exact::process::LINES, exact::process::LINES_BYTES),
 ];
@@ -258,8 +258,8 @@ impl ProcessMemory {
         for (at, (offset, bytes)) in at.iter_mut().zip(PIECES).take(wanted) {
             *at = sys::map_shared(bytes, session.descriptor, extent.offset() + offset)?;
         }
-        let [header, log, sites, stretches, pages, lines] = at;
-        let memory = ProcessMemory { extent, header, log, sites, stretches, pages, lines };
+        let [header, log, sites, segments, pages, lines] = at;
+        let memory = ProcessMemory { extent, header, log, sites, segments, pages, lines };
         memory.header().rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Relaxed);
         // 0 is no page. The collector waits for it.
         memory.header().pages.store(1, Release);
@@ -287,7 +287,7 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Lets the same addresses stand for another extent: in the child of a fork, which has so many sites and stretches from its parent. (The
+    /// Lets the same addresses stand for another extent: in the child of a fork, which has so many sites and segments from its parent. (The
     /// parent's header may count more by now: it runs.)
     ///
     /// # Errors
@@ -297,13 +297,13 @@ impl ProcessMemory {
         session: &Session,
         extent: Extent,
         sites: u32,
-        stretches: u32,
+        segments: u32,
     ) -> Result<(), Errno> {
         let pages = self.header().pages.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
         let shadow = self.header().shadow.load(Relaxed);
-        let at = [self.header, self.log, self.sites, self.stretches, self.pages, self.lines];
+        let at = [self.header, self.log, self.sites, self.segments, self.pages, self.lines];
         for (at, (offset, bytes)) in at.into_iter().zip(PIECES).filter(|(at, _)| *at != 0) {
             // SAFETY: replaces mappings of our own, of the same length.
             unsafe { sys::map_shared_over(at, bytes, session.descriptor, extent.offset() + offset) }?;
@@ -312,8 +312,8 @@ impl ProcessMemory {
         let header = self.header();
         header.shadow.store(shadow, Relaxed);
         header.inherited_sites.store(sites, Relaxed);
-        header.inherited_stretches.store(stretches, Relaxed);
-        header.stretches.store(stretches, Relaxed);
+        header.inherited_segments.store(segments, Relaxed);
+        header.segments.store(segments, Relaxed);
         header.inherited_pages.store(pages, Relaxed);
         header.sites.store(sites, Relaxed);
         header.address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
@@ -336,11 +336,11 @@ impl ProcessMemory {
         unsafe { &*((self.sites as *const SiteRecord).add(site as usize)) }
     }
 
-    /// The record of a stretch.
-    pub fn stretch(&self, number: u32) -> &'static StretchRecord {
-        debug_assert!(number < exact::MOST_STRETCHES);
+    /// The record of a segment.
+    pub fn segment(&self, number: u32) -> &'static SegmentRecord {
+        debug_assert!(number < exact::MOST_SEGMENTS);
         // SAFETY: as above.
-        unsafe { &*((self.stretches as *const StretchRecord).add(number as usize)) }
+        unsafe { &*((self.segments as *const SegmentRecord).add(number as usize)) }
     }
 
     /// The record of a page.

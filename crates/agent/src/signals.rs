@@ -45,7 +45,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
 use numalens_translator::count;
 use numalens_translator::{
-    State, area as fixed, settle_passes, settle_stay, settle_stay_end, take_return, take_return_end, take_return_writes,
+    State, area as fixed, settle_iterations, settle_last_page, settle_last_page_end, take_return, take_return_end,
+    take_return_writes,
 };
 
 /// Signals, from 1.
@@ -306,7 +307,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     let within = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
         (from as *const () as u64..to as *const () as u64).contains(&rip)
     };
-    if within(settle_stay, settle_stay_end) || within(take_return, take_return_end) {
+    if within(settle_last_page, settle_last_page_end) || within(take_return, take_return_end) {
         // On the way back to the cache: no register of the program is where it was.
         step_on(thread, info, context, signal, stepped);
         return;
@@ -355,7 +356,7 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     if let Some(due) = position.due {
         let registers = core::array::from_fn(|number| context.register(number));
         // SAFETY: the area of this thread, which is stopped in the loop.
-        unsafe { settle_passes(area.0 as *mut u8, &due, &registers) };
+        unsafe { settle_iterations(area.0 as *mut u8, &due, &registers) };
     }
     let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
     let result = (position.state == State::AfterSyscall).then(|| context.register(0));

@@ -33,17 +33,17 @@ pub const COUNT_ARGUMENTS: u32 = 0x218;
 pub const COUNT_VECTOR: u32 = 0x240;
 /// rcx, rsi, rdi as they were before a repeated string instruction.
 pub const STRING_BEFORE: u32 = 0x280;
-/// Code pointer: must hold the address of [`crate::settle_stay`].
+/// Code pointer: must hold the address of [`crate::settle_last_page`].
 pub const SETTLE: u32 = 0x2a0;
 /// The base of FS of the thread. The owner sets it at the start and whenever a system call changes it; generated code does where an instruction does.
 pub const FS_BASE: u32 = 0x2a8;
-/// Constant for generated code: must hold [`crate::Config::stays`].
-pub const STAYS: u32 = 0x2b0;
+/// Constant for generated code: must hold [`crate::Config::last_pages`].
+pub const LAST_PAGES: u32 = 0x2b0;
 /// Constant for generated code: must hold [`crate::Config::touched`].
 pub const TOUCHED: u32 = 0x2b8;
 /// Constant for generated code: must hold [`crate::Config::read_only`].
 pub const READ_ONLY: u32 = 0x2c0;
-/// Where [`crate::settle_stay`] keeps the program's registers.
+/// Where [`crate::settle_last_page`] keeps the program's registers.
 pub const SETTLE_SAVED: u32 = 0x2c8;
 /// Code pointer. Entered with the program's target of a return in [`RETURN_IP`]; every register and flag is the program's.
 pub const RETURN_MISS: u32 = 0x300;

@@ -6,7 +6,7 @@ use crate::decode::Source;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
 use crate::far::{FarReturn, Obstacle};
-use crate::fetch::{FetchCounter, Stretch};
+use crate::fetch::{FetchCounter, Segment};
 use crate::fragment::{Drafts, Exit, ExitKind, Fragment, Position};
 use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
@@ -117,7 +117,7 @@ pub struct Cache {
     by_site: Vec<(SiteId, FragmentId)>,
     /// Landings by the address of their code: for jumps to which address of the program they are.
     pub(crate) landings: ByAddress<u64>,
-    /// Counters of passes that correct how many instructions of a page were executed.
+    /// Execution counters that correct how many instructions of a page were executed.
     corrections: HashMap<u64, u32>,
 }
 
@@ -140,7 +140,7 @@ impl Cache {
                 source: Source::default(),
                 liveness: Liveness::new(&config),
                 plan: Plan::default(),
-                stretches: Vec::new(),
+                segments: Vec::new(),
                 drafts: Drafts::default(),
                 numbers: Numbers::default(),
                 hot: HashSet::new(),
@@ -292,13 +292,13 @@ impl Cache {
             }
             ExitKind::Direct { branch } => {
                 // Fragments that are dead too: returns come there until the cache is evicted.
-                // The stub of a jump back may have passes to count.
-                let counts_passes = fragment.counts_at_its_end() && target == fragment.ip;
+                // The stub of a jump back may have executions to count.
+                let counts_iterations = fragment.counts_at_its_end() && target == fragment.ip;
                 let from = self.links.from(id).ok_or(Error::NoExit(id))?;
                 let to = self.fragment(env, target)?;
                 let entry = self.entry_of(to);
                 let again = self.get(to).and_then(Fragment::loop_start).filter(|_| from == to);
-                if counts_passes && again.is_none() {
+                if counts_iterations && again.is_none() {
                     return Ok(Leave::Enter(entry));
                 }
                 if let Some(short) = displacement(branch, again.unwrap_or(entry)) {
@@ -363,7 +363,7 @@ impl Cache {
     }
 
     /// A fragment is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
-    /// without any stay for it, or its tally does not pay, without one; as the loop is short, without a limit; as it has had many passes, with stays. The thread that says so finishes its pass.
+    /// without any last page for it, or its tally does not pay, without one; as the loop is short, without a limit; as it has had many iterations, with last pages. The thread that says so finishes its execution.
     pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
         let Some((id, fragment)) = self.fragment_at(hotter.at) else { return };
         let ip = fragment.ip;
@@ -394,7 +394,7 @@ impl Cache {
         self.kill(env, id);
     }
 
-    /// A site has counted many accesses: its fragment is translated again when it is next entered, with stays for its groups if it has none, as they will pay, and
+    /// A site has counted many accesses: its fragment is translated again when it is next entered, with last pages for its groups if it has none, as they will pay, and
     /// without comparing its code, where the owner can tell when that changes. Only with [`Scheme::LongLoops`].
     pub fn warmed(&mut self, env: &mut impl Env, site: SiteId) {
         if self.config.scheme != Scheme::LongLoops || self.config.each {
@@ -413,7 +413,7 @@ impl Cache {
             self.tools.long.insert(ip);
             return self.invalidate(env, pages);
         }
-        if is_of_a_group && members.iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
+        if is_of_a_group && members.iter().all(|one| one.last_page.is_none()) && self.tools.long.insert(ip) {
             self.kill(env, id);
         }
     }
@@ -498,16 +498,16 @@ impl Cache {
         }
     }
 
-    /// The number of the counter of passes that [`crate::Unexecuted`] instructions of the page at `page` are added to; none: there is no room
+    /// The number of the execution counter that [`crate::Unexecuted`] instructions of the page at `page` are added to; none: there is no room
     /// for more.
     pub fn correction(&mut self, env: &mut impl Env, page: u64) -> Option<u32> {
         if let Some(&known) = self.corrections.get(&page) {
             return Some(known);
         }
-        let number = self.tools.numbers.passes;
-        self.config.passes_counter(number)?;
-        self.tools.numbers.passes += 1;
-        env.new_stretch(&Stretch { ip: page, instructions: 1, counter: FetchCounter::Correction(number) });
+        let number = self.tools.numbers.executions;
+        self.config.execution_counter(number)?;
+        self.tools.numbers.executions += 1;
+        env.new_segment(&Segment { ip: page, instructions: 1, counter: FetchCounter::Correction(number) });
         self.corrections.insert(page, number);
         Some(number)
     }

@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area, returns};
+use crate::{Group, LastPageId, Segment, Site, SiteId, Tally, area, returns};
 use core::sync::atomic::AtomicU64;
 
 /// What `area::NEWS` points to where there never are any.
@@ -27,23 +27,23 @@ pub struct PageEntry {
 
 impl PageEntry {
     /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it makes the page another one
-    /// (the zero page). The least of all, so that one comparison tells what a write may be counted in. No stay begins in such a page: whoever
-    /// writes it need not look for stays.
+    /// (the zero page). The least of all, so that one comparison tells what a write may be counted in. No record has such a page for its last:
+    /// whoever writes it need not look for records.
     pub const READ_ONLY: u32 = 1;
 }
 
-/// Where accesses are counted by stays (groups that keep to a page), and where each at once in the flat tables.
+/// Where accesses are counted by the last page of their group, and where each at once in the flat tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// In the flat tables everywhere: slower, and what the others are compared with.
     Flat,
-    /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
+    /// By last pages in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
     /// each group is looked up once and counted at once.
     Loops,
-    /// By stays in loops that have had many passes, so that they pay ([`crate::warm`]), and in what else the owner says has ([`crate::Cache::warmed`]).
+    /// By last pages in loops that have had many iterations, so that they pay ([`crate::warm`]), and in what else the owner says has ([`crate::Cache::warmed`]).
     LongLoops,
-    /// By stays wherever they can be.
-    Stays,
+    /// By last pages wherever they can be.
+    LastPage,
 }
 
 /// How to translate.
@@ -72,17 +72,17 @@ pub struct Config {
     /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write each. Programs that update memory at random
     /// change one line of the processor's caches besides their own, and not two. Negative: all that lies above is taken.
     pub updates: i32,
-    /// Where accesses are counted by stays.
+    /// Where accesses are counted by last pages.
     pub scheme: Scheme,
     /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size. Whatever `scheme` says.
     pub each: bool,
     /// Most sites, those that stand for several included.
     pub most_sites: u32,
-    /// Offset from GS of the stays: a [`crate::Record`] each, [`Config::most_sites`] of them. A multiple of 4096.
-    pub stays: u32,
-    /// Offset from GS of the counters of passes: 64 bits each, [`Config::most_sites`] of them.
-    pub passes: u32,
-    /// Offset from GS of a byte for every 4096 bytes of stays: not 0 if the thread has ever begun one there.
+    /// Offset from GS of the last pages: a [`crate::LastPage`] each, [`Config::most_sites`] of them. A multiple of 4096.
+    pub last_pages: u32,
+    /// Offset from GS of the execution counters: 64 bits each, [`Config::most_sites`] of them.
+    pub executions: u32,
+    /// Offset from GS of a byte for every 4096 bytes of last pages: not 0 if the thread has ever filled one there.
     pub touched: u32,
     /// Offset from GS of the tallies ([`crate::Tally`]): their headers, their counters, what these count for. Negative, as for `updates`.
     pub tallies: i32,
@@ -106,7 +106,7 @@ impl Config {
         within(u64::from(self.sites) + number * 8).filter(|_| site.0 < self.most_sites)
     }
 
-    /// A page as the shadow table has it, and [`crate::Record::ENTRY`]: in the lower half how far the column of its class begins behind that of class 0, in
+    /// A page as the shadow table has it, and [`crate::LastPage::ENTRY`]: in the lower half how far the column of its class begins behind that of class 0, in
     /// the upper one the offset from GS of its counters (32 bits without sign), or 0 for slot 0.
     pub fn word_of(&self, entry: PageEntry) -> u64 {
         let counters = if entry.slot == 0 { 0 } else { self.pages + entry.slot * 8 };
@@ -124,15 +124,15 @@ impl Config {
         PageEntry { class: word as u32 / 8 / self.most_sites.max(1), slot: counters.saturating_sub(self.pages) / 8 }
     }
 
-    /// Offset from GS of the record of a stay; `None`: there is no such stay.
-    pub fn stay_record(&self, stay: StayId) -> Option<u32> {
-        let offset = u64::from(self.stays) + u64::from(stay.0) * u64::from(crate::Record::BYTES);
-        within(offset).filter(|_| stay.0 < self.most_sites)
+    /// Offset from GS of the record of a last page; `None`: there is no such record.
+    pub fn last_page_record(&self, last_page: LastPageId) -> Option<u32> {
+        let offset = u64::from(self.last_pages) + u64::from(last_page.0) * u64::from(crate::LastPage::BYTES);
+        within(offset).filter(|_| last_page.0 < self.most_sites)
     }
 
-    /// Offset from GS of a counter of passes; `None`: there is no such counter.
-    pub fn passes_counter(&self, number: u32) -> Option<u32> {
-        within(u64::from(self.passes) + u64::from(number) * 8).filter(|_| number < self.most_sites)
+    /// Offset from GS of an execution counter; `None`: there is no such counter.
+    pub fn execution_counter(&self, number: u32) -> Option<u32> {
+        within(u64::from(self.executions) + u64::from(number) * 8).filter(|_| number < self.most_sites)
     }
 
     /// Offset from GS of the header of a tally.
@@ -156,12 +156,12 @@ impl Config {
         [
             (area::RETURN, returns::take_return as *const () as u64),
             (area::SHADOW_BASE, shadow / 8),
-            (area::SETTLE, crate::stay::settle_stay as *const () as u64),
-            (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
+            (area::SETTLE, crate::last_page::settle_last_page as *const () as u64),
+            (area::COUNT_GROUP, crate::last_page::count_group as *const () as u64),
             (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
             (area::COUNT_TALLY, crate::tally::count_tally as *const () as u64),
             (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
-            (area::STAYS, u64::from(self.stays)),
+            (area::LAST_PAGES, u64::from(self.last_pages)),
             (area::TOUCHED, u64::from(self.touched)),
             (area::READ_ONLY, u64::from(self.read_only())),
             (area::NEWS, NO_NEWS.as_ptr() as u64),
@@ -255,7 +255,7 @@ pub trait Env {
     fn new_group(&mut self, group: &Group) -> SiteId;
 
     /// Registers instructions that are executed together, and what counts them. Asked for when [`Config::code`] is set.
-    fn new_stretch(&mut self, stretch: &Stretch);
+    fn new_segment(&mut self, segment: &Segment);
 
     /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
     fn room(&mut self, ip: u64) -> Option<Room>;

@@ -20,7 +20,7 @@
 //! rdi as they are then), as nobody can tell afterwards which pages were there already.
 
 use crate::fragment::Unmade;
-use crate::stay::{Record, descriptor};
+use crate::last_page::{LastPage, descriptor};
 use crate::{Config, PageEntry, SiteId, area, image, tally};
 use numalens_isa::{Kind, Tile};
 
@@ -58,11 +58,11 @@ pub enum Operation {
 pub(crate) enum Heat {
     /// The group changes its page too often.
     Page = 0,
-    /// The loop has too few passes.
+    /// The loop has too few executions.
     ShortLoop = 1,
     /// The group is hot, and the class of its pages changes too often as well.
     Class = 2,
-    /// The loop has had many passes: see [`crate::warm`].
+    /// The loop has had many executions: see [`crate::warm`].
     LongLoop = 3,
     /// The tally of the group must be looked at; or it has none any more, as it does not pay.
     Tally = 4,
@@ -413,7 +413,7 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
     })
 }
 
-/// Takes back what a thread has counted for accesses that it will not make: it was stopped within a pass and goes on elsewhere, or
+/// Takes back what a thread has counted for accesses that it will not make: it was stopped within an execution and goes on elsewhere, or
 /// comes back to the instruction through another fragment. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
 /// stopped with; `run` gives the kind of a site and its address by the registers before its instruction.
 ///
@@ -431,14 +431,16 @@ pub unsafe fn abandon(
     for one in &unmade.ahead {
         let Some(run) = run(one.site, &unmade.registers_at(one, registers)) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
-        let tables = one.stay.and_then(|stay| config.stay_record(stay.id).zip(config.passes_counter(stay.passes)));
-        let entry = tables.map_or(0, |(record, _)| area.load(record + Record::ENTRY));
+        let tables = one.last_page.and_then(|last_page| {
+            config.last_page_record(last_page.id).zip(config.execution_counter(last_page.executions))
+        });
+        let entry = tables.map_or(0, |(record, _)| area.load(record + LastPage::ENTRY));
         let entry = config.page_of(entry);
-        let begun = |(record, passes)| area.load(record + Record::SINCE) < area.load(passes);
-        let in_stay = entry.class != 0 && tables.is_some_and(begun);
+        let begun = |(record, executions)| area.load(record + LastPage::SINCE) < area.load(executions);
+        let is_cached = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };
-        if in_stay {
-            // This pass is part of the stay, the page of a hot group was counted at the check.
+        if is_cached {
+            // The record stands for this execution; the page of a hot group was counted at the check.
             add_to_row(area, config, &run, entry.class);
             let page = if entry.slot != 0 { Some(entry) } else { counted };
             page.into_iter().for_each(|page| add_to_page(area, config, &run, page.slot));
@@ -508,12 +510,12 @@ fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
     }
 }
 
-/// Adds `instructions`, modulo 2^64, to a counter of passes: [`crate::Cache::correction`].
+/// Adds `instructions`, modulo 2^64, to an execution counter: [`crate::Cache::correction`].
 ///
 /// # Safety
 /// As for [`settle`].
-pub unsafe fn correct(area: *mut u8, config: &Config, passes: u32, instructions: i64) {
-    if let Some(counter) = config.passes_counter(passes) {
+pub unsafe fn correct(area: *mut u8, config: &Config, executions: u32, instructions: i64) {
+    if let Some(counter) = config.execution_counter(executions) {
         Area(area).add(u64::from(counter), instructions as u64);
     }
 }

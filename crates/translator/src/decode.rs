@@ -51,7 +51,7 @@ pub(crate) struct Source {
 }
 
 /// Fills in the instructions of the fragment at `ip`, their bytes and accesses. It ends where a `known` one begins, as code that is there twice crowds the
-/// caches; loops are kept in one piece, as they are counted by passes.
+/// caches; loops are kept in one piece, as they are counted by iterations.
 pub(crate) fn decode(
     config: &Config,
     env: &mut impl Env,
@@ -156,8 +156,8 @@ pub(crate) fn ends_fragment(config: &Config, instruction: &Instruction) -> bool 
         || Question::of(config, instruction).is_some()
 }
 
-/// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few passes, and
-/// compilers, full of those, take an eighth more time with stays in them.
+/// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few iterations, and
+/// compilers, full of those, take an eighth more time with last pages in them.
 const SMALL_LOOP: u64 = 64;
 
 /// Fills in what is live before each instruction. `end` follows the fragment, `changes` says how it may change, `in_loop` that it pays to look far.

@@ -1,22 +1,22 @@
-//! Passes of a loop that follow from a register.
+//! Iterations of a loop that follow from a register.
 //!
-//! Problem: where a loop streams through memory, the processor is waiting for stores, and the increment of a counter is one more in each pass: a seventh of the time of
+//! Problem: where a loop streams through memory, the processor is waiting for stores, and the increment of a counter is one more in each iteration: a seventh of the time of
 //! `a[i] = b[i] + s * c[i]`.
 //!
-//! Mechanism: the lead of a lap ([`crate::lap`]) grows by the same in each pass, a power of two, so how often that was says how many passes there were. Whoever enters
+//! Mechanism: the lead of a lap ([`crate::lap`]) grows by the same in each iteration, a power of two, so how often that was says how many iterations there were. Whoever enters
 //! the loop notes a *bias*, and what there is to count is counted when the loop is left, and whenever its limit is reached:
 //!
 //! ```text
-//!   entry:  bias = ((passes + 1) << shift) - lead
+//!   entry:  bias = ((iterations + 1) << shift) - lead
 //!   loop:   cmp  lead, gs:[limit]
-//!           jge  look                  passes = (lead + bias) >> shift, this pass included
+//!           jge  look                  iterations = (lead + bias) >> shift, this iteration included
 //!           ...
 //!           jb   loop
-//!           passes = (lead - step + bias) >> shift
+//!           iterations = (lead - step + bias) >> shift
 //! ```
 //! The jump back may be made to leave for good, when the fragment is given up: its stub counts as well, and is never left out.
 //!
-//! A thread that is stopped by a signal within the loop gets its passes from its registers first ([`crate::Position::due`]). Whoever reads the counters while it runs
+//! A thread that is stopped by a signal within the loop gets its iterations from its registers first ([`crate::Position::due`]). Whoever reads the counters while it runs
 //! finds those of a moment ago, [`MOST_DUE`] at most, and so does whoever reads them when it was killed.
 
 use crate::count::Area;
@@ -25,34 +25,34 @@ use crate::fragment::State;
 use crate::translate::Builder;
 use crate::{Env, area};
 
-/// Most passes that their counter does not know of.
+/// Most iterations that their counter does not know of.
 pub(crate) const MOST_DUE: u64 = 4096;
 
-/// How the passes of a loop follow from its lead: `(lead - grown + bias) >> shift`.
+/// How the iterations of a loop follow from its lead: `(lead - grown + bias) >> shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// The lead.
     pub(crate) register: u8,
-    /// What a pass adds to it, as a power of two.
+    /// What an iteration adds to it, as a power of two.
     pub(crate) shift: u8,
-    /// How much of that the present pass has added already.
+    /// How much of that the present iteration has added already.
     pub(crate) grown: i64,
-    /// Offsets from GS: of the bias, of the counter of passes.
+    /// Offsets from GS: of the bias, of the execution counter.
     pub(crate) bias: u32,
-    pub(crate) passes: u32,
+    pub(crate) executions: u32,
 }
 
 impl Due {
-    /// Counts the passes by the value of the lead in `register`, which is lost. Flags are dead.
+    /// Counts the iterations by the value of the lead in `register`, which is lost. Flags are dead.
     pub(crate) fn count(&self, code: &mut Code, register: u8) {
         code.memory(true, &[0x03], register, Memory::area(self.bias)); // add
         if self.shift != 0 {
             code.shift_right(register, self.shift);
         }
-        code.store(register, Memory::area(self.passes));
+        code.store(register, Memory::area(self.executions));
     }
 
-    /// What the lead had before this pass, from what it has behind it.
+    /// What the lead had before this iteration, from what it has behind it.
     fn before_step(&self) -> i32 {
         -(1 << self.shift)
     }
@@ -70,7 +70,7 @@ impl<E: Env> Builder<'_, E> {
             self.scratch.spilled |= borrowed;
             self.mark_hot(State::Before);
         }
-        self.hot.load(r1, Memory::area(due.passes));
+        self.hot.load(r1, Memory::area(due.executions));
         self.hot.increment_register(r1);
         if due.shift != 0 {
             self.hot.registers(true, &[0xc1], 4, r1); // shl
@@ -87,7 +87,7 @@ impl<E: Env> Builder<'_, E> {
         self.due = Some((due, u32::MAX));
     }
 
-    /// Before instruction `number`: counts the passes, if that follows the loop. The flags are left alone.
+    /// Before instruction `number`: counts the iterations, if that follows the loop. The flags are left alone.
     pub(crate) fn end_due(&mut self, number: usize, live: u16) {
         let ended = self.plan.lead.as_ref().is_some_and(|lead| lead.back + 1 == number);
         let Some((due, _)) = self.due.filter(|_| ended) else { return };
@@ -99,12 +99,12 @@ impl<E: Env> Builder<'_, E> {
         if due.shift != 0 {
             self.hot.rotate_right(r1, r1, due.shift);
         }
-        self.hot.store(r1, Memory::area(due.passes));
+        self.hot.store(r1, Memory::area(due.executions));
         self.due = Some((due, self.hot.offset()));
         self.mark_hot(State::Before);
     }
 
-    /// Counts the passes in the stub of the jump back. rax is saved, and flags are dead, as they are at the start of the loop.
+    /// Counts the iterations in the stub of the jump back. rax is saved, and flags are dead, as they are at the start of the loop.
     pub(crate) fn end_due_for_good(&mut self) {
         if let Some((due, _)) = self.due {
             self.cold.lea(RAX, Memory::base(due.register, due.before_step()));
@@ -113,13 +113,13 @@ impl<E: Env> Builder<'_, E> {
     }
 }
 
-/// Counts the passes of a loop in which a thread was stopped with these registers, before anything of the present one is taken back: a [`crate::Position`]'s.
+/// Counts the iterations of a loop in which a thread was stopped with these registers, before anything of the present one is taken back: a [`crate::Position`]'s.
 ///
 /// # Safety
 /// As for [`crate::count::settle`], for the thread that was stopped.
-pub unsafe fn settle_passes(area: *mut u8, due: &Due, registers: &[u64; 16]) {
+pub unsafe fn settle_iterations(area: *mut u8, due: &Due, registers: &[u64; 16]) {
     let area = Area::new(area);
     let lead = registers[usize::from(due.register & 15)].wrapping_add_signed(due.grown.wrapping_neg());
-    let passes = lead.wrapping_add(area.load(due.bias)) >> due.shift;
-    area.set(due.passes.into(), passes);
+    let executions = lead.wrapping_add(area.load(due.bias)) >> due.shift;
+    area.set(due.executions.into(), executions);
 }

@@ -19,7 +19,7 @@ use crate::translate::Builder;
 use crate::{Env, Error, SiteId, area};
 use numalens_isa::Kind;
 
-/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
+/// What the routine must know, in the cold half, behind [`crate::last_page::descriptor::BACK`].
 pub(crate) mod descriptor {
     /// What is counted, among the counters of a page: reads, or writes, which are 8 bytes further (64 bits).
     pub const COUNTER: u32 = 8;

@@ -9,7 +9,7 @@ use crate::fetch::Piece;
 use crate::kept::{Kept, Members};
 use crate::links::Chain;
 use crate::marks::Mark;
-use crate::{ExitId, Question, SiteId, Stay, StayId};
+use crate::{ExitId, LastPageId, LastPageSlot, Question, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
@@ -50,7 +50,7 @@ pub struct Position<'a> {
     pub counted: &'a [SiteId],
     /// All sites of the instruction that are counted one by one.
     pub sites: &'a [SiteId],
-    /// Accesses of groups, at this instruction and after it, that the passes have counted already: see
+    /// Accesses of groups, at this instruction and after it, that the executions have counted already: see
     /// [`Position::unmade`].
     pub(crate) ahead: Members<'a>,
     /// Groups below this number have been checked.
@@ -59,7 +59,7 @@ pub struct Position<'a> {
     pub(crate) steps: &'a [Step],
     /// The instruction, from the start of the fragment.
     pub(crate) instruction: u32,
-    /// What the counter of passes must get before anything is taken back.
+    /// What the execution counter must get before anything is taken back.
     pub due: Option<Due>,
     /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in the cache: by page.
     pub unexecuted: [Unexecuted; 2],
@@ -74,7 +74,7 @@ pub struct Unexecuted {
     pub instructions: i64,
 }
 
-/// Accesses that passes have counted and that will not be made: a [`Position`]'s, to be kept.
+/// Accesses that executions have counted and that will not be made: a [`Position`]'s, to be kept.
 #[derive(Clone, Debug, Default)]
 pub struct Unmade {
     pub(crate) ahead: Vec<Ahead>,
@@ -144,11 +144,11 @@ pub(crate) struct Ahead {
     /// Its site.
     pub site: SiteId,
     /// What its group is counted by.
-    pub stay: Option<Stay>,
+    pub last_page: Option<LastPageSlot>,
     /// The group's number in the fragment.
     pub(crate) group: u16,
-    /// The stretch's number in the fragment.
-    pub(crate) stretch: u16,
+    /// The segment's number in the fragment.
+    pub(crate) segment: u16,
     /// Its group is looked up in place already, or need not be.
     pub(crate) hot: bool,
     /// The offset of its instruction in the fragment.
@@ -208,8 +208,8 @@ pub(crate) struct Drafts {
     /// For what these are, see [`crate::scratch::Scratch`] and [`crate::translate::Builder`].
     pub uses: Vec<u16>,
     pub once: Vec<(u32, SiteId)>,
-    pub counted_stretches: Vec<(u16, u32)>,
-    pub limits: Vec<(u16, StayId)>,
+    pub counted_segments: Vec<(u16, u32)>,
+    pub limits: Vec<(u16, LastPageId)>,
 }
 
 impl Drafts {
@@ -228,7 +228,7 @@ impl Drafts {
         drafts.pieces.clear();
         drafts.uses.clear();
         drafts.once.clear();
-        drafts.counted_stretches.clear();
+        drafts.counted_segments.clear();
         drafts.limits.clear();
         drafts
     }
@@ -274,7 +274,7 @@ pub(crate) struct Rare {
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,
-    /// How its passes follow from the lead while a thread is in it, and where in the hot half that ends.
+    /// How its executions follow from the lead while a thread is in it, and where in the hot half that ends.
     pub due: Option<(Due, u32)>,
 }
 
@@ -304,12 +304,12 @@ impl Fragment {
         Some(self.hot + u64::from(self.returns_at?.get() - 1))
     }
 
-    /// Its passes are counted when it is left.
+    /// Its executions are counted when it is left.
     pub fn counts_at_its_end(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.due.is_some())
     }
 
-    /// The passes that are due for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
+    /// The executions that are due for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
     fn due(&self, offset: u64, instruction: u32) -> Option<Due> {
         let rare = self.rare.as_ref()?;
         let (due, end) = rare.due?;
@@ -358,7 +358,7 @@ impl Fragment {
             (&rare.sites[from..to], &rare.steps[..])
         });
         let counted = &sites[..usize::from(mark.counted).min(sites.len())];
-        let ahead = self.kept.members().of_stretch(mark.begun.checked_sub(1), instruction);
+        let ahead = self.kept.members().of_segment(mark.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
         let unexecuted = self.unexecuted(&mark);
         let due = in_hot.and_then(|offset| self.due(offset, instruction));
@@ -378,7 +378,7 @@ impl Fragment {
         })
     }
 
-    /// What a thread that leaves for good at `mark` has counted of its stretch and not executed, or the other way round.
+    /// What a thread that leaves for good at `mark` has counted of its segment and not executed, or the other way round.
     fn unexecuted(&self, mark: &Mark) -> [Unexecuted; 2] {
         let mut unexecuted = [Unexecuted::default(); 2];
         let at = mark.instruction;
@@ -391,7 +391,7 @@ impl Fragment {
             if mark.instruction >= next {
                 next = mark.instruction + 1;
                 let page = (self.ip + u64::from(mark.instruction)) & !0xfff;
-                // A stretch is shorter than a page.
+                // A segment is shorter than a page.
                 let of = usize::from(unexecuted[0].instructions != 0 && unexecuted[0].page != page);
                 unexecuted[of].page = page;
                 unexecuted[of].instructions += if too_many { -1 } else { 1 };

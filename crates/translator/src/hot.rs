@@ -1,11 +1,11 @@
-//! Groups that change their page too often for a stay in it: looked up in place.
+//! Groups that change their page too often for a last page: looked up in place.
 //!
 //! For groups that have no tally ([`crate::tally`]), as these are limited, or did not pay.
 //!
-//! A group of a loop begins with a stay ([`crate::stay`]). When it has changed its page in more than one pass of sixteen, a jump to a stub in the
-//! cold half for each pass costs more than looking it up. So the fragment is translated again ([`crate::Cache::heat`]), with the
-//! look-up in place of the check. The row of site counters still costs nothing: the stay is one in a class of pages, and what is compared is the class.
-//! Where that changes in more than one pass of sixteen as well, the fragment is translated once more, and the group counted at once ([`crate::at_once`]).
+//! A group of a loop begins with a last page ([`crate::last_page`]). When it has changed its page in more than one iteration of sixteen, a jump to a stub in the
+//! cold half for each iteration costs more than looking it up. So the fragment is translated again ([`crate::Cache::heat`]), with the
+//! look-up in place of the check. The row of site counters still costs nothing: the record holds a class of pages, and what is compared is the class.
+//! Where that changes in more than one iteration of sixteen as well, the fragment is translated once more, and the group counted at once ([`crate::at_once`]).
 //!
 //! ```text
 //!   lea  r1, [lowest operand + room]    } if there is more than one address: see
@@ -14,7 +14,7 @@
 //!   shr  r1, 12
 //!   mov  r1, [shadow + r1*8]
 //!   inc  r1
-//!   cmp  r1d, gs:[stay + HOT]
+//!   cmp  r1d, gs:[record + HOT]
 //!   jne  stub                           another class, or not known
 //!   shr  r1, 32
 //!   add  qword gs:[r1], reads
@@ -23,8 +23,8 @@
 use crate::emit::Memory;
 use crate::fragment::State;
 use crate::instrument::{count_in_page, load_entry};
+use crate::last_page::{LastPage, Place};
 use crate::plan::Group;
-use crate::stay::{Place, Record};
 use crate::translate::Builder;
 use crate::{Env, Error, Shape};
 
@@ -39,7 +39,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
         self.hot.increment_register(r1);
-        self.hot.memory(false, &[0x3b], r1, Memory::area(place.stay + Record::HOT)); // cmp r1d, gs:[hot]
+        self.hot.memory(false, &[0x3b], r1, Memory::area(place.record + LastPage::HOT)); // cmp r1d, gs:[hot]
         let other = self.hot.relative(&[0x0f, 0x85]);
         self.mark_hot(State::Counting);
         count_in_page(&mut self.hot, self.config, r1, (group.reads, group.writes));

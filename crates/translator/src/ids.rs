@@ -21,6 +21,6 @@ id!(
     SiteId
 );
 id!(
-    /// The stay of a group of accesses: record of the table of stays.
-    StayId
+    /// The last page of a group of accesses: record of the table of last pages.
+    LastPageId
 );

@@ -15,7 +15,7 @@ use crate::fetch::Piece;
 use crate::fragment::{Ahead, Drafts, Exit, ExitKind};
 use crate::marks::{self, Mark};
 use crate::packed::{put, put_signed, split, take, take_signed};
-use crate::{Question, SiteId, Stay, StayId};
+use crate::{LastPageId, LastPageSlot, Question, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -28,7 +28,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of the fragment at `ip` whose halves are at `hot` and `cold`. Members are in order of stretch and instruction.
+    /// Of the fragment at `ip` whose halves are at `hot` and `cold`. Members are in order of segment and instruction.
     pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> Kept {
         let Drafts { packed, hot_marks, cold_marks, exits, ahead, pieces, .. } = drafts;
         packed.clear();
@@ -84,7 +84,7 @@ impl Kept {
         Members { packed: self.part(3), within: None }
     }
 
-    /// The stretches whose instructions are counted.
+    /// The segments whose instructions are counted.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut bytes = self.part(4);
         let mut before = 0;
@@ -104,7 +104,7 @@ fn pack_pieces(pieces: &[Piece], into: &mut Vec<u8>) {
     for piece in pieces {
         put(into, piece.from.wrapping_sub(before).into());
         put(into, piece.to.wrapping_sub(piece.from).into());
-        // Most are counted by a pass: 0.
+        // Most are counted by an execution: 0.
         put(into, piece.counted_at.wrapping_add(1).into());
         before = piece.to;
     }
@@ -187,18 +187,18 @@ impl Exit {
     }
 }
 
-/// Members of groups: all of a fragment, or those of a stretch from an instruction on.
+/// Members of groups: all of a fragment, or those of a segment from an instruction on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members<'a> {
     packed: &'a [u8],
-    /// The stretch and the instruction's offset.
+    /// The segment and the instruction's offset.
     within: Option<(u16, u32)>,
 }
 
 impl<'a> Members<'a> {
-    /// Those of a stretch, of none if there is none, from the instruction at this offset on.
-    pub fn of_stretch(self, stretch: Option<u16>, from: u32) -> Members<'a> {
-        stretch.map_or(Members::default(), |stretch| Members { within: Some((stretch, from)), ..self })
+    /// Those of a segment, of none if there is none, from the instruction at this offset on.
+    pub fn of_segment(self, segment: Option<u16>, from: u32) -> Members<'a> {
+        segment.map_or(Members::default(), |segment| Members { within: Some((segment, from)), ..self })
     }
 
     pub fn iter(self) -> impl Iterator<Item = Ahead> + use<'a> {
@@ -208,16 +208,16 @@ impl<'a> Members<'a> {
             before = unpack_member(&mut bytes, &before)?;
             Some(before)
         });
-        all.filter(move |one| within.is_none_or(|(stretch, from)| one.stretch == stretch && one.instruction >= from))
+        all.filter(move |one| within.is_none_or(|(segment, from)| one.segment == segment && one.instruction >= from))
     }
 }
 
 /// What the first member is told from.
-const NONE: Ahead = Ahead { site: SiteId(0), stay: None, group: 0, stretch: 0, hot: false, instruction: 0 };
+const NONE: Ahead = Ahead { site: SiteId(0), last_page: None, group: 0, segment: 0, hot: false, instruction: 0 };
 
 const HOT: u8 = 1;
-const HAS_STAY: u8 = 2;
-/// It follows the one before: the next site, with the same group, stretch and stay.
+const HAS_LAST_PAGE: u8 = 2;
+/// It follows the one before: the next site, with the same group, segment and last page.
 const FOLLOWS: u8 = 4;
 
 fn pack_members(members: &[Ahead], into: &mut Vec<u8>) {
@@ -225,17 +225,17 @@ fn pack_members(members: &[Ahead], into: &mut Vec<u8>) {
     for &one in members {
         let like = Ahead { site: SiteId(before.site.0.wrapping_add(1)), instruction: one.instruction, ..before };
         let follows = one == like;
-        let flags = [(HOT, one.hot), (HAS_STAY, one.stay.is_some()), (FOLLOWS, follows)];
+        let flags = [(HOT, one.hot), (HAS_LAST_PAGE, one.last_page.is_some()), (FOLLOWS, follows)];
         into.push(flags.iter().filter(|(_, is)| *is).map(|(bit, _)| bit).sum());
         let by = |now: u32, before: u32| i64::from(now.wrapping_sub(before) as i32);
         put_signed(into, by(one.instruction, before.instruction));
         if !follows {
             put_signed(into, by(one.site.0, before.site.0));
             put_signed(into, by(one.group.into(), before.group.into()));
-            put_signed(into, by(one.stretch.into(), before.stretch.into()));
-            if let Some(stay) = one.stay {
-                put(into, stay.id.0.into());
-                put(into, stay.passes.into());
+            put_signed(into, by(one.segment.into(), before.segment.into()));
+            if let Some(last_page) = one.last_page {
+                put(into, last_page.id.0.into());
+                put(into, last_page.executions.into());
             }
         }
         before = one;
@@ -250,10 +250,11 @@ fn unpack_member(bytes: &mut &[u8], before: &Ahead) -> Option<Ahead> {
         return Some(Ahead { site: SiteId(before.site.0.wrapping_add(1)), instruction, ..*before });
     }
     let site = SiteId(after(before.site.0));
-    let (group, stretch) = (after(before.group.into()) as u16, after(before.stretch.into()) as u16);
+    let (group, segment) = (after(before.group.into()) as u16, after(before.segment.into()) as u16);
     let hot = flags & HOT != 0;
-    let stay = (flags & HAS_STAY != 0).then(|| Stay { id: StayId(take(bytes) as u32), passes: take(bytes) as u32 });
-    Some(Ahead { site, stay, group, stretch, hot, instruction })
+    let last_page = (flags & HAS_LAST_PAGE != 0)
+        .then(|| LastPageSlot { id: LastPageId(take(bytes) as u32), executions: take(bytes) as u32 });
+    Some(Ahead { site, last_page, group, segment, hot, instruction })
 }
 
 #[cfg(test)]
@@ -262,12 +263,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn member() -> impl Strategy<Value = Ahead> {
-        let stay = (any::<u32>(), any::<u32>()).prop_map(|(id, passes)| Stay { id: StayId(id), passes });
+        let last_page =
+            (any::<u32>(), any::<u32>()).prop_map(|(id, executions)| LastPageSlot { id: LastPageId(id), executions });
         let place = (0..3u16, 0..3u16, any::<bool>(), prop_oneof![0..60u32, any::<u32>()]);
-        (0..4u32, prop::option::of(stay), place).prop_map(|(site, stay, (group, stretch, hot, instruction))| {
-            let site = SiteId(site.wrapping_sub(2));
-            Ahead { site, stay, group, stretch, hot, instruction }
-        })
+        (0..4u32, prop::option::of(last_page), place).prop_map(
+            |(site, last_page, (group, segment, hot, instruction))| {
+                let site = SiteId(site.wrapping_sub(2));
+                Ahead { site, last_page, group, segment, hot, instruction }
+            },
+        )
     }
 
     /// Those of which nothing more is to be said.
@@ -320,7 +324,7 @@ mod tests {
         let mut drafts = Drafts {
             ahead: [member(9000, 4), member(9001, 9)].into(),
             exits: [exit(30, 0), exit(64, 20)].into(),
-            pieces: [Piece { from: 0, to: 20, counted_at: Piece::BY_PASS }].into(),
+            pieces: [Piece { from: 0, to: 20, counted_at: Piece::BY_EXECUTION }].into(),
             ..Drafts::default()
         };
         assert_eq!(Kept::pack(&mut drafts, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);

@@ -1,31 +1,31 @@
 //! Loops whose operands advance by constant steps: one check for all of them.
 //!
 //! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the work. Yet each of
-//! their addresses grows by the same amount from pass to pass, so how many passes all of them stay in their pages can be computed.
+//! their addresses grows by the same amount from iteration to iteration, so how many iterations all of them stay in their pages can be computed.
 //!
 //! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then a *lap* is the way from its start to
 //! there. Registers that a lap changes by adding constants make addresses that advance; one of them, which grows, is the *lead*. The
-//! groups of a stretch that advance have a *limit*: while the lead is below, all of them are in the pages of their stays.
+//! groups of a segment that advance have a *limit*: while the lead is below, all of them are in their last pages.
 //!
 //! ```text
 //!   entry:  mov  gs:[limit], lead      whoever comes from elsewhere has other registers
-//!   loop:   inc  qword gs:[passes]
+//!   loop:   inc  qword gs:[iterations]
 //!           cmp  lead, gs:[limit]
-//!           jge  look                  in the cold half: checks each group as [`crate::stay`] does, then sets the limit
+//!           jge  look                  in the cold half: checks each group as [`crate::last_page`] does, then sets the limit
 //!   back:   ...
 //!           jb   loop                  so nobody else comes here
 //! ```
 //! From the offset in its page, each group can grow by so many bytes; in terms of the lead that is a shift, because only groups are
-//! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that is in no stay now (its page is not
-//! known, or ends within the group) sets the limit to the lead: the next pass looks again.
+//! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that has no last page now (its page is not
+//! known, or ends within the group) sets the limit to the lead: the next iteration looks again.
 //!
-//! In most such loops the passes need no counter either, as they follow from the lead: [`crate::due`].
+//! In most such loops the iterations need no counter either, as they follow from the lead: [`crate::due`].
 //!
-//! A loop of few passes is better off without: whenever it has found [`JUDGED`] limits, it is judged by its passes, and
+//! A loop of few iterations is better off without: whenever it has found [`JUDGED`] limits, it is judged by its iterations, and
 //! translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
 //!
-//! The limit stands in a [`Record`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
-//! see `numalens_event::exact::StayRecord::look_again`.
+//! The limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
+//! see `numalens_event::exact::LastPageRecord::look_again`.
 
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
@@ -33,23 +33,23 @@ use crate::due::{Due, MOST_DUE};
 use crate::emit::{Memory, RSP};
 use crate::fragment::State;
 use crate::instrument::call_out;
+use crate::last_page::{LastPage, Place, operand};
 use crate::plan::{Group, Plan};
-use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
 use crate::values::step;
-use crate::{Env, Error, Shape, SiteId, Stay, StayId};
+use crate::{Env, Error, LastPageId, LastPageSlot, Shape, SiteId};
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Instruction};
 use numalens_isa::Kind;
 
-/// Farthest that a group may advance in a pass: one that is faster leaves its page soon.
+/// Farthest that a group may advance in an iteration: one that is faster leaves its page soon.
 const FASTEST: u64 = 256;
 /// How many limits a loop finds between two judgements. A power of two.
 const JUDGED: u32 = 256;
-/// log2 of the passes for each look below which a limit does not pay.
+/// log2 of the iterations for each look below which a limit does not pay.
 const FEW: u8 = 2;
 /// Records in a page of the table: a limit and its groups lie in one.
-const IN_A_PAGE: u32 = 4096 / Record::BYTES;
+const IN_A_PAGE: u32 = 4096 / LastPage::BYTES;
 /// Farthest that a limit lies ahead: for groups that do not advance.
 const FARTHEST: u64 = 0x7fff_ffff;
 
@@ -132,8 +132,8 @@ pub(crate) struct Advance {
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
     register: u8,
-    /// The stretches that have a limit, and how many groups each.
-    stretches: Vec<(u16, u32)>,
+    /// The segments that have a limit, and how many groups each.
+    segments: Vec<(u16, u32)>,
     /// See [`Lead::counts`].
     counts: Option<u8>,
     /// The instruction that jumps back to the start.
@@ -141,11 +141,11 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
-    /// Whether passes follow from the lead ([`crate::due`]): the way through the loop is one stretch, whose groups all advance together and are checked at its start, where
+    /// Whether iterations follow from the lead ([`crate::due`]): the way through the loop is one segment, whose groups all advance together and are checked at its start, where
     /// nobody needs the flags. Returns what a lap adds to the lead, as a power of two.
     fn counts(&self, list: &[Decoded], groups: &[Group], by: i64) -> Option<u8> {
-        let in_lap = || groups.iter().filter(|group| group.stretch == 0);
-        let all_together = matches!(self.stretches[..], [(0, count)] if count as usize == in_lap().count());
+        let in_lap = || groups.iter().filter(|group| group.segment == 0);
+        let all_together = matches!(self.segments[..], [(0, count)] if count as usize == in_lap().count());
         let at_start = in_lap().all(|group| group.at == 0) && list[0].before.flags == 0;
         let first_jump = list.iter().position(|one| one.instruction.flow_control() == FlowControl::ConditionalBranch);
         let counts = all_together
@@ -175,22 +175,22 @@ impl Plan {
         // A limit is compared as a signed number, and computed from offsets in a page.
         let growing = growing.filter(|&(_, by)| by > 0 && by <= FASTEST as i64);
         let Some((register, by)) = growing.max_by_key(|&(_, by)| taken(by).flatten().count()) else { return };
-        let mut lead = Lead { register, stretches: Vec::new(), counts: None, back: lap.back };
+        let mut lead = Lead { register, segments: Vec::new(), counts: None, back: lap.back };
         let taken: Vec<Option<Advance>> = taken(by).collect();
         let mut begin = 0;
-        for stretch in 0.. {
+        for segment in 0.. {
             let end = (begin..list.len())
                 .find(|&at| list[at].instruction.flow_control() == FlowControl::ConditionalBranch)
                 .unwrap_or(list.len() - 1);
             let at = (begin..=end).find(|&at| list[at].before.flags == 0);
-            let together = |group: &Group| group.stretch == stretch && at.is_some_and(|at| at <= group.first);
+            let together = |group: &Group| group.segment == segment && at.is_some_and(|at| at <= group.first);
             let all = || groups.iter().zip(&taken).filter(|(group, taken)| taken.is_some() && together(group));
             let count = all().count();
             // One alone is checked as fast by itself.
             if count > 1
                 && let Some(at) = at
             {
-                lead.stretches.push((stretch, count as u32));
+                lead.segments.push((segment, count as u32));
                 for (group, &advance) in groups.iter_mut().zip(&taken).filter(|(_, taken)| taken.is_some()) {
                     if together(group) {
                         group.advance = advance;
@@ -208,7 +208,7 @@ impl Plan {
                 break;
             }
         }
-        if lead.stretches.is_empty() {
+        if lead.segments.is_empty() {
             return;
         }
         lead.counts = lead.counts(list, groups, by);
@@ -228,41 +228,41 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn begin_loop(&mut self, live: u16) -> Result<(), Error> {
         let plan = self.plan;
         let Some(lead) = &plan.lead else { return Ok(()) };
-        for &(stretch, groups) in &lead.stretches {
-            let left = IN_A_PAGE - self.numbers.stays % IN_A_PAGE;
+        for &(segment, groups) in &lead.segments {
+            let left = IN_A_PAGE - self.numbers.last_pages % IN_A_PAGE;
             if left < groups + 1 {
-                self.numbers.stays += left;
+                self.numbers.last_pages += left;
             }
-            let first = self.numbers.stays;
-            self.numbers.stays += groups + 1;
-            self.limits.push((stretch, StayId(first)));
-            let limit = self.config.stay_record(StayId(first)).ok_or(Error::TooMany)?;
-            self.hot.store(lead.register, Memory::area(limit + Record::LIMIT));
+            let first = self.numbers.last_pages;
+            self.numbers.last_pages += groups + 1;
+            self.limits.push((segment, LastPageId(first)));
+            let limit = self.config.last_page_record(LastPageId(first)).ok_or(Error::TooMany)?;
+            self.hot.store(lead.register, Memory::area(limit + LastPage::LIMIT));
         }
-        if let (Some(shift), Some(&(stretch, limit))) = (lead.counts, self.limits.first()) {
-            let passes = self.begin_stretch(stretch)?;
-            let bias = self.config.stay_record(limit).ok_or(Error::TooMany)? + Record::BIAS;
-            self.begin_due(Due { register: lead.register, shift, grown: 0, bias, passes }, live);
+        if let (Some(shift), Some(&(segment, limit))) = (lead.counts, self.limits.first()) {
+            let executions = self.begin_segment(segment)?;
+            let bias = self.config.last_page_record(limit).ok_or(Error::TooMany)? + LastPage::BIAS;
+            self.begin_due(Due { register: lead.register, shift, grown: 0, bias, executions }, live);
         }
         self.loop_start = Some(self.hot.here());
         Ok(())
     }
 
-    /// Writes the check of the groups of a stretch that advance together, of which the next one to check is the first.
+    /// Writes the check of the groups of a segment that advance together, of which the next one to check is the first.
     pub(crate) fn check_together(&mut self, live: u16) -> Result<(), Error> {
         let (plan, first) = (self.plan, usize::from(self.checked));
-        let stretch = plan.groups[first].stretch;
+        let segment = plan.groups[first].segment;
         let together =
-            plan.groups[first..].iter().take_while(|group| group.advance.is_some() && group.stretch == stretch);
+            plan.groups[first..].iter().take_while(|group| group.advance.is_some() && group.segment == segment);
         let groups: &[Group] = &plan.groups[first..first + together.count()];
-        let number = |(_, limit): &(u16, StayId)| *limit;
-        let limit = self.limits.iter().find(|(of, _)| *of == stretch).map(number).ok_or(Error::TooMany)?;
+        let number = |(_, limit): &(u16, LastPageId)| *limit;
+        let limit = self.limits.iter().find(|(of, _)| *of == segment).map(number).ok_or(Error::TooMany)?;
         let lead = plan.lead.as_ref().map_or(0, |lead| lead.register);
-        let record = self.config.stay_record(limit).ok_or(Error::TooMany)?;
+        let record = self.config.last_page_record(limit).ok_or(Error::TooMany)?;
         self.scratch.restore(&mut self.hot, 1 << lead);
-        self.begun = stretch + 1;
+        self.begun = segment + 1;
         self.mark_hot(State::Before);
-        self.hot.memory(true, &[0x3b], lead, Memory::area(record + Record::LIMIT));
+        self.hot.memory(true, &[0x3b], lead, Memory::area(record + LastPage::LIMIT));
         let look = self.hot.relative(&[0x0f, 0x8d]);
         let back = self.hot.here();
 
@@ -284,8 +284,8 @@ impl<E: Env> Builder<'_, E> {
         for register in (0..16u8).filter(|register| spilled & needed >> register & 1 != 0) {
             self.cold.load(register, Memory::area(crate::area::spill(register)));
         }
-        self.cold.memory(false, &[0xc7], 0, Memory::area(record + Record::HOT));
-        self.cold.imm32(Record::IS_LIMIT);
+        self.cold.memory(false, &[0xc7], 0, Memory::area(record + LastPage::HOT));
+        self.cold.imm32(LastPage::IS_LIMIT);
         let farthest = self.due.map_or(FARTHEST, |(due, _)| {
             self.cold.move64(r1, lead);
             due.count(&mut self.cold, r1);
@@ -294,8 +294,8 @@ impl<E: Env> Builder<'_, E> {
         self.cold.constant(least, farthest);
         let mut ways = Vec::with_capacity(groups.len());
         for (index, group) in groups.iter().enumerate() {
-            let stay = Stay { id: StayId(limit.0 + 1 + index as u32), passes: self.passes };
-            let place = self.register_group(group, Some(stay))?;
+            let last_page = LastPageSlot { id: LastPageId(limit.0 + 1 + index as u32), executions: self.executions };
+            let place = self.register_group(group, Some(last_page))?;
             self.mark_cold(State::Counting);
             let miss = self.compare_page(group, &place, r1);
             let room = self.cold.here();
@@ -308,9 +308,9 @@ impl<E: Env> Builder<'_, E> {
         self.cold.registers(true, &[0x85], least, least); // test
         // lea least, [lead + least + 1]
         self.cold.lea(least, Memory::Flat { base: Some(lead), index: Some(least), scale: 1, displacement: 1 });
-        self.cold.store(least, Memory::area(record + Record::LIMIT));
+        self.cold.store(least, Memory::area(record + LastPage::LIMIT));
         let unlimited = self.cold.relative(&[0x0f, 0x88]); // js
-        let looks = Memory::area(record + Record::MISSES);
+        let looks = Memory::area(record + LastPage::MISSES);
         self.cold.memory(false, &[0xff], 0, looks); // inc dword
         self.cold.memory(false, &[0xf7], 0, looks); // test dword
         self.cold.imm32(JUDGED - 1);
@@ -328,8 +328,8 @@ impl<E: Env> Builder<'_, E> {
         self.cold.memory(false, &[0x8b], r1, looks); // mov r1d, ..
         self.cold.registers(true, &[0xc1], 4, r1); // shl
         self.cold.raw(&[FEW]);
-        let passes = self.config.passes_counter(self.passes).ok_or(Error::TooMany)?;
-        self.cold.memory(true, &[0x3b], r1, Memory::area(passes));
+        let executions = self.config.execution_counter(self.executions).ok_or(Error::TooMany)?;
+        self.cold.memory(true, &[0x3b], r1, Memory::area(executions));
         let field = self.cold.relative(&[0x0f, 0x82]);
         self.resolve_cold(field, judged)?;
         let what = What { operation: Operation::Again, ..What::one(Kind::Read) };
@@ -365,9 +365,9 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// Goes to what is returned unless the group is in the page of its stay. `r1` is then its offset there.
+    /// Goes to what is returned unless the group is in its last page. `r1` is then its offset there.
     fn compare_page(&mut self, group: &Group, place: &Place, r1: u8) -> crate::emit::Field {
-        let page = place.stay + Record::PAGE;
+        let page = place.record + LastPage::PAGE;
         if group.is_constant() {
             self.cold.compare_area(true, page, 0);
             return self.cold.relative(&[0x0f, 0x84]);

@@ -176,7 +176,7 @@ impl<E: Env> Builder<'_, E> {
 
     /// Goes to the translation of the program's address in rax.
     fn look_up(&mut self) {
-        self.count_pass_on_the_way();
+        self.count_execution_on_the_way();
         let unknown =
             Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
         push_mark(&mut self.hot_marks, unknown);

@@ -26,8 +26,8 @@
 //!            back:   mov   rax, [rdi]
 //! ```
 //!
-//! Above is the counting with flat tables. In loops, most accesses are counted by *stays* instead, which need no look-up while their page stays the same:
-//! `stay.rs` says how, [`Scheme`] where.
+//! Above is the counting with flat tables. In loops, most accesses are counted by an inline *last-page cache* instead,
+//! which needs no look-up while their page stays the same: `last_page.rs` says how, [`Scheme`] where.
 //!
 //! `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space:
 //! the *class* of the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread
@@ -43,7 +43,7 @@
 //! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
 //!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
 //! - `RETURN_MISS`: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what to enter.
-//! - `SETTLE`: a group of accesses has changed its page; [`settle_stay`], which this crate brings along.
+//! - `SETTLE`: a group of accesses has changed its page; [`settle_last_page`], which this crate brings along.
 //! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
 //!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
 //!
@@ -80,6 +80,7 @@ mod image;
 mod instrument;
 mod kept;
 mod lap;
+mod last_page;
 mod leave;
 mod links;
 mod liveness;
@@ -90,7 +91,6 @@ mod question;
 mod returns;
 mod scratch;
 mod site;
-mod stay;
 mod strings;
 mod stub;
 mod tally;
@@ -100,17 +100,17 @@ mod warm;
 
 pub use cache::{Cache, Landing, Leave};
 pub use config::{Changes, Config, Env, PageEntry, Room, Scheme, Shadow};
-pub use due::{Due, settle_passes};
+pub use due::{Due, settle_iterations};
 pub use elements::count_elements;
 pub use error::Error;
 pub use evict::Struck;
 pub use far::{FarReturn, FarTarget, Obstacle};
-pub use fetch::{FetchCounter, Stretch};
+pub use fetch::{FetchCounter, Segment};
 pub use fragment::{Position, State, Unexecuted, Unmade};
-pub use ids::{ExitId, FragmentId, SiteId, StayId};
+pub use ids::{ExitId, FragmentId, LastPageId, SiteId};
+pub use last_page::{LastPage, count_group, settle_last_page, settle_last_page_end};
 pub use question::Question;
 pub use returns::{take_return, take_return_end, take_return_writes};
-pub use site::{Address, Group, Shape, Site, Stay};
-pub use stay::{Record, count_group, settle_stay, settle_stay_end};
+pub use site::{Address, Group, LastPageSlot, Shape, Site};
 pub use strings::count_string;
 pub use tally::{Tally, count_tally};

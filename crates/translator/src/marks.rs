@@ -1,6 +1,6 @@
 //! What program state stands behind each address of a fragment's code.
 //!
-//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a fragment into stretches
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a fragment into segments
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 //!
 //! There are many, a dozen a fragment, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
@@ -28,7 +28,7 @@ pub(crate) struct Mark {
     pub state: State,
     /// Sites of the instruction that have been counted.
     pub counted: u8,
-    /// The number of the stretch whose pass has been counted, plus 1; 0: none.
+    /// The number of the segment whose execution has been counted, plus 1; 0: none.
     pub begun: u16,
     /// Groups that have been checked.
     pub checked: u16,

@@ -140,7 +140,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.store(RCX, Memory::area(area::register(RCX)));
         let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
         push_mark(&mut self.hot_marks, mark);
-        self.count_pass_on_the_way();
+        self.count_execution_on_the_way();
         self.hot.load(RCX, Memory::base(RSP, 0));
         if instruction.op_count() == 1 {
             self.hot.lea(RSP, Memory::base(RSP, instruction.immediate16().into()));

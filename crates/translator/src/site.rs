@@ -24,20 +24,20 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// How; none: looked up and counted at once.
-    pub stay: Option<Stay>,
+    pub last_page: Option<LastPageSlot>,
     /// The first of its sites.
     pub first: crate::SiteId,
     /// How many there are, one after the other.
     pub members: u32,
 }
 
-/// What a group is counted by that keeps to a page.
+/// What counts a group that keeps to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct LastPageSlot {
     /// Its record.
-    pub id: crate::StayId,
-    /// The number of the counter of passes that counts its accesses.
-    pub passes: u32,
+    pub id: crate::LastPageId,
+    /// The number of the execution counter that counts its accesses.
+    pub executions: u32,
 }
 
 impl Site {

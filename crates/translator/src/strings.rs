@@ -24,7 +24,7 @@ use crate::{Env, Error, Site, SiteId, area};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind};
 
-/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
+/// What the routine must know, in the cold half, behind [`crate::last_page::descriptor::BACK`].
 pub(crate) mod descriptor {
     /// Offsets from GS of the rows of the sites of source and destination; 0: there is none (32 bits each).
     pub const SOURCE: u32 = 8;

@@ -1,12 +1,12 @@
-//! Where the checks of groups ([`crate::stay`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
-//! what [`crate::settle_stay`] must know of its group.
+//! Where the checks of groups ([`crate::last_page`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
+//! what [`crate::settle_last_page`] must know of its group.
 
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
 use crate::fragment::State;
 use crate::instrument::{count_in_page, in_row, load_entry};
+use crate::last_page::{LastPage, Place, operand};
 use crate::plan::Group;
-use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
 use crate::{Env, Error, area};
 use numalens_isa::Kind;
@@ -14,9 +14,9 @@ use numalens_isa::Kind;
 impl<E: Env> Builder<'_, E> {
     /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
     pub(crate) fn stub(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let hot = Memory::area(place.stay + Record::HOT);
+        let hot = Memory::area(place.record + LastPage::HOT);
         self.mark_cold(State::Counting);
-        self.cold.compare_area(false, place.stay + Record::HOT, 0);
+        self.cold.compare_area(false, place.record + LastPage::HOT, 0);
         let cool = self.cold.relative(&[0x0f, 0x84]);
         operand(&mut self.cold, r1, group);
         let across = (group.span > 0).then(|| {
@@ -42,8 +42,8 @@ impl<E: Env> Builder<'_, E> {
         self.other_class(group, place, r1, [Some(cool), across], back)
     }
 
-    /// What follows where a hot group has met another class than that of its stay, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
-    /// go on where the stay is settled.
+    /// What follows where a hot group has met another class than that of its record, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
+    /// go on where the record is settled.
     pub(crate) fn other_class(
         &mut self,
         group: &Group,
@@ -64,7 +64,7 @@ impl<E: Env> Builder<'_, E> {
                 self.cold.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
+        self.cold.compare_area(false, place.record + LastPage::HOT, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
         self.cold.increment(in_row(r1, place.row - 1));
         self.count_page_cold(r1, group);
@@ -77,7 +77,7 @@ impl<E: Env> Builder<'_, E> {
         self.settle_from(group, place, r1, back)
     }
 
-    /// Has the stay of a group settled, from the cold half.
+    /// Has the last page of a group settled, from the cold half.
     pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
         let field = self.call_for_group(group, r1, area::SETTLE);
         self.describe_group(group, place, [Some(field), None, None], back)
@@ -128,7 +128,7 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_cold(field, here)?;
         }
         self.cold.imm64(back);
-        for word in [place.stay, place.passes, place.row, place.first_row, place.first.0] {
+        for word in [place.record, place.executions, place.row, place.first_row, place.first.0] {
             self.cold.imm32(word);
         }
         self.cold.raw(&(group.span as u16).to_le_bytes());

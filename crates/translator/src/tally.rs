@@ -1,6 +1,6 @@
 //! Tallies: a group that changes its page all the time has a counter of its own for each page.
 //!
-//! Problem: a program that gathers from a large table, or updates it at random, is at another page in each pass. To look the page up
+//! Problem: a program that gathers from a large table, or updates it at random, is at another page in each execution. To look the page up
 //! ([`crate::hot`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
 //! program waits for memory of its own, each instruction more keeps the processor from looking so much further ahead.
 //!
@@ -23,7 +23,7 @@
 //! ```
 //! An increment of a counter that has not begun gives a number without the highest bit, as does that of one that is full.
 //!
-//! **Who reads the counters** adds what a tally has to the flat tables, as for stays: the group's reads and writes to those of the page, and one access of
+//! **Who reads the counters** adds what a tally has to the flat tables, as for last pages: the group's reads and writes to those of the page, and one access of
 //! each member to the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat
 //! tables first, so nothing is counted twice.
 //!
@@ -37,8 +37,8 @@
 use crate::count::{Area, Heat, Hotter};
 use crate::emit::Memory;
 use crate::fragment::State;
+use crate::last_page::{Place, descriptor};
 use crate::plan::{Group, Plan};
-use crate::stay::{Place, descriptor};
 use crate::translate::{Builder, Numbers};
 use crate::{Config, Env, Error, Shape, SiteId, area};
 use hashbrown::HashSet;
@@ -64,7 +64,7 @@ impl Tally {
     /// How many of the group's members read, and write (32 bits each).
     pub const READS: u32 = 40;
     pub const WRITES: u32 = 44;
-    /// Passes that have been settled.
+    /// Executions that have been settled.
     pub const COUNTED: u32 = 48;
     /// Too far from all addresses of programs for a counter.
     pub const NOWHERE: u64 = 1 << 63;
@@ -105,7 +105,7 @@ impl Tally {
 
 /// A tally is looked at whenever so many accesses have found no counter.
 pub(crate) const MANY: u32 = 1024;
-/// So many passes must be counted for each that is not.
+/// So many executions must be counted for each that is not.
 const SHARE: u64 = 4;
 
 unsafe extern "C" {
@@ -125,7 +125,7 @@ impl Plan {
             let Some(first) = first else { continue };
             // Never one that was another translation's: what it has counted is of other sites.
             if numbers.tallies < Tally::MOST && !left_out.contains(&first.ip) {
-                (group.tally, group.no_stay) = (Some(numbers.tallies), true);
+                (group.tally, group.no_last_page) = (Some(numbers.tallies), true);
                 numbers.tallies += 1;
             }
         }
@@ -136,7 +136,7 @@ impl<E: Env> Builder<'_, E> {
     /// Counts a group by its tally, where flags are dead.
     pub(crate) fn count_in_tally(&mut self, group: &Group, tally: u32, place: Place, live: u16) -> Result<(), Error> {
         let header = self.config.tally_header(tally);
-        let place = Place { stay: header as u32, ..place };
+        let place = Place { record: header as u32, ..place };
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
         self.mark_hot(State::Before);
@@ -214,16 +214,16 @@ impl Counters<'_> {
         self.get(Tally::COUNTERS) as i64 + 4 * i64::from(number)
     }
 
-    /// Adds `passes` to the flat tables for the page that a counter is for. The counter has been emptied.
-    fn add(&self, number: u32, passes: u32) {
-        let passes = u64::from(passes);
+    /// Adds `executions` to the flat tables for the page that a counter is for. The counter has been emptied.
+    fn add(&self, number: u32, executions: u32) {
+        let executions = u64::from(executions);
         let word: u64 = self.load(self.get(Tally::WORDS) as i64 + 8 * i64::from(number));
         let page = word >> 32;
-        self.area.add(page, passes * u64::from(self.half(Tally::READS)));
-        self.area.add(page + 8, passes * u64::from(self.half(Tally::WRITES)));
+        self.area.add(page, executions * u64::from(self.half(Tally::READS)));
+        self.area.add(page + 8, executions * u64::from(self.half(Tally::WRITES)));
         let row = u64::from(self.config.sites) + 8 * u64::from(self.half(Tally::ROW));
-        self.area.add(row + u64::from(word as u32), passes);
-        self.set(Tally::COUNTED, self.get(Tally::COUNTED) + passes);
+        self.area.add(row + u64::from(word as u32), executions);
+        self.set(Tally::COUNTED, self.get(Tally::COUNTED) + executions);
     }
 
     /// Empties all counters; those that have begun go on if `on`.
@@ -237,7 +237,7 @@ impl Counters<'_> {
             self.store(at, if on { counter & Tally::BEGUN } else { 0 });
             match Tally::count_of(counter) {
                 0 => {}
-                passes => self.add(number, passes),
+                executions => self.add(number, executions),
             }
             if !on {
                 // As new: that it is not known here will be nothing to note.
@@ -265,7 +265,7 @@ impl Counters<'_> {
     }
 }
 
-/// The thread has come here for the tally of the group of `site`, whose pass is not counted yet: it has not begun, its pages have changed, or it has missed
+/// The thread has come here for the tally of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
 /// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
 pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter> {
     let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) as u32);
@@ -275,9 +275,9 @@ pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter
         unsafe { at.add(offset as usize).cast::<u32>().read_unaligned() }
     };
     let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();
-    let tally = Counters { area, config, header: i64::from(word(descriptor::STAY) as i32) };
+    let tally = Counters { area, config, header: i64::from(word(descriptor::RECORD) as i32) };
     if let Some(number) = one.checked_sub(1) {
-        // Full, or to be asked about: the code has added this pass, which is counted behind.
+        // Full, or to be asked about: the code has added this execution, which is counted behind.
         let at = tally.counter(number);
         let before = tally.load::<u32>(at).wrapping_sub(1);
         tally.store(at, 0u32);

@@ -3,7 +3,7 @@
     .globl numalens_count_tally
 numalens_count_tally:
     NUMALENS_BEGIN 8
-    movsxd rdx, dword ptr [rcx + {d_stay}]
+    movsxd rdx, dword ptr [rcx + {d_record}]
     mov rsi, gs:[rdx + {t_counters}]
     test rsi, rsi
     je 96f

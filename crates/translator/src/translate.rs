@@ -19,7 +19,7 @@ use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
 use crate::warm::free_register;
 use crate::{
-    Changes, Config, Env, Error, ExitId, FragmentId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area,
+    Changes, Config, Env, Error, ExitId, FragmentId, LastPageId, Question, Room, Scheme, Shape, Site, SiteId, area,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -31,8 +31,8 @@ use numalens_isa::{Access, is_request};
 /// Numbers given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    pub stays: u32,
-    pub passes: u32,
+    pub last_pages: u32,
+    pub executions: u32,
     pub tallies: u32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Tools {
     pub source: Source,
     pub liveness: Liveness,
     pub plan: Plan,
-    pub stretches: Vec<Planned>,
+    pub segments: Vec<Planned>,
     /// Of the fragment that was made last, both halves of its code among it.
     pub drafts: Drafts,
     pub numbers: Numbers,
@@ -51,9 +51,9 @@ pub(crate) struct Tools {
     pub any_class: HashSet<u64>,
     /// And those that have no tally.
     pub no_tally: HashSet<u64>,
-    /// Fragments that are loops of few passes, each time that they are entered.
+    /// Fragments that are loops of few executions, each time that they are entered.
     pub short: HashSet<u64>,
-    /// Fragments that have had many passes altogether.
+    /// Fragments that have had many executions altogether.
     pub long: HashSet<u64>,
 }
 
@@ -83,24 +83,24 @@ pub(crate) struct Builder<'a, E: Env> {
     pub ahead: Vec<Ahead>,
     /// Sites that are counted by themselves, once whenever their instruction (by its offset) is executed.
     pub once: Vec<(u32, SiteId)>,
-    /// Stretches and their counters of passes.
-    pub counted_stretches: Vec<(u16, u32)>,
-    /// A stretch whose pass is counted when the fragment is left, and the offset of its counter from GS.
+    /// Segments and their execution counters.
+    pub counted_segments: Vec<(u16, u32)>,
+    /// A segment whose execution is counted when the fragment is left, and the offset of its counter from GS.
     pub count_on_the_way: Option<(u16, u32)>,
-    /// The stretch whose passes are counted by the counter `passes`.
-    pub stretch: Option<u16>,
-    pub passes: u32,
-    /// The same plus 1, once they are counted in this pass.
+    /// The segment whose executions are counted by the counter `executions`.
+    pub segment: Option<u16>,
+    pub executions: u32,
+    /// The same plus 1, once they are counted in this execution.
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
     /// Where the fragment goes back to its start.
     pub loop_start: Option<u64>,
-    /// How passes follow from the lead of the loop, and where in the hot half that ends.
+    /// How executions follow from the lead of the loop, and where in the hot half that ends.
     pub due: Option<(Due, u32)>,
-    /// The records of the limits of stretches.
-    pub limits: Vec<(u16, StayId)>,
-    /// The stretches, now that it is known what counts them.
+    /// The records of the limits of segments.
+    pub limits: Vec<(u16, LastPageId)>,
+    /// The segments, now that it is known what counts them.
     pub pieces: Vec<Piece>,
     /// The exit that goes back.
     pub goes_back: Option<ExitId>,
@@ -121,7 +121,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Option<Fragment>, Error> {
-    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
+    let Tools { source, liveness, plan, segments, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -139,13 +139,13 @@ pub(crate) fn translate(
         find_live(list, liveness, env, end, changes, true);
     }
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none() || long.contains(&ip);
-        plan.make(list, accesses, !stays, [hot, any_class]);
+        let last_pages = config.scheme == Scheme::LastPage || in_loop && warming.is_none() || long.contains(&ip);
+        plan.make(list, accesses, !last_pages, [hot, any_class]);
         if in_loop {
             plan.tally(config, numbers, no_tally);
         }
-        // Limits take room that stays may need.
-        let roomy = numbers.stays < config.most_sites / 2;
+        // Limits take room that last pages may need.
+        let roomy = numbers.last_pages < config.most_sites / 2;
         let wanted = !plan.at_once && changes == Changes::Never && roomy && !short.contains(&ip);
         if wanted && let Some(lap) = Lap::of(list) {
             plan.advance(list, &lap);
@@ -154,9 +154,9 @@ pub(crate) fn translate(
     } else {
         plan.clear();
     }
-    stretches.clear();
+    segments.clear();
     if config.code && config.count {
-        fetch::stretches(list, accesses, plan, stretches);
+        fetch::segments(list, accesses, plan, segments);
     }
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
     builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
@@ -177,7 +177,7 @@ pub(crate) fn translate(
         let at = (one.instruction.ip() - ip) as usize;
         builder.begin(number, one);
         builder.end_due(number, one.before.registers);
-        builder.count_pass(stretches, number, one)?;
+        builder.count_execution(segments, number, one)?;
         builder.check_groups(number, one.before.registers)?;
         closed = builder.instruction(number, one, &bytes[at..])?;
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
@@ -192,7 +192,7 @@ pub(crate) fn translate(
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
-    builder.tell_stretches(list, stretches);
+    builder.register_segments(list, segments);
     let fragment;
     (fragment, *drafts) = builder.finish(end)?;
     Ok(Some(fragment))
@@ -227,7 +227,7 @@ impl<'a, E: Env> Builder<'a, E> {
         numbers: &'a mut Numbers,
     ) -> Self {
         let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
-        let Drafts { uses, once, counted_stretches, limits, pieces, .. } = drafts;
+        let Drafts { uses, once, counted_segments, limits, pieces, .. } = drafts;
         Builder {
             config,
             env,
@@ -249,10 +249,10 @@ impl<'a, E: Env> Builder<'a, E> {
             numbers,
             ahead,
             once,
-            counted_stretches,
+            counted_segments,
             count_on_the_way: None,
-            stretch: None,
-            passes: 0,
+            segment: None,
+            executions: 0,
             begun: 0,
             checked: 0,
             loop_start: None,
@@ -274,7 +274,7 @@ impl<E: Env> Builder<'_, E> {
         let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
         self.hot.align(8, 0xcc);
         self.cold.align(8, 0xcc);
-        self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
+        self.ahead.sort_by_key(|one| (one.segment, one.instruction));
         let rare = Rare {
             sites: self.sites[..].into(),
             site_instructions: self.site_instructions[..].into(),
@@ -296,7 +296,7 @@ impl<E: Env> Builder<'_, E> {
             ahead: self.ahead,
             uses: self.scratch.uses,
             once: self.once,
-            counted_stretches: self.counted_stretches,
+            counted_segments: self.counted_segments,
             limits: self.limits,
             pieces: self.pieces,
         };

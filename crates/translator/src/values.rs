@@ -47,7 +47,7 @@ impl Values {
     }
 
     /// Goes past an instruction, so far from the start of its fragment. Returns what it does to the only register whose distance stays known, if there is one.
-    pub fn pass(&mut self, one: &Decoded, instruction: u32) -> Option<Step> {
+    pub fn step_over(&mut self, one: &Decoded, instruction: u32) -> Option<Step> {
         if one.usage.writes == 0 {
             return None;
         }

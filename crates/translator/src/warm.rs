@@ -1,25 +1,25 @@
-//! Loops that have not had many passes yet.
+//! Loops that have not had many iterations yet.
 //!
-//! Problem: stays ([`crate::stay`]) make a pass cheap and each change of page dear, and they take longer to translate. In a loop of thousands of passes that
-//! is nothing; but most loops of a large program (a compiler has tens of thousands) have some dozen passes altogether.
+//! Problem: last pages ([`crate::last_page`]) make an iteration cheap and each change of page dear, and they take longer to translate. In a loop of thousands of iterations that
+//! is nothing; but most loops of a large program (a compiler has tens of thousands) have some dozen iterations altogether.
 //!
-//! Mechanism: a loop begins with its groups counted at once ([`crate::at_once`]), without a long look ahead at what is live, and with a count of its passes at its head. When a thread has made so many
-//! that the rest will pay, the fragment is translated again ([`crate::Cache::heat`]), with stays and without the count:
+//! Mechanism: a loop begins with its groups counted at once ([`crate::at_once`]), without a long look ahead at what is live, and with a count of its iterations at its head. When a thread has made so many
+//! that the rest will pay, the fragment is translated again ([`crate::Cache::heat`]), with last pages and without the count:
 //!
 //! ```text
 //!   inc  word gs:[record + MISSES]
-//!   jz   stub                           2^16 passes
+//!   jz   stub                           2^16 iterations
 //! ```
-//! That needs dead flags at the head, and a register for the stub. Where there is none, the loop has stays from the beginning.
+//! That needs dead flags at the head, and a register for the stub. Where there is none, the loop has last pages from the beginning.
 
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RSP};
 use crate::fragment::State;
 use crate::instrument::call_out;
-use crate::stay::Record;
+use crate::last_page::LastPage;
 use crate::translate::Builder;
-use crate::{Env, Error, SiteId, StayId};
+use crate::{Env, Error, LastPageId, SiteId};
 use numalens_isa::Kind;
 
 /// A register that is dead at the head of a fragment where flags are dead as well.
@@ -29,13 +29,13 @@ pub(crate) fn free_register(list: &[Decoded]) -> Option<u8> {
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// Counts a pass, at the head of the fragment; `r1` is dead there.
+    /// Counts an iteration, at the head of the fragment; `r1` is dead there.
     pub(crate) fn count_until_long(&mut self, r1: u8) -> Result<(), Error> {
-        let Some(record) = self.config.stay_record(StayId(self.numbers.stays)) else { return Ok(()) };
-        self.numbers.stays += 1;
+        let Some(record) = self.config.last_page_record(LastPageId(self.numbers.last_pages)) else { return Ok(()) };
+        self.numbers.last_pages += 1;
         self.mark_hot(State::Before);
         self.hot.raw(&[0x66]);
-        self.hot.memory(false, &[0xff], 0, Memory::area(record + Record::MISSES));
+        self.hot.memory(false, &[0xff], 0, Memory::area(record + LastPage::MISSES));
         let many = self.hot.relative(&[0x0f, 0x84]);
         let back = self.hot.here();
         let stub = self.cold.here();

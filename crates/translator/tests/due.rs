@@ -1,4 +1,4 @@
-//! Loops whose passes follow from a register, stopped and given up at each of their instructions.
+//! Loops whose iterations follow from a register, stopped and given up at each of their instructions.
 
 mod support;
 
@@ -23,7 +23,7 @@ const LOOP: &str = "
 /// Its instructions.
 const LENGTH: usize = 9;
 
-/// Seven passes; the page of one operand ends in the fourth.
+/// Seven iterations; the page of one operand ends in the fourth.
 fn registers(machine: &Machine) -> Registers {
     let data = machine.data.address();
     let mut general = [0; 16];
@@ -132,7 +132,7 @@ fn a_stop_anywhere_counts_what_was_done() {
 }
 
 #[test]
-fn translations_that_are_given_up_anywhere_lose_no_pass() {
+fn translations_that_are_given_up_anywhere_lose_no_iteration() {
     prepare();
     for scheme in SCHEMES {
         for number in (1..).step_by(3) {

@@ -98,7 +98,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     }
 }
 
-/// Breaks off at each place of a stretch, whatever counts it: only what was executed before the fault is counted.
+/// Breaks off at each place of a segment, whatever counts it: only what was executed before the fault is counted.
 #[test]
 fn a_run_that_breaks_off_counts_what_it_did() {
     prepare();
@@ -126,7 +126,7 @@ fn a_run_that_breaks_off_counts_what_it_did() {
             let hole = support::memory::Mapping::hole();
             (start.general[3], start.general[12]) = (start.general[7], hole.address());
             run_to_its_fault(&mut machine, &start);
-            // Three passes of nine instructions and the one before them, then those before the fault.
+            // Three iterations of nine instructions and the one before them, then those before the fault.
             let wanted = 1 + 3 * 9 + place as u64;
             assert_eq!(machine.take_fetches().into_values().sum::<u64>(), wanted, "{scheme:?}:\n{text}");
         }

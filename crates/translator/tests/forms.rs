@@ -467,7 +467,7 @@ const ONE: Options = Options {
     instructions: 64,
     side_exits: 4,
     stack: true,
-    scheme: Scheme::Stays,
+    scheme: Scheme::LastPage,
     each: false,
     own_processor: false,
     tallies: true,

@@ -38,7 +38,7 @@ fn triad_over_pages() {
 
 #[test]
 fn a_loop_that_turns_out_long_is_translated_again() {
-    const PASSES: u64 = 150_000;
+    const EXECUTIONS: u64 = 150_000;
     const WORDS: u64 = 0x4000 / 8;
     let text = "
         xor eax, eax
@@ -50,10 +50,10 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         add eax, 8
         dec rcx
         jnz 1b";
-    check(text, PASSES, |r| {
-        let words = (0..WORDS).map(|word| (8 * word, (PASSES - word).div_ceil(WORDS)));
+    check(text, EXECUTIONS, |r| {
+        let words = (0..WORDS).map(|word| (8 * word, (EXECUTIONS - word).div_ceil(WORDS)));
         let each = words.flat_map(|(at, count)| [reads(r.general[7] + at, count), updates(r.general[6] + at, count)]);
-        each.chain([writes(r.general[2], PASSES)]).collect()
+        each.chain([writes(r.general[2], EXECUTIONS)]).collect()
     });
     let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
     // All pages have been written: those that have not make their groups hot, and the fragment translated once more.
@@ -62,9 +62,9 @@ fn a_loop_that_turns_out_long_is_translated_again() {
     filling.general[1] = WORDS;
     machine.run_translated(&filling);
     machine.load(&assemble(&[text])[0]);
-    for (passes, heats) in [(1 << 15, 0), (1 << 16, 1)] {
+    for (executions, heats) in [(1 << 15, 0), (1 << 16, 1)] {
         let mut registers = registers(&machine);
-        registers.general[1] = passes;
+        registers.general[1] = executions;
         machine.run_translated(&registers);
         assert_eq!(machine.heats, heats);
     }
@@ -102,7 +102,7 @@ fn operands_that_advance_together() {
 
 #[test]
 fn short_loops_begin_anew_elsewhere() {
-    // Rows of seven, far apart, with a way out in the middle of the last pass and operands that stand still.
+    // Rows of seven, far apart, with a way out in the middle of the last iteration and operands that stand still.
     let text = "
         mov r11, rdi
     1:  mov r8, r11
@@ -266,7 +266,7 @@ fn returns_leave_the_flags_alone() {
 
 #[test]
 fn flags_that_functions_hand_over() {
-    // The function is called, and so translated, before anybody wants its flags. There are two passes: in the second one all is linked.
+    // The function is called, and so translated, before anybody wants its flags. There are two iterations: in the second one all is linked.
     let by_a_comparison = "
         mov ecx, 2
         jmp 2f

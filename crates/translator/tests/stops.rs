@@ -228,10 +228,10 @@ fn assert_counted(machine: &mut Machine, wanted: &[Expected], what: &str) {
     assert_eq!(sites, wanted.len() as u64, "sites, {what}");
 }
 
-/// Runs into a hole in the middle of the 200th pass: what the accesses before and after the fault were counted as members of their
-/// groups must be right, by stays, hot (`stride` of a page), at once and by the flat tables.
+/// Runs into a hole in the middle of the 200th iteration: what the accesses before and after the fault were counted as members of their
+/// groups must be right, by last pages, hot (`stride` of a page), at once and by the flat tables.
 #[test]
-fn a_pass_that_breaks_off_counts_what_it_did() {
+fn an_iteration_that_breaks_off_counts_what_it_did() {
     prepare();
     let text = "
     1:  mov r9, [rdi]
@@ -287,14 +287,14 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
         add rdi, 8
         dec rcx
         jnz 1b";
-    for (scheme, offset) in [(Scheme::Stays, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
+    for (scheme, offset) in [(Scheme::LastPage, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
         let options = Options { low_shadow: false, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
         let hole = support::memory::Mapping::hole();
         (start.general[1], start.general[12]) = (200, hole.address());
-        // The last pass begins right before the end of a page, or not.
+        // The last iteration begins right before the end of a page, or not.
         start.general[7] += 0x1000 - 200 * 8 + offset;
         start.general[6] += 0x1000 - 200 * 8 + offset;
         let [rbx, rsi, rdi] = [3, 6, 7].map(|register| start.general[register]);
@@ -311,11 +311,11 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
     }
 }
 
-/// The same wherever a pass breaks off, among accesses whose registers are copies of each other and go back and forth.
+/// The same wherever an iteration breaks off, among accesses whose registers are copies of each other and go back and forth.
 #[test]
-fn a_pass_among_registers_at_known_distances_counts_what_it_did() {
+fn an_iteration_among_registers_at_known_distances_counts_what_it_did() {
     prepare();
-    // With each line: how far from where a pass begins it accesses memory, and whether it writes.
+    // With each line: how far from where an iteration begins it accesses memory, and whether it writes.
     let lines: [(&str, Option<(i64, bool)>); 14] = [
         ("mov r9, [rdi]", Some((0, false))),
         ("lea r11, [rdi + 24]", None),
@@ -375,7 +375,7 @@ fn code_that_changes_is_translated_again() {
 
 #[test]
 fn a_fragment_finds_its_own_code_changed_without_losing_flags() {
-    // The second instruction of the loop is overwritten on the first pass, by code that looks at flags that were dead.
+    // The second instruction of the loop is overwritten on the first iteration, by code that looks at flags that were dead.
     let text = "
         xor ebx, ebx
     1:  nop

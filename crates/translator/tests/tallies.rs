@@ -9,7 +9,7 @@ use support::kernel::{check, fill, registers};
 use support::{Machine, Options, Registers, SCHEMES};
 
 #[test]
-fn code_that_has_counted_much_gets_stays_and_counts_the_same() {
+fn code_that_has_counted_much_keeps_last_pages_and_counts_the_same() {
     // A function that is called all the time, with operands in the page of the last time, and from 4096 bytes to the next.
     let text = "
         jmp 2f
@@ -43,21 +43,21 @@ fn code_that_has_counted_much_gets_stays_and_counts_the_same() {
             let (pages, sites) = machine.take_counts();
             assert_eq!(pages, by_page(&wanted), "{scheme:?}, round {round}");
             assert_eq!(sites.iter().map(|(_, count)| count).sum::<u64>(), wanted.len() as u64, "{scheme:?}");
-            let with_stays =
-                |machine: &Machine| machine.world.groups.iter().filter(|(group, _)| group.stay.is_some()).count();
-            let before = with_stays(&machine);
+            let with_last_pages =
+                |machine: &Machine| machine.world.groups.iter().filter(|(group, _)| group.last_page.is_some()).count();
+            let before = with_last_pages(&machine);
             for site in 0..machine.world.sites.len() as u32 {
                 machine.cache.warmed(&mut machine.world, SiteId(site));
             }
             machine.run_translated(&registers);
             machine.take_counts();
-            let new = with_stays(&machine) > before;
+            let new = with_last_pages(&machine) > before;
             assert!(round > 0 || new == (scheme == Scheme::LongLoops), "{scheme:?}");
         }
     }
 }
 
-/// A loop that is at another place in each pass: writes `[rdi + ..]` and updates `[rsi + ..]`.
+/// A loop that is at another place in each iteration: writes `[rdi + ..]` and updates `[rsi + ..]`.
 const SCATTERED: &str = "
     xor eax, eax
 1:  imul eax, eax, 0x19660d
@@ -72,15 +72,15 @@ const SCATTERED: &str = "
     dec rcx
     jnz 1b";
 
-/// What `eax` is in so many passes of these loops.
-fn random(passes: u64) -> impl Iterator<Item = u64> {
+/// What `eax` is in so many iterations of these loops.
+fn random(iterations: u64) -> impl Iterator<Item = u64> {
     let next = |x: &u32| Some(x.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f));
-    std::iter::successors(next(&0), next).take(passes as usize).map(u64::from)
+    std::iter::successors(next(&0), next).take(iterations as usize).map(u64::from)
 }
 
-/// What it accesses in so many passes.
-fn scattered(r: &Registers, passes: u64) -> Vec<Expected> {
-    let places = random(passes).map(|x| (x >> 16) & 0xfff8);
+/// What it accesses in so many iterations.
+fn scattered(r: &Registers, iterations: u64) -> Vec<Expected> {
+    let places = random(iterations).map(|x| (x >> 16) & 0xfff8);
     places.flat_map(|at| [writes(r.general[7] + at, 1), updates(r.general[6] + ((at / 2) & 0x7ff8), 1)]).collect()
 }
 
@@ -91,14 +91,14 @@ fn a_group_that_is_anywhere_in_a_tally() {
 
 #[test]
 fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_about() {
-    for scheme in [Scheme::Stays, Scheme::Loops] {
+    for scheme in [Scheme::LastPage, Scheme::Loops] {
         let mut machine = Machine::new(Options { scheme, ..Options::default() });
         machine.load(&assemble(&[SCATTERED])[0]);
         let mut registers = registers(&machine);
-        let mut run = |machine: &mut Machine, passes: u64| {
-            registers.general[1] = passes;
+        let mut run = |machine: &mut Machine, iterations: u64| {
+            registers.general[1] = iterations;
             machine.run_translated(&registers);
-            scattered(&registers, passes)
+            scattered(&registers, iterations)
         };
         let mut wanted = run(&mut machine, 5000);
         let begun = machine.tallied();
@@ -146,13 +146,13 @@ fn a_tally_whose_group_leaves_its_pages_is_given_up() {
         mov [rdi + rbx], rcx
         sub rcx, 1
         jnz 1b";
-    const PASSES: u64 = 30_000;
-    check(text, PASSES, |r| random(PASSES).map(|x| writes(r.general[7] + ((x >> 12) & 0xf_eff8), 1)).collect());
+    const ITERATIONS: u64 = 30_000;
+    check(text, ITERATIONS, |r| random(ITERATIONS).map(|x| writes(r.general[7] + ((x >> 12) & 0xf_eff8), 1)).collect());
     let mut machine = Machine::new(Options { scheme: Scheme::Loops, ..Options::default() });
     machine.load(&assemble(&[text])[0]);
     let mut registers = registers(&machine);
-    let mut heats = [PASSES, PASSES].map(|passes| {
-        registers.general[1] = passes;
+    let mut heats = [ITERATIONS, ITERATIONS].map(|iterations| {
+        registers.general[1] = iterations;
         machine.run_translated(&registers);
         std::mem::take(&mut machine.heats)
     });

@@ -7,7 +7,7 @@ use crate::thread::Thread;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, Unexecuted, Unmade};
 
-/// Takes back what the passes have counted of the rest of the fragment: the thread comes to it through another one.
+/// Takes back what the executions have counted of the rest of the fragment: the thread comes to it through another one.
 pub(super) fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
     if unmade.is_empty() {
         return;

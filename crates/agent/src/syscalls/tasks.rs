@@ -320,11 +320,11 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     let process = process.ok_or(full)?;
     runtime.session.entry(process).id.store(sys::process_id(), Release);
     let mut memory = *runtime.process();
-    let (sites, stretches) = {
+    let (sites, segments) = {
         let world = &runtime.code.lock().world;
-        (world.sites(), world.stretches())
+        (world.sites(), world.segments())
     };
-    memory.become_another(&runtime.session, process, sites, stretches)?;
+    memory.become_another(&runtime.session, process, sites, segments)?;
     // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
     unsafe { runtime.set_process(memory) };
     {

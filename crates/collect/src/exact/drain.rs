@@ -29,7 +29,7 @@ use super::pages::{self, ToldAccess};
 use super::shares::{Shares, ToldShare, Waiting};
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::tenants::Tenants;
-use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
+use super::totals::{IN_FLIGHT_OF_PAGE, LastPageSlot, Row, Totals};
 use super::undecided::Undecided;
 use super::watch::{Came, Watch};
 use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
@@ -110,11 +110,11 @@ pub(super) struct Process {
     pub(super) header: Arc<Shared>,
     pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
-    pub(super) inherited_stretches: u32,
+    pub(super) inherited_segments: u32,
     /// Sites seen so far, from the first of its own.
     pub(super) sites: Vec<Row>,
-    /// Stays by their numbers.
-    pub(super) stays: FxHashMap<u32, Stay>,
+    /// Last pages by their numbers.
+    pub(super) last_pages: FxHashMap<u32, LastPageSlot>,
     /// Code that it executes.
     pub(super) fetches: Fetches,
     /// Pages seen so far, from the first of its own.

@@ -103,10 +103,10 @@ of_atomics!(
     Placement,
     exact::ProcessHeader,
     exact::SiteRecord,
-    exact::StayRecord,
+    exact::LastPageRecord,
     exact::TallyHeader,
     std::sync::atomic::AtomicU32,
-    exact::StretchRecord,
+    exact::SegmentRecord,
     exact::PageRecord,
     exact::PageCounts,
     exact::LogHeader,
@@ -407,7 +407,7 @@ fn store_path(path: &Path, to: &[AtomicU8; exact::MOST_PATH]) -> io::Result<()> 
 fn debug_bits() -> u32 {
     match std::env::var("NUMALENS_EXACT").as_deref() {
         Ok("flat") => exact::debug::FLAT,
-        Ok("stays") => exact::debug::STAYS,
+        Ok("stays") => exact::debug::LAST_PAGE,
         Ok("loops") => exact::debug::LOOPS,
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,

@@ -23,7 +23,7 @@ pub struct Spent {
     ended: Vec<u16>,
     /// Groups of which all pages have ended since the last look.
     full: Vec<u32>,
-    /// Those of the look before. A stay that was settled at that very moment was in neither place: it has been found by now.
+    /// Those of the look before. A last page that was settled at that very moment was in neither place: it has been found by now.
     due: Vec<u32>,
 }
 

@@ -49,13 +49,13 @@ impl Place {
     }
 }
 
-/// Passes on a page.
+/// Executions on a page.
 pub struct Count {
     /// The page's number.
     pub page: u64,
     /// Where the column of its class begins among the site counters.
     pub column: u64,
-    pub passes: u64,
+    pub executions: u64,
 }
 
 /// The tallies of a thread. It may run: what it changes at this moment is left out, and is found in the flat tables by the next look.
@@ -100,10 +100,10 @@ fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::
                 continue;
             }
             let before = word.load(Acquire);
-            let passes = u64::from(tally::count_of(counter.load(Acquire)));
-            if passes != 0 && word.load(Acquire) == before {
+            let executions = u64::from(tally::count_of(counter.load(Acquire)));
+            if executions != 0 && word.load(Acquire) == before {
                 let (column, page) = exact::column_and_page(before);
-                found.push(Count { page, column, passes });
+                found.push(Count { page, column, executions });
             }
         }
     }

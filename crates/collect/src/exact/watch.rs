@@ -6,7 +6,7 @@
 //!   a look finds how much each page was used  -->  now and then one is drawn, by its use
 //!   a drawn page loses its class              -->  its next access comes to the agent, which tells it and gives the class back
 //! ```
-//! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their stays are ended as well; until they are, the agent
+//! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as well; until they are, the agent
 //! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `division.rs`.
 //!
 //! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of programs that pause, the beginning of what
@@ -17,7 +17,7 @@ use super::drain::Process;
 use super::file::SessionFile;
 use super::pages::doubt;
 use super::tallies::Place;
-use numalens_event::exact::{self, Extent, PageRecord, StayRecord};
+use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::io;
@@ -71,8 +71,8 @@ struct Found {
     shared: Vec<(Extent, u32, u64)>,
     /// The same of all pages.
     any: Vec<(Extent, u32, u64)>,
-    /// Which stays are on a page: process, page; the thread and the offset of its record.
-    stays: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
+    /// Which groups have a page for their last: process, page; the thread and the offset of its record.
+    last_pages: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
     /// The tallies of processes.
     tallies: FxHashMap<Extent, Vec<Place>>,
 }
@@ -91,8 +91,8 @@ impl Watch {
     }
 
     /// A thread stays on a page; its record is at this offset of its extent.
-    pub fn stays(&mut self, process: Extent, page: u64, thread: Extent, offset: u64) {
-        self.finds.stays.entry((process, page)).or_default().push((thread, offset));
+    pub fn last_pages(&mut self, process: Extent, page: u64, thread: Extent, offset: u64) {
+        self.finds.last_pages.entry((process, page)).or_default().push((thread, offset));
     }
 
     /// A tally of a thread has counted.
@@ -173,9 +173,9 @@ impl Watch {
             let Some(process) = processes.get(&extent).filter(|process| !process.last) else { continue };
             let Some(page) = process.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
-            let stays = self.found.stays.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
+            let last_pages = self.found.last_pages.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
             let since_ns = clock::agents_now(file.header());
-            if self.ask(file, extent, process, number, page, stays).is_ok_and(|asked| asked) {
+            if self.ask(file, extent, process, number, page, last_pages).is_ok_and(|asked| asked) {
                 // What an agent takes to tell, and a few times what lies between two accesses to the page in the mean.
                 const SOON_NS: u64 = 40_000;
                 const USUAL: u64 = 3;
@@ -197,7 +197,7 @@ impl Watch {
         process: &Process,
         number: u32,
         page: Page,
-        stays: &[(Extent, u64)],
+        last_pages: &[(Extent, u64)],
     ) -> io::Result<bool> {
         let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
         let map = file.extent(extent, offset & !4095, 4096)?;
@@ -210,7 +210,7 @@ impl Watch {
         let waits = record.waited.load(Relaxed) != 0;
         // One piece of each thread's table, whatever lies between its records: what is not used is not there.
         let mut records = Vec::new();
-        for of_thread in stays.chunk_by(|one, next| one.0 == next.0) {
+        for of_thread in last_pages.chunk_by(|one, next| one.0 == next.0) {
             let offsets = || of_thread.iter().map(|&(_, offset)| offset);
             let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
             let base = first & !4095;
@@ -222,9 +222,9 @@ impl Watch {
         for (map, offsets) in &records {
             for &at in offsets {
                 // Unless the thread has left the page meanwhile.
-                const SIZE: usize = size_of::<StayRecord>();
-                let records = map.words::<StayRecord>(at & !4095, 4096 / SIZE);
-                StayRecord::look_again(records, at % 4096 / SIZE, page.address());
+                const SIZE: usize = size_of::<LastPageRecord>();
+                let records = map.words::<LastPageRecord>(at & !4095, 4096 / SIZE);
+                LastPageRecord::look_again(records, at % 4096 / SIZE, page.address());
             }
         }
         self.ask_tallies(file, extent, &[page]);

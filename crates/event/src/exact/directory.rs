@@ -67,8 +67,8 @@ pub struct DirectoryEntry {
     /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what [`super::thread::WANTED`] says.
     /// With [`GONE_ON`] it is too late to say so here: the thread is about to be known by its next extent.
     pub bound_anew: AtomicU32,
-    /// Of a thread: how often it has taken back what was counted of a pass that broke off. Added to afterwards, so whoever reads the counters in
-    /// between two readings of this knows how many passes these may have too many, and one more.
+    /// Of a thread: how often it has taken back what was counted of an execution that broke off. Added to afterwards, so whoever reads the counters in
+    /// between two readings of this knows how many executions these may have too many, and one more.
     pub taken_back: AtomicU32,
     /// Of a thread: how often its place has changed: see [`super::thread::now`]. Whoever reads that finds a
     /// whole place if this has not changed meanwhile.

@@ -17,8 +17,8 @@ pub const POLICIES: u64 = (1 << 36) + (1 << 35);
 pub const TOLD_POLICIES: usize = 4096;
 /// Site records.
 pub const SITES: u64 = 1 << 37;
-/// Stretch records.
-pub const STRETCHES: u64 = (1 << 37) + (1 << 36);
+/// Segment records.
+pub const SEGMENTS: u64 = (1 << 37) + (1 << 36);
 /// Page records.
 pub const PAGES: u64 = 1 << 38;
 /// Who accessed cache lines last: [`super::LINES_OF_PAGE`] records for each page.
@@ -35,8 +35,8 @@ pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 pub struct ProcessHeader {
     /// Sites given.
     pub sites: AtomicU32,
-    /// Stretches given.
-    pub stretches: AtomicU32,
+    /// Segments given.
+    pub segments: AtomicU32,
     /// Page numbers given, plus one (0 is none); 0 until the header is filled.
     pub pages: AtomicU32,
     /// Bytes of the log.
@@ -49,8 +49,8 @@ pub struct ProcessHeader {
     pub rank: AtomicU32,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
-    /// The same of stretches.
-    pub inherited_stretches: AtomicU32,
+    /// The same of segments.
+    pub inherited_segments: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
     /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting

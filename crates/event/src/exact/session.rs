@@ -149,8 +149,8 @@ pub mod debug {
     pub const NO_COUNTING: u32 = 1;
     /// Count every access in the flat tables at once.
     pub const FLAT: u32 = 2;
-    /// Count by stays wherever that can be done, not in long loops only.
-    pub const STAYS: u32 = 4;
-    /// Count by stays in all loops, not only in those that have had many passes.
+    /// Count by last pages wherever that can be done, not in long loops only.
+    pub const LAST_PAGE: u32 = 4;
+    /// Count by last pages in all loops, not only in those that have had many iterations.
     pub const LOOPS: u32 = 8;
 }

@@ -2,10 +2,10 @@
 
 use super::code::{MOST_SITE_COUNTERS, MOST_SITES};
 use super::file::MOST_EXTENTS;
+use super::last_page::LastPageRecord;
 use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
 use super::page::{MOST_PAGES, PageCounts};
 use super::placement::{MOST_CPUS, NODE_WORDS};
-use super::stay::StayRecord;
 use super::tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 use core::sync::atomic::AtomicU64;
 
@@ -48,16 +48,16 @@ pub const SITES_FROM_GS: u64 = 0x48_0000;
 pub const SITES: u64 = UPDATES + UPDATES_BYTES + SITES_FROM_GS;
 /// Bytes reserved for them.
 pub const SITES_BYTES: u64 = MOST_SITE_COUNTERS * 8;
-/// Stays.
-pub const STAYS: u64 = SITES + SITES_BYTES;
+/// Last pages: a [`super::LastPageRecord`] each.
+pub const LAST_PAGES: u64 = SITES + SITES_BYTES;
 /// Bytes reserved for them.
-pub const STAYS_BYTES: u64 = MOST_SITES as u64 * size_of::<StayRecord>() as u64;
-/// Counters of passes, 64 bits each.
-pub const PASSES: u64 = STAYS + STAYS_BYTES;
+pub const LAST_PAGES_BYTES: u64 = MOST_SITES as u64 * size_of::<LastPageRecord>() as u64;
+/// Execution counters, 64 bits each.
+pub const EXECUTIONS: u64 = LAST_PAGES + LAST_PAGES_BYTES;
 /// Bytes reserved for them.
-pub const PASSES_BYTES: u64 = MOST_SITES as u64 * 8;
+pub const EXECUTIONS_BYTES: u64 = MOST_SITES as u64 * 8;
 /// Page counters.
-pub const PAGES: u64 = PASSES + PASSES_BYTES;
+pub const PAGES: u64 = EXECUTIONS + EXECUTIONS_BYTES;
 /// Bytes reserved for them.
 pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
 /// Where they are in the thread's own memory, from the address in GS on.

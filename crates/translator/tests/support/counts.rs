@@ -3,7 +3,7 @@
 use super::expected::PageCounts;
 use super::{CLASSES_LOG2, Machine, PAGES, TALLY_PAGES};
 use numalens_isa::Kind;
-use numalens_translator::{PageEntry, Record, Site, SiteId, Tally};
+use numalens_translator::{LastPage, PageEntry, Site, SiteId, Tally};
 
 /// What a counter of a tally can count.
 pub const FULL: u32 = Tally::BEGUN - 1;
@@ -28,19 +28,19 @@ impl Tallied {
 }
 
 impl Machine {
-    /// Adds what is pending in stays to the tables; the stays go on.
-    pub(super) fn settle_stays(&mut self) {
+    /// Adds what is pending in last pages to the tables; these go on.
+    pub(super) fn settle_last_pages(&mut self) {
         let config = *self.cache.config();
         for (group, row) in &self.world.groups {
-            let Some(stay) = group.stay else { continue };
-            let record = config.stay_record(stay.id).expect("a stay") as usize;
-            let passes = self.area.get(config.passes_counter(stay.passes).expect("a counter") as usize);
-            let entry = self.area.get(record + Record::ENTRY as usize);
+            let Some(last_page) = group.last_page else { continue };
+            let record = config.last_page_record(last_page.id).expect("a record") as usize;
+            let executions = self.area.get(config.execution_counter(last_page.executions).expect("a counter") as usize);
+            let entry = self.area.get(record + LastPage::ENTRY as usize);
             if entry as u32 == 0 {
                 continue;
             }
-            let pending = passes.wrapping_sub(self.area.get(record + Record::SINCE as usize));
-            self.area.set(record + Record::SINCE as usize, passes);
+            let pending = executions.wrapping_sub(self.area.get(record + LastPage::SINCE as usize));
+            self.area.set(record + LastPage::SINCE as usize, executions);
             let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
             let page = (entry >> 32) as usize;
             let members = if entry >> 32 == 0 { 0 } else { group.members };
@@ -145,7 +145,7 @@ impl Machine {
 
     /// All page counters, and what every site of the program counted, since the last call.
     pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
-        self.settle_stays();
+        self.settle_last_pages();
         let mut pages = PageCounts::new();
         for (number, &page) in self.world.slots.iter().enumerate() {
             let at = PAGES as usize + number * 16;
@@ -180,7 +180,7 @@ impl Machine {
 
     /// Counters of one site by class, without resetting.
     pub fn classes_of(&mut self, site: usize) -> Vec<u64> {
-        self.settle_stays();
+        self.settle_last_pages();
         let config = *self.cache.config();
         (0..1u32 << CLASSES_LOG2)
             .map(|class| config.site_counter(SiteId(site as u32), class).expect("a site"))

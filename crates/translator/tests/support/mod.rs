@@ -15,8 +15,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Changes, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow,
-    Site, SiteId, Stretch, Tally, area, settle_passes,
+    Cache, Changes, Config, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Question, Room, Scheme,
+    Segment, Shadow, Site, SiteId, Tally, area, settle_iterations,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,8 +34,8 @@ const TALLY_PAGES: u32 = 32;
 /// Below the updates.
 const TALLIES: usize = Tally::bytes(TALLY_PAGES) as usize;
 const MOST_SITES: u32 = 0xc000;
-const STAYS: u32 = 0x50_0000;
-const PASSES: u32 = 0x70_0000;
+const LAST_PAGES: u32 = 0x50_0000;
+const EXECUTIONS: u32 = 0x70_0000;
 const TOUCHED: u32 = 0x78_0000;
 const ARENA: usize = 16 << 20;
 const PROGRAM: usize = 1 << 20;
@@ -56,7 +56,7 @@ pub struct World {
     pub sites: Vec<Site>,
     /// With the row that each is counted in.
     pub groups: Vec<(Group, SiteId)>,
-    pub stretches: Vec<Stretch>,
+    pub segments: Vec<Segment>,
     /// Where the program's code is, and how long.
     program: (u64, usize),
     arena: Mapping,
@@ -101,7 +101,7 @@ pub struct Machine {
 }
 
 /// All ways to count.
-pub const SCHEMES: [Scheme; 4] = [Scheme::Stays, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
+pub const SCHEMES: [Scheme; 4] = [Scheme::LastPage, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
 
 /// How to build a machine.
 #[derive(Clone, Copy)]
@@ -125,7 +125,7 @@ impl Default for Options {
             instructions: 64,
             side_exits: 4,
             stack: true,
-            scheme: Scheme::Stays,
+            scheme: Scheme::LastPage,
             each: false,
             own_processor: false,
             tallies: true,
@@ -159,8 +159,8 @@ impl Machine {
             scheme: options.scheme,
             each: options.each,
             most_sites: MOST_SITES,
-            stays: STAYS,
-            passes: PASSES,
+            last_pages: LAST_PAGES,
+            executions: EXECUTIONS,
             touched: TOUCHED,
             tallies: -((UPDATES + TALLIES) as i32),
             tally_pages: if options.tallies { TALLY_PAGES } else { 0 },
@@ -175,7 +175,7 @@ impl Machine {
                 config,
                 sites: Vec::new(),
                 groups: Vec::new(),
-                stretches: Vec::new(),
+                segments: Vec::new(),
                 program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
@@ -307,7 +307,7 @@ impl Machine {
         let area = self.area.pointer();
         if let Some(due) = due {
             // SAFETY: the area of this machine, whose code does not run.
-            unsafe { settle_passes(area, &due, registers) };
+            unsafe { settle_iterations(area, &due, registers) };
         }
         for site in counted {
             let run = run(site, registers, 1u64.wrapping_neg()).expect("a plain operand");
@@ -327,26 +327,26 @@ impl Machine {
     /// How many instructions of the program were executed, by page, since the last call. Before [`Machine::take_counts`].
     pub fn take_fetches(&mut self) -> BTreeMap<u64, u64> {
         let mut pages = BTreeMap::new();
-        self.settle_stays();
+        self.settle_last_pages();
         let config = *self.cache.config();
-        let stretches = self.world.stretches.clone();
-        for stretch in &stretches {
-            let runs = match stretch.counter {
-                FetchCounter::Passes(number) | FetchCounter::Correction(number) => {
-                    self.area.get(config.passes_counter(number).expect("a counter") as usize)
+        let segments = self.world.segments.clone();
+        for segment in &segments {
+            let runs = match segment.counter {
+                FetchCounter::Executions(number) | FetchCounter::Correction(number) => {
+                    self.area.get(config.execution_counter(number).expect("a counter") as usize)
                 }
                 FetchCounter::Site(site) => self.classes_of(site.0 as usize).into_iter().fold(0, u64::wrapping_add),
             };
-            let total: &mut u64 = pages.entry(stretch.ip >> 12).or_default();
-            *total = total.wrapping_add(runs.wrapping_mul(stretch.instructions.into()));
+            let total: &mut u64 = pages.entry(segment.ip >> 12).or_default();
+            *total = total.wrapping_add(runs.wrapping_mul(segment.instructions.into()));
         }
-        for stretch in &stretches {
-            if let FetchCounter::Passes(number) | FetchCounter::Correction(number) = stretch.counter {
-                self.area.set(config.passes_counter(number).expect("a counter") as usize, 0);
+        for segment in &segments {
+            if let FetchCounter::Executions(number) | FetchCounter::Correction(number) = segment.counter {
+                self.area.set(config.execution_counter(number).expect("a counter") as usize, 0);
             }
         }
-        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
-            self.area.set((config.stay_record(stay.id).expect("a stay") + Record::SINCE) as usize, 0);
+        for last_page in self.world.groups.iter().filter_map(|(group, _)| group.last_page) {
+            self.area.set((config.last_page_record(last_page.id).expect("a record") + LastPage::SINCE) as usize, 0);
         }
         pages.retain(|_, &mut total| total != 0);
         pages
@@ -364,10 +364,10 @@ impl Machine {
             self.world.shadow.set(page as usize * 8, 0);
         }
         let config = *self.cache.config();
-        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
-            let record = config.stay_record(stay.id).expect("a stay");
-            self.area.set((record + Record::PAGE) as usize, 0);
-            self.area.set((record + Record::ENTRY) as usize, 0);
+        for last_page in self.world.groups.iter().filter_map(|(group, _)| group.last_page) {
+            let record = config.last_page_record(last_page.id).expect("a record");
+            self.area.set((record + LastPage::PAGE) as usize, 0);
+            self.area.set((record + LastPage::ENTRY) as usize, 0);
         }
         for tally in 0..Tally::MOST {
             self.tallies.set((tally * Tally::BYTES + Tally::BASE) as usize, Tally::NOWHERE);
@@ -464,8 +464,8 @@ impl Env for World {
         row
     }
 
-    fn new_stretch(&mut self, stretch: &Stretch) {
-        self.stretches.push(*stretch);
+    fn new_segment(&mut self, segment: &Segment) {
+        self.segments.push(*segment);
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {

@@ -268,8 +268,8 @@ impl Drain {
         if let Some(rank) = words.rank.load(Relaxed).checked_sub(1) {
             session.process_ranked(id, rank);
         }
-        let [inherited_sites, inherited_pages, inherited_stretches] =
-            [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
+        let [inherited_sites, inherited_pages, inherited_segments] =
+            [&words.inherited_sites, &words.inherited_pages, &words.inherited_segments].map(|word| word.load(Relaxed));
         self.processes.insert(
             extent,
             Process {
@@ -281,9 +281,9 @@ impl Drain {
                 header,
                 inherited_sites,
                 inherited_pages,
-                inherited_stretches,
+                inherited_segments,
                 sites: Vec::new(),
-                stays: FxHashMap::default(),
+                last_pages: FxHashMap::default(),
                 fetches: Fetches::default(),
                 pages: KnownPages::from_number(inherited_pages.max(1)),
                 forgotten: VecDeque::new(),

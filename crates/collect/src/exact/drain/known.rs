@@ -17,12 +17,12 @@ impl Lookup for Known<'_> {
         self.drain.row(self.process, number)
     }
 
-    fn stay(&self, number: u32) -> Option<Stay> {
-        self.drain.stay(self.process, number)
+    fn last_page(&self, number: u32) -> Option<LastPageSlot> {
+        self.drain.last_page(self.process, number)
     }
 
     fn is_on(&self, address: u64, offset: u64) {
-        self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
+        self.drain.watch.borrow_mut().last_pages(self.of, address, self.thread, offset);
     }
 
     fn tallies(&self, place: Place) {
@@ -83,10 +83,10 @@ impl Drain {
         }
     }
 
-    fn stay(&self, process: &Process, number: u32) -> Option<Stay> {
-        match process.stays.get(&number) {
-            Some(&stay) => Some(stay),
-            None => self.stay(self.processes.get(&process.parent?)?, number),
+    fn last_page(&self, process: &Process, number: u32) -> Option<LastPageSlot> {
+        match process.last_pages.get(&number) {
+            Some(&last_page) => Some(last_page),
+            None => self.last_page(self.processes.get(&process.parent?)?, number),
         }
     }
 }

@@ -129,7 +129,7 @@ impl Thread {
 
 impl Drain {
     /// The pages that a thread has accessed since the last look, when there were `before`, and whether some are not known yet: they wait for the next one.
-    /// `in_flight`: accesses of a page that a pass may take back.
+    /// `in_flight`: accesses of a page that an execution may take back.
     pub(super) fn grown_pages(
         &self,
         counting: &Counting<'_>,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pass_takes_back_may_be_missing_for_a_moment_or_for_good() {
+    fn what_an_execution_takes_back_may_be_missing_for_a_moment_or_for_good() {
         let first = Held::left(None, [100, 0], [600, 0], looked(3, 5));
         assert_eq!(Held::left(first, [300, 0], [290, 0], looked(7, 9)), first);
         assert_eq!(windows(Held::left(first, [300, 0], [590, 0], looked(7, 9))), [(3, 5, 590)]);

@@ -35,8 +35,8 @@ impl Balance {
 
     /// Of a thread that nobody looks at again: takes from sites what no page has. `sites` are about to be told, and `pages` is what pages have grown by.
     ///
-    /// Where it may have been killed within its counting, one access of each site at most: a pass that was counted and not made, or one that was between its
-    /// two counters. Which sites these are is not known; those that are executed most are the likeliest. Returns what is more than that: the passes of a stay
+    /// Where it may have been killed within its counting, one access of each site at most: an execution that was counted and not made, or one that was between its
+    /// two counters. Which sites these are is not known; those that are executed most are the likeliest. Returns what is more than that: the executions of a last page
     /// that was being settled, which were made, and belong to pages. Where it goes on ([`Look::Cut`]), all that was counted since its pages were read.
     #[must_use]
     pub fn end(&self, look: Look, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
@@ -101,7 +101,7 @@ mod tests {
         // Of an earlier look, a page had a read before its site.
         balance.page(false, 0, 1);
         let mut sites = [site(0, 3, 0), site(1, 50, 50), site(2, 0, 9), site(3, 40, 0)];
-        // A pass through the hot loop is missing, and another write.
+        // An execution through the hot loop is missing, and another write.
         assert_eq!(balance.end(Look::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8]), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();

@@ -23,7 +23,7 @@ pub(super) struct Counting<'a> {
     pub node: Option<u16>,
     pub time_ns: u64,
     pub look: Look,
-    /// Passes that a running thread may take back.
+    /// Executions that a running thread may take back.
     pub in_flight: u64,
     /// Pages are told no more than sites are: parts are left out, or the thread counts no more.
     pub strict: bool,

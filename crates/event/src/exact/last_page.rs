@@ -1,19 +1,19 @@
-//! Groups of sites that keep to their pages.
+//! The page that a group of sites accessed last.
 
 use super::page::PageCounts;
 use super::thread::PAGES_FROM_GS;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What a thread knows of a stay.
+/// The last page of a group, as a thread has it.
 #[repr(C)]
 #[derive(Debug)]
-pub struct StayRecord {
-    /// The page's address; 0 where it must be looked up anew.
+pub struct LastPageRecord {
+    /// The page's address; 0 where it must be looked up.
     pub page: AtomicU64,
-    /// The number of passes before the stay.
+    /// The number of executions before those that the record stands for.
     pub since: AtomicU64,
-    /// What it is counted for, see [`column_and_page`]; 0: there is no stay.
+    /// What it is counted for, see [`column_and_page`]; 0: none.
     pub entry: AtomicU64,
     /// How often the page changed.
     pub misses: AtomicU32,
@@ -28,14 +28,14 @@ pub fn column_and_page(word: u64) -> (u64, u64) {
     ((word & 0xffff_ffff) / 8, page)
 }
 
-/// What [`StayRecord::hot`] is in a record that is no stay's: in place of the page it has the limit of the groups after it, up to the next such
+/// What [`LastPageRecord::hot`] is in a record that is no group's: in place of the page it has the limit of the groups after it, up to the next such
 /// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
 pub const IS_LIMIT: u32 = 0x7fff_fffe;
 
-impl StayRecord {
-    /// Has a stay, one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
+impl LastPageRecord {
+    /// Has a group, by one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
     /// while its thread runs.
-    pub fn look_again(records: &[StayRecord], number: usize, page: u64) {
+    pub fn look_again(records: &[LastPageRecord], number: usize, page: u64) {
         let Some(record) = records.get(number) else { return };
         if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {
             let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_LIMIT);

@@ -1,35 +1,40 @@
-//! Stays: how the accesses of a group ([`crate::plan`]) are counted without looking anything up.
+//! The inline last-page cache: how the accesses of a group ([`crate::plan`]) are counted without looking anything up.
 //!
-//! Problem: the flat tables cost two increments at addresses that depend on the page, for each access. Most accesses hit the
-//! page that the same instruction hit the last time, and all accesses of a stretch happen once whenever the stretch is run.
+//! Problem: the flat tables cost two increments at addresses that depend on the page, for each access. Most accesses hit
+//! the page that the same instruction hit the last time, and all accesses of a segment happen once whenever the segment
+//! is executed.
 //!
-//! Mechanism: each stretch has a counter of its *passes* in the thread, and each group a [`Record`] of its *stay* there: the page
-//! that it is in and the number of the pass since when. As long as the page stays the same, nothing but the passes is counted:
+//! Mechanism: each segment has an *execution counter* in the thread, and each group a [`LastPage`] record there: the page
+//! that it hit last, and the number of the execution since when. While the page stays the same, only executions are
+//! counted:
 //!
 //! ```text
-//!   inc  qword gs:[passes]              once in a stretch
+//!   inc  qword gs:[executions]          once in a segment
 //!   lea  r1, [lowest operand]
-//!   sub  r1, gs:[stay + PAGE]
+//!   sub  r1, gs:[record + PAGE]
 //!   cmp  r1, 4096 - span
 //!   jae  stub                           another page, or across the end of this one
 //! back:
 //! ```
-//! When the page changes, [`settle_stay`] adds the passes of the stay that ends to the flat tables: to the page's counters times
-//! the group's reads and writes, and to the group's row of site counters, which stands for one access of each member. Whoever reads the
-//! counters does the same with the stays that last: what is pending is `passes - SINCE`, for the page and class in `ENTRY`.
-//! So nothing has to be done when a thread ends, or is killed (which within some loops costs their last passes: [`crate::due`]).
+//! When the page changes, [`settle_last_page`] flushes the record: it adds the executions since then to the flat tables,
+//! to the page's counters times the group's reads and writes, and to the group's row of site counters, which stands for
+//! one access of each member. Whoever reads the counters does the same with the records that hold a page: what is pending
+//! is `executions - SINCE`, for the page and class in `ENTRY`. So nothing has to be done when a thread ends, or is killed
+//! (which within some loops costs their last iterations: [`crate::due`]).
 //!
-//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its fragment is translated again: then it has a tally
-//! ([`crate::tally`]) and no stay; or, where there is none for it, its check does the same as the stub ([`crate::hot`]),
-//! and its stay is one in a class of pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well, both are
-//! counted at once and there is no stay. Members of a group that lie across the end of a page are counted one by one.
+//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its fragment
+//! is translated again: then it has a tally ([`crate::tally`]) and no record; or, where there is none for it, its check
+//! does the same as the stub ([`crate::hot`]), and its record holds a class of pages, for the row of site counters alone
+//! (the page in `ENTRY` is none). Where the class changes too often as well, both are counted at once and there is no
+//! record. Members of a group that lie across the end of a page are counted one by one.
 //! Pages that are not known are left to [`crate::count::settle`].
 //!
-//! A pass that is left in its middle, by a fault or for a signal, has counted accesses that do not happen: [`crate::count::abandon`]
-//! takes them back.
+//! An execution that is left in its middle, by a fault or for a signal, has counted accesses that do not happen:
+//! [`crate::count::abandon`] takes them back.
 //!
-//! The order of the stores in a change lets another process read at any time without counting anything twice: it reads the flat tables
-//! first, then `ENTRY`, `SINCE`, the passes, and `SINCE` and `ENTRY` again, and skips a stay that changed meanwhile.
+//! The order of the stores in a change lets another process read at any time without counting anything twice: it reads
+//! the flat tables first, then `ENTRY`, `SINCE`, the executions, and `SINCE` and `ENTRY` again, and skips a record that
+//! changed meanwhile.
 
 use crate::count::{Heat, Operation};
 use crate::elements::descriptor as elements;
@@ -39,32 +44,32 @@ use crate::plan::Group;
 use crate::strings::descriptor as strings;
 use crate::tally::{self, Tally};
 use crate::translate::Builder;
-use crate::{Env, Error, Shape, Site, SiteId, Stay, StayId, area};
+use crate::{Env, Error, LastPageId, LastPageSlot, Shape, Site, SiteId, area};
 use core::arch::global_asm;
 
-/// What a thread knows of a group: 32 bytes in its table of stays. Offsets.
+/// The last page of a group, as a thread has it: 32 bytes in its table of last pages. Offsets.
 #[derive(Debug)]
-pub struct Record;
+pub struct LastPage;
 
-impl Record {
-    /// The address of the page; 0: the next pass must look.
+impl LastPage {
+    /// The address of the page; 0: the next execution must look.
     pub const PAGE: u32 = 0;
-    /// The number of the last pass before the stay.
+    /// The number of the last execution before those that the record stands for.
     pub const SINCE: u32 = 8;
-    /// The [`crate::Config::word_of`] the page that the stay counts for; 0: there is no stay.
+    /// The [`crate::Config::word_of`] the page that the record stands for; 0: none.
     pub const ENTRY: u32 = 16;
     /// How often the page, or the class of a hot group, changed (32 bits).
     pub const MISSES: u32 = 24;
-    /// 0: by page; else hot: the column of the class of the stay plus 1, so that no page without a class is taken for one, or one of the two below
-    /// (32 bits).
+    /// 0: by page; else hot: the column of the record's class plus 1, so that no page without a class is taken for one,
+    /// or one of the two below (32 bits).
     pub const HOT: u32 = 28;
     /// Hot, and the class changes too often.
     pub const ANY_CLASS: u32 = u32::MAX;
-    /// Hot, and there is no stay now.
+    /// Hot, and the record holds no class now.
     pub const UNDECIDED: u32 = 0x7fff_ffff;
-    /// In a record that is no stay's: below which the lead of a loop may grow, as a signed number: see [`crate::lap`].
+    /// In a record that is no group's: below which the lead of a loop may grow, as a signed number: see [`crate::lap`].
     pub const LIMIT: u32 = 0;
-    /// There as well, of a loop whose passes follow from its lead: what is added to the lead to have the passes.
+    /// There as well, of a loop whose executions follow from its lead: what is added to the lead to have the executions.
     pub const BIAS: u32 = 8;
     /// What `HOT` is there.
     pub const IS_LIMIT: u32 = 0x7fff_fffe;
@@ -76,9 +81,9 @@ impl Record {
 pub(crate) mod descriptor {
     /// Where control goes on (64 bits): what descriptors of other routines begin with as well.
     pub const BACK: u32 = 0;
-    /// Offsets from GS: of the record (or of the header of the tally), of the passes, of the group's row of site counters, of its first member's (32 bits each).
-    pub const STAY: u32 = 8;
-    pub const PASSES: u32 = 12;
+    /// Offsets from GS: of the record (or of the header of the tally), of the executions, of the group's row of site counters, of its first member's (32 bits each).
+    pub const RECORD: u32 = 8;
+    pub const EXECUTIONS: u32 = 12;
     pub const ROW: u32 = 16;
     pub const FIRST_ROW: u32 = 20;
     /// The first of the members' sites (32 bits).
@@ -97,17 +102,17 @@ pub(crate) mod descriptor {
 
 unsafe extern "C" {
     /// Through `area::SETTLE`, as a stub of a group enters it.
-    #[link_name = "numalens_settle_stay"]
-    pub fn settle_stay();
+    #[link_name = "numalens_settle_last_page"]
+    pub fn settle_last_page();
     /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
     /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_tally`]: a thread that is stopped within must be let go on to the cache.
-    #[link_name = "numalens_settle_stay_end"]
-    pub fn settle_stay_end();
+    #[link_name = "numalens_settle_last_page_end"]
+    pub fn settle_last_page_end();
 }
 
-// rax: the lowest operand; rcx: the descriptor; rdx: the record; rsi: the number of this pass. Flags are dead.
+// rax: the lowest operand; rcx: the descriptor; rdx: the record; rsi: the number of this execution. Flags are dead.
 global_asm!(
     r#"
     .macro NUMALENS_GO_ON to
@@ -129,8 +134,8 @@ global_asm!(
         movzx edi, byte ptr [rcx + {d_writes}]
         add gs:[r9 + 8], rdi
     .endm
-    // The same and the row, without a stay.
-    .macro NUMALENS_COUNT_PASS
+    // The same and the row; the record caches nothing.
+    .macro NUMALENS_COUNT_EXECUTION
         mov qword ptr gs:[rdx + {page}], 0
         NUMALENS_COUNT_PAGE
         mov r8d, r8d
@@ -138,8 +143,8 @@ global_asm!(
         add rsi, r8
         inc qword ptr gs:[rsi]
     .endm
-    // The record, in the class of the entry in r8 from this pass on.
-    .macro NUMALENS_STAY_IN_CLASS
+    // The record, in the class of the entry in r8 from this execution on.
+    .macro NUMALENS_ENTER_CLASS
         mov qword ptr gs:[rdx + {page}], 0
         lea edi, [r8 + 1]
         mov gs:[rdx + {hot}], edi
@@ -148,7 +153,7 @@ global_asm!(
         NUMALENS_COUNT_PAGE
         mov r8d, r8d
         mov gs:[rdx + {entry}], r8
-        NUMALENS_NOTE_STAY
+        NUMALENS_NOTE_RECORD
     .endm
     // The code can be better: a `Heat`.
     .macro NUMALENS_TRANSLATE_AGAIN why
@@ -158,9 +163,9 @@ global_asm!(
         mov dword ptr gs:[{count_sites} + 4], \why
         NUMALENS_GO_ON {count}
     .endm
-    .macro NUMALENS_NOTE_STAY
+    .macro NUMALENS_NOTE_RECORD
         mov rdi, rdx
-        sub rdi, gs:[{stays}]
+        sub rdi, gs:[{last_pages}]
         shr rdi, 12
         add rdi, gs:[{touched}]
         mov byte ptr gs:[rdi], 1
@@ -188,13 +193,13 @@ global_asm!(
         shr r8, 12
     .endm
 
-    .globl numalens_settle_stay, numalens_count_group, numalens_settle_stay_end
-numalens_settle_stay:
+    .globl numalens_settle_last_page, numalens_count_group, numalens_settle_last_page_end
+numalens_settle_last_page:
     NUMALENS_BEGIN 8
-    mov edx, [rcx + {d_stay}]
-    // The stay that ends.
+    mov edx, [rcx + {d_record}]
+    // What the record has counted.
     mov r8, gs:[rdx + {entry}]
-    mov esi, [rcx + {d_passes}]
+    mov esi, [rcx + {d_executions}]
     mov rsi, gs:[rsi]
     test r8d, r8d
     je 2f
@@ -216,7 +221,7 @@ numalens_settle_stay:
     imul rsi, rdi
     add gs:[r8 + 8], rsi
 1:
-    mov esi, [rcx + {d_passes}]
+    mov esi, [rcx + {d_executions}]
     mov rsi, gs:[rsi]
 2:
     mov rdi, rax
@@ -247,13 +252,13 @@ numalens_settle_stay:
     cmp rdi, rsi
     ja 9f
 3:
-    // The stay that begins with this pass.
+    // The record, on this page from this execution on.
     dec rsi
     mov gs:[rdx + {since}], rsi
     mov gs:[rdx + {entry}], r8
     and rax, -4096
     mov gs:[rdx + {page}], rax
-    NUMALENS_NOTE_STAY
+    NUMALENS_NOTE_RECORD
     NUMALENS_GO_ON {count_return}
 4:
     // Hot: the class is another.
@@ -264,15 +269,15 @@ numalens_settle_stay:
     shl rdi, {share}
     cmp rdi, rsi
     jbe 5f
-    // From now on each pass is counted by itself, which is told.
+    // From now on each execution is counted by itself, which is reported.
     mov dword ptr gs:[rdx + {hot}], {any}
-    NUMALENS_COUNT_PASS
+    NUMALENS_COUNT_EXECUTION
     NUMALENS_TRANSLATE_AGAIN {of_class}
 8:
-    NUMALENS_COUNT_PASS
+    NUMALENS_COUNT_EXECUTION
     NUMALENS_GO_ON {count_return}
 10:
-    // Reads alone are counted here, each by itself, as a write would not ask for stays. A hot group looks the page up anyway, and one that is here all
+    // Reads alone are counted here, each by itself, as a write would not ask for other threads' records. A hot group looks the page up anyway, and one that is here all
     // the time becomes hot; but for one operand at a constant address, which has one page.
     cmp byte ptr [rcx + {d_writes}], 0
     jne 6f
@@ -288,15 +293,15 @@ numalens_settle_stay:
     ja 9f
     jmp 8b
 5:
-    // The stay in a class that begins with this pass.
-    NUMALENS_STAY_IN_CLASS
+    // The record, in this class from this execution on.
+    NUMALENS_ENTER_CLASS
     NUMALENS_GO_ON {count_return}
 9:
     // Hot from now on, which is told: the code can be better.
-    NUMALENS_STAY_IN_CLASS
+    NUMALENS_ENTER_CLASS
     NUMALENS_TRANSLATE_AGAIN {of_page}
 6:
-    // Across the end of a page, or a page that is not known: the next pass must look.
+    // Across the end of a page, or a page that is not known: the next execution must look.
     mov qword ptr gs:[rdx + {page}], 0
     cmp dword ptr gs:[rdx + {hot}], {any}
     je 7f
@@ -356,7 +361,7 @@ numalens_count_group:
     include_str!("elements.s"),
     include_str!("strings.s"),
     include_str!("tally.s"),
-    "numalens_settle_stay_end:",
+    "numalens_settle_last_page_end:",
     "nop",
     save = const area::SETTLE_SAVED,
     arguments = const area::COUNT_ARGUMENTS,
@@ -368,28 +373,28 @@ numalens_count_group:
     of_class = const Heat::Class as u32,
     of_tally = const Heat::Tally as u32,
     count = const area::COUNT,
-    stays = const area::STAYS,
+    last_pages = const area::LAST_PAGES,
     touched = const area::TOUCHED,
     read_only = const area::READ_ONLY,
     shadow = const area::SHADOW_BASE,
     group = const Operation::Group as u32,
-    page = const Record::PAGE,
-    since = const Record::SINCE,
-    entry = const Record::ENTRY,
-    misses = const Record::MISSES,
-    hot = const Record::HOT,
-    any = const Record::ANY_CLASS,
-    undecided = const Record::UNDECIDED,
-    // Looked at whenever so many changes have come; too often is more than one pass in sixteen.
+    page = const LastPage::PAGE,
+    since = const LastPage::SINCE,
+    entry = const LastPage::ENTRY,
+    misses = const LastPage::MISSES,
+    hot = const LastPage::HOT,
+    any = const LastPage::ANY_CLASS,
+    undecided = const LastPage::UNDECIDED,
+    // Looked at whenever so many changes have come; too often is more than one execution in sixteen.
     often = const 16,
-    // Most memory is written sooner or later, and then stays are cheaper.
+    // Most memory is written sooner or later, and then the last page is cheaper.
     often_unwritten = const 1 << 20,
     // The classes of pages change while they are being found out.
     often_class = const 1024,
     share = const 4,
     d_back = const descriptor::BACK,
-    d_stay = const descriptor::STAY,
-    d_passes = const descriptor::PASSES,
+    d_record = const descriptor::RECORD,
+    d_executions = const descriptor::EXECUTIONS,
     d_row = const descriptor::ROW,
     d_first_row = const descriptor::FIRST_ROW,
     d_site = const descriptor::SITE,
@@ -426,8 +431,8 @@ numalens_count_group:
 /// A group's place in the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    pub stay: u32,
-    pub passes: u32,
+    pub record: u32,
+    pub executions: u32,
     pub row: u32,
     pub first_row: u32,
     pub first: SiteId,
@@ -442,36 +447,36 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// Gives a stretch, whose groups are checked from here on, a counter of passes: its offset from GS.
-    pub(crate) fn begin_stretch(&mut self, stretch: u16) -> Result<u32, Error> {
-        self.stretch = Some(stretch);
-        self.passes = self.numbers.passes;
-        self.new_passes(stretch)
+    /// Gives a segment, whose groups are checked from here on, an execution counter: its offset from GS.
+    pub(crate) fn begin_segment(&mut self, segment: u16) -> Result<u32, Error> {
+        self.segment = Some(segment);
+        self.executions = self.numbers.executions;
+        self.new_execution_counter(segment)
     }
 
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
-        if self.plan.counts_at_once(group.stretch) {
+        if self.plan.counts_at_once(group.segment) {
             return self.check_at_once(group, live);
         }
-        if self.stretch != Some(group.stretch) {
-            let passes = self.begin_stretch(group.stretch)?;
+        if self.segment != Some(group.segment) {
+            let executions = self.begin_segment(group.segment)?;
             self.mark_hot(State::Before);
-            self.hot.increment(Memory::area(passes));
+            self.hot.increment(Memory::area(executions));
         }
         if group.advance.is_some() {
             return self.check_together(live);
         }
-        if group.no_stay {
+        if group.no_last_page {
             return self.check_at_once(group, live);
         }
-        let stay = Stay { id: StayId(self.numbers.stays), passes: self.passes };
-        self.numbers.stays += 1;
-        let place = self.register_group(group, Some(stay))?;
-        let counted = self.stretch.map_or(0, |stretch| stretch + 1);
+        let last_page = LastPageSlot { id: LastPageId(self.numbers.last_pages), executions: self.executions };
+        self.numbers.last_pages += 1;
+        let place = self.register_group(group, Some(last_page))?;
+        let counted = self.segment.map_or(0, |segment| segment + 1);
         self.begun = counted;
         self.mark_hot(State::Before);
         if group.is_constant() {
-            self.hot.compare_area(true, place.stay + Record::PAGE, 0);
+            self.hot.compare_area(true, place.record + LastPage::PAGE, 0);
             let miss = self.hot.relative(&[0x0f, 0x84]);
             let (stub, back) = (self.cold.here(), self.hot.here());
             self.resolve_hot(miss, stub)?;
@@ -484,7 +489,7 @@ impl<E: Env> Builder<'_, E> {
             let r1 = self.scratch.pick(&mut self.hot, live, registers);
             self.mark_spilled();
             operand(&mut self.hot, r1, group);
-            self.hot.memory(true, &[0x2b], r1, Memory::area(place.stay + Record::PAGE));
+            self.hot.memory(true, &[0x2b], r1, Memory::area(place.record + LastPage::PAGE));
             self.hot.compare(r1, 4096 - group.span as i32);
             let miss = self.hot.relative(&[0x0f, 0x83]);
             let (stub, back) = (self.cold.here(), self.hot.here());
@@ -497,7 +502,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
-        self.begun = group.stretch + 1;
+        self.begun = group.segment + 1;
         let place = self.register_group(group, None)?;
         match group.tally {
             Some(tally) => self.count_in_tally(group, tally, place, live)?,
@@ -509,7 +514,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     /// Gives the group its sites, and its records where there are several.
-    pub(crate) fn register_group(&mut self, group: &Group, stay: Option<Stay>) -> Result<Place, Error> {
+    pub(crate) fn register_group(&mut self, group: &Group, last_page: Option<LastPageSlot>) -> Result<Place, Error> {
         let number = self.checked;
         let plan = self.plan;
         let from = plan.members.partition_point(|member| member.group < number);
@@ -523,25 +528,27 @@ impl<E: Env> Builder<'_, E> {
             }
             self.ahead.push(Ahead {
                 site: id,
-                stay,
+                last_page,
                 instruction: (member.ip - self.start) as u32,
                 group: number,
-                stretch: group.stretch,
+                segment: group.segment,
                 hot: group.hot || group.is_constant(),
             });
         }
         let members = u32::from(group.members);
-        let row = match stay {
+        let row = match last_page {
             None if members == 1 => first,
-            _ => self.env.new_group(&crate::Group { stay, first, members }),
+            _ => self.env.new_group(&crate::Group { last_page, first, members }),
         };
-        let [record, passes] = match stay {
-            Some(stay) => [self.config.stay_record(stay.id), self.config.passes_counter(stay.passes)],
+        let [record, executions] = match last_page {
+            Some(last_page) => {
+                [self.config.last_page_record(last_page.id), self.config.execution_counter(last_page.executions)]
+            }
             None => [Some(0); 2],
         };
         Ok(Place {
-            stay: record.ok_or(Error::TooMany)?,
-            passes: passes.ok_or(Error::TooMany)?,
+            record: record.ok_or(Error::TooMany)?,
+            executions: executions.ok_or(Error::TooMany)?,
             row: self.config.site_counter(row, 0).ok_or(Error::TooMany)?,
             first_row: self.config.site_counter(first, 0).ok_or(Error::TooMany)?,
             first,
