@@ -1,7 +1,7 @@
 //! The memory of one thread: what GS points at, the lookup table, the agent's stacks, the counters.
 //!
 //! ```text
-//!  GS - ...        tallies; counters of updates: shared memory as well
+//!  GS - ...        direct tables; counters of updates: shared memory as well
 //!     + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on}
 //!     + 4 KiB      lookup table of indirect branches                                          }
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it                           } copy-on-write from
@@ -26,29 +26,32 @@ use crate::sys::{self, Errno, PAGE, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Extent, Geometry, LastPageRecord, TallyHeader, log};
-use numalens_translator::{Tally, area as fixed};
+use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
+use numalens_translator::{DirectTable, area as fixed};
 
 /// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
 pub const UPDATES_BYTES: u64 = exact::thread::UPDATES_BYTES;
-/// Bytes of the tallies, which lie below those.
-pub const TALLIES_BYTES: u64 = exact::thread::TALLIES_BYTES;
+/// Bytes of the direct tables, which lie below those.
+pub const DIRECT_BYTES: u64 = exact::thread::DIRECT_BYTES;
 /// What lies below an area.
-const BELOW: u64 = UPDATES_BYTES + TALLIES_BYTES;
-const _: () = assert!(TALLIES_BYTES == Tally::bytes(exact::TALLY_PAGES) && Tally::MOST == exact::MOST_TALLIES);
-const _: () = assert!(size_of::<TallyHeader>() == Tally::BYTES as usize && BELOW < 1 << 31);
-const _: () = assert!(Tally::BEGUN == exact::tally::BEGUN && Tally::ASKED == exact::tally::ASKED);
-const _: () = assert!(Tally::NOWHERE == exact::tally::NOWHERE);
+const BELOW: u64 = UPDATES_BYTES + DIRECT_BYTES;
+const _: () =
+    assert!(DIRECT_BYTES == DirectTable::bytes(exact::DIRECT_PAGES) && DirectTable::MOST == exact::MOST_DIRECT);
+const _: () = assert!(size_of::<DirectHeader>() == DirectTable::BYTES as usize && BELOW < 1 << 31);
+const _: () = assert!(DirectTable::BEGUN == exact::direct::BEGUN && DirectTable::ASKED == exact::direct::ASKED);
+const _: () = assert!(DirectTable::NOWHERE == exact::direct::NOWHERE);
 const _: () = {
     assert!(
-        offset_of!(TallyHeader, base) == Tally::BASE as usize && offset_of!(TallyHeader, row) == Tally::ROW as usize
+        offset_of!(DirectHeader, base) == DirectTable::BASE as usize
+            && offset_of!(DirectHeader, row) == DirectTable::ROW as usize
     );
     assert!(
-        offset_of!(TallyHeader, low) == Tally::LOW as usize && offset_of!(TallyHeader, high) == Tally::HIGH as usize
+        offset_of!(DirectHeader, low) == DirectTable::LOW as usize
+            && offset_of!(DirectHeader, high) == DirectTable::HIGH as usize
     );
     assert!(
-        offset_of!(TallyHeader, reads) == Tally::READS as usize
-            && offset_of!(TallyHeader, writes) == Tally::WRITES as usize
+        offset_of!(DirectHeader, reads) == DirectTable::READS as usize
+            && offset_of!(DirectHeader, writes) == DirectTable::WRITES as usize
     );
 };
 /// log2 of the entries of the lookup table.
@@ -65,7 +68,7 @@ pub const SIGNAL_STACK: u64 = 0x26_0000;
 pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
 /// Where the bytes are that tell which last pages were ever filled.
 pub const TOUCHED: u64 = 0x30_0000;
-const _: () = assert!(BELOW + SITES == exact::thread::SITES - exact::thread::TALLIES);
+const _: () = assert!(BELOW + SITES == exact::thread::SITES - exact::thread::DIRECT);
 const TOUCHED_BYTES: u64 = exact::thread::LAST_PAGES_BYTES / PAGE;
 /// Where the table of return addresses is.
 pub const RETURNS: u64 = fixed::RETURNS as u64;
@@ -234,7 +237,7 @@ impl Area {
     /// # Errors
     /// The kernel's.
     pub fn map_counters(self, layout: &Layout, session: &Session, thread: Extent) -> Result<(), Errno> {
-        let below = thread.offset() + exact::thread::TALLIES;
+        let below = thread.offset() + exact::thread::DIRECT;
         let sites = thread.offset() + exact::thread::SITES;
         // SAFETY: within our own reservation; whoever counts there is this thread, which is in the agent now.
         unsafe {
@@ -283,17 +286,17 @@ impl Area {
                 };
                 for (number, record) in records.iter().enumerate() {
                     let page = record.page.load(Relaxed);
-                    if page != 0 && pages.contains(&page) && record.hot.load(Relaxed) != exact::IS_LIMIT {
+                    if page != 0 && pages.contains(&page) && record.hot.load(Relaxed) != exact::IS_PAGE_LIMIT {
                         // Unless the thread has left the page meanwhile.
                         LastPageRecord::look_again(records, number, page);
                     }
                 }
             }
         }
-        let begun = (self.get(fixed::TALLIED) as usize).min(exact::MOST_TALLIES as usize);
+        let begun = (self.get(fixed::DIRECT_IN_USE) as usize).min(exact::MOST_DIRECT as usize);
         // SAFETY: the headers, side by side; made of atomics.
-        let tallies = unsafe { &*((self.0 - BELOW) as *const [TallyHeader; exact::MOST_TALLIES as usize]) };
-        tallies[..begun].iter().for_each(|tally| tally.look_again(pages));
+        let direct = unsafe { &*((self.0 - BELOW) as *const [DirectHeader; exact::MOST_DIRECT as usize]) };
+        direct[..begun].iter().for_each(|direct| direct.look_again(pages));
     }
 
     /// A field of the fixed part.

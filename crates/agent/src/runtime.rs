@@ -357,8 +357,8 @@ pub fn config(
         sites: area::SITES as u32,
         pages: area::PAGES as u32,
         updates: -(area::UPDATES_BYTES as i32),
-        tallies: -((area::UPDATES_BYTES + area::TALLIES_BYTES) as i32),
-        tally_pages: exact::TALLY_PAGES,
+        direct: -((area::UPDATES_BYTES + area::DIRECT_BYTES) as i32),
+        direct_pages: exact::DIRECT_PAGES,
         scheme: match debug & (exact::debug::FLAT | exact::debug::LAST_PAGE | exact::debug::LOOPS) {
             0 => Scheme::LongLoops,
             exact::debug::FLAT => Scheme::Flat,

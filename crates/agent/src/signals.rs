@@ -45,7 +45,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
 use numalens_translator::count;
 use numalens_translator::{
-    State, area as fixed, settle_iterations, settle_last_page, settle_last_page_end, take_return, take_return_end,
+    State, area as fixed, settle_derived, settle_last_page, settle_last_page_end, take_return, take_return_end,
     take_return_writes,
 };
 
@@ -353,10 +353,10 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
             context.set_register(number, area.get(fixed::register(number as u8)));
         }
     }
-    if let Some(due) = position.due {
+    if let Some(derived) = position.derived {
         let registers = core::array::from_fn(|number| context.register(number));
         // SAFETY: the area of this thread, which is stopped in the loop.
-        unsafe { settle_iterations(area.0 as *mut u8, &due, &registers) };
+        unsafe { settle_derived(area.0 as *mut u8, &derived, &registers) };
     }
     let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
     let result = (position.state == State::AfterSyscall).then(|| context.register(0));

@@ -28,7 +28,7 @@
 //! keeps to one page. Pending for [`LastPageRecord::entry`] are `executions - since` accesses of each of its sites. A group of several has
 //! a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
 //!
-//! **Tallies** count a group page by page: [`TallyHeader`] says for which pages there are counters now, and beside each counter stands, like
+//! **Direct page counters** count a group page by page: [`DirectHeader`] says for which pages there are counters now, and beside each counter stands, like
 //! [`LastPageRecord::entry`], what it counts for. What a counter has is pending as the executions of a last page are.
 //!
 //! **Segments** say how often code is executed: instructions that are executed together, and which of the counters above tells how
@@ -48,6 +48,7 @@
 
 mod code;
 mod commons;
+pub mod direct;
 mod directory;
 mod file;
 mod last_page;
@@ -58,14 +59,14 @@ mod placement;
 pub mod process;
 mod session;
 mod slots;
-pub mod tally;
 pub mod thread;
 
 pub use code::*;
 pub use commons::{Commons, POLICY_WORDS, PolicyWords};
+pub use direct::{DIRECT_PAGES, DirectHeader, MOST_DIRECT};
 pub use directory::{DirectoryEntry, Extent, GONE_ON, end, kind};
 pub use file::*;
-pub use last_page::{IS_LIMIT, LastPageRecord, column_and_page};
+pub use last_page::{IS_PAGE_LIMIT, LastPageRecord, column_and_page};
 pub use line::*;
 pub use log::{LogHeader, MOST_MARKS};
 pub use page::*;
@@ -73,7 +74,6 @@ pub use placement::*;
 pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, WARMED};
 pub use session::*;
 pub use slots::{MOST_SLOTS, Slots};
-pub use tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 pub use thread::ThreadPlace;
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         // Words of pages have 32 bits for that.
         const { assert!(thread::PAGES_FROM_GS + thread::PAGES_BYTES <= 1 << 32) };
-        const { assert!(thread::TALLY_COUNTERS.is_multiple_of(4096)) };
+        const { assert!(thread::DIRECT_COUNTERS.is_multiple_of(4096)) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::PLACE) };
         assert!(thread::now(1) + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };

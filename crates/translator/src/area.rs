@@ -61,10 +61,10 @@ pub const COUNT_GROUP: u32 = 0x310;
 pub const COUNT_ELEMENTS: u32 = 0x340;
 /// Code pointer: must hold the address of [`crate::count_string`].
 pub const COUNT_STRING: u32 = 0x348;
-/// Code pointer: must hold the address of [`crate::count_tally`].
-pub const COUNT_TALLY: u32 = 0x350;
-/// Tallies below this number have begun in the thread, at some time; set by [`crate::count::settle`].
-pub const TALLIED: u32 = 0x358;
+/// Code pointer: must hold the address of [`crate::count_direct`].
+pub const COUNT_DIRECT: u32 = 0x350;
+/// Direct tables below this number have begun in the thread, at some time; set by [`crate::count::settle`].
+pub const DIRECT_IN_USE: u32 = 0x358;
 /// The address of a word that is not 0 where there is something that the owner wants to hear of behind a system
 /// call.
 pub const NEWS: u32 = 0x360;

@@ -145,7 +145,7 @@ impl Cache {
                 numbers: Numbers::default(),
                 hot: HashSet::new(),
                 any_class: HashSet::new(),
-                no_tally: HashSet::new(),
+                no_direct: HashSet::new(),
                 short: HashSet::new(),
                 long: HashSet::new(),
             },
@@ -235,7 +235,7 @@ impl Cache {
         Ok(id)
     }
 
-    /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which exits lead to which fragments.
+    /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which exits induction variable to which fragments.
     fn link(&mut self, room: &Room) -> Vec<(ExitId, FragmentId)> {
         let first = self.links.len() as u32;
         let mut links = Vec::new();
@@ -363,7 +363,7 @@ impl Cache {
     }
 
     /// A fragment is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
-    /// without any last page for it, or its tally does not pay, without one; as the loop is short, without a limit; as it has had many iterations, with last pages. The thread that says so finishes its execution.
+    /// without any last page for it, or its direct table does not pay, without one; as the loop is short, without a page limit; as it has had many iterations, with last pages. The thread that says so finishes its execution.
     pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
         let Some((id, fragment)) = self.fragment_at(hotter.at) else { return };
         let ip = fragment.ip;
@@ -373,7 +373,7 @@ impl Cache {
         let loops = match hotter.why {
             Heat::ShortLoop => Some(&mut self.tools.short),
             Heat::LongLoop => Some(&mut self.tools.long),
-            Heat::Page | Heat::Class | Heat::Tally => None,
+            Heat::Page | Heat::Class | Heat::Direct => None,
         };
         if let Some(loops) = loops {
             loops.insert(ip);
@@ -387,7 +387,7 @@ impl Cache {
         let instructions: Vec<u64> = members.map(|one| ip + u64::from(one.instruction)).collect();
         match hotter.why {
             Heat::Class => self.tools.any_class.extend(&instructions),
-            Heat::Tally => self.tools.no_tally.extend(&instructions),
+            Heat::Direct => self.tools.no_direct.extend(&instructions),
             _ => {}
         }
         self.tools.hot.extend(instructions);
@@ -486,7 +486,7 @@ impl Cache {
         self.unlink_incoming(env, id);
     }
 
-    /// Has the jumps that lead to a fragment go to their stubs again.
+    /// Has the jumps that induction variable to a fragment go to their stubs again.
     pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: FragmentId) {
         let Some(fragment) = self.get_mut(id) else { return };
         let mut chain = core::mem::replace(&mut fragment.incoming, Chain::EMPTY);

@@ -1,6 +1,6 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, LastPageId, Segment, Site, SiteId, Tally, area, returns};
+use crate::{DirectTable, Group, LastPageId, Segment, Site, SiteId, area, returns};
 use core::sync::atomic::AtomicU64;
 
 /// What `area::NEWS` points to where there never are any.
@@ -84,10 +84,10 @@ pub struct Config {
     pub executions: u32,
     /// Offset from GS of a byte for every 4096 bytes of last pages: not 0 if the thread has ever filled one there.
     pub touched: u32,
-    /// Offset from GS of the tallies ([`crate::Tally`]): their headers, their counters, what these count for. Negative, as for `updates`.
-    pub tallies: i32,
+    /// Offset from GS of the direct tables ([`crate::DirectTable`]): their headers, their counters, what these count for. Negative, as for `updates`.
+    pub direct: i32,
     /// Pages that each has counters for; 0: there are none.
-    pub tally_pages: u32,
+    pub direct_pages: u32,
     /// Most instructions in a fragment.
     pub instructions: usize,
     /// Most conditional jumps that a fragment falls through.
@@ -135,19 +135,19 @@ impl Config {
         within(u64::from(self.executions) + u64::from(number) * 8).filter(|_| number < self.most_sites)
     }
 
-    /// Offset from GS of the header of a tally.
-    pub(crate) fn tally_header(&self, tally: u32) -> i32 {
-        self.tallies.wrapping_add_unsigned(tally * Tally::BYTES)
+    /// Offset from GS of the header of a direct table.
+    pub(crate) fn direct_header(&self, direct: u32) -> i32 {
+        self.direct.wrapping_add_unsigned(direct * DirectTable::BYTES)
     }
 
-    /// Offset from GS of the counters of a tally.
-    pub(crate) fn tally_counters(&self, tally: u32) -> i32 {
-        self.tallies.wrapping_add_unsigned(Tally::counters(tally, self.tally_pages) as u32)
+    /// Offset from GS of the counters of a direct table.
+    pub(crate) fn direct_counters(&self, direct: u32) -> i32 {
+        self.direct.wrapping_add_unsigned(DirectTable::counters(direct, self.direct_pages) as u32)
     }
 
-    /// Offset from GS of what the counters of a tally count for.
-    pub(crate) fn tally_words(&self, tally: u32) -> i64 {
-        i64::from(self.tallies) + Tally::words(tally, self.tally_pages) as i64
+    /// Offset from GS of what the counters of a direct table count for.
+    pub(crate) fn direct_words(&self, direct: u32) -> i64 {
+        i64::from(self.direct) + DirectTable::words(direct, self.direct_pages) as i64
     }
 
     /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
@@ -159,7 +159,7 @@ impl Config {
             (area::SETTLE, crate::last_page::settle_last_page as *const () as u64),
             (area::COUNT_GROUP, crate::last_page::count_group as *const () as u64),
             (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
-            (area::COUNT_TALLY, crate::tally::count_tally as *const () as u64),
+            (area::COUNT_DIRECT, crate::direct::count_direct as *const () as u64),
             (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
             (area::LAST_PAGES, u64::from(self.last_pages)),
             (area::TOUCHED, u64::from(self.touched)),

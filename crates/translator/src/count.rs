@@ -13,7 +13,7 @@
 //! | [`Operation::Image`] | address | edx:eax | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
-//! | [`Operation::Again`] | (tallies: as above) | | a counter | |
+//! | [`Operation::Again`] | (direct tables: as above) | | a counter | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
 //! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
@@ -21,7 +21,7 @@
 
 use crate::fragment::Unmade;
 use crate::last_page::{LastPage, descriptor};
-use crate::{Config, PageEntry, SiteId, area, image, tally};
+use crate::{Config, PageEntry, SiteId, area, direct, image};
 use numalens_isa::{Kind, Tile};
 
 /// What the operands in the area mean.
@@ -42,7 +42,7 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
+    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Direct`], its direct table is to be looked at, and the arguments are those
     /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
     Again = 7,
     /// One access for each row of a tile; the lanes are the tile's number.
@@ -64,8 +64,8 @@ pub(crate) enum Heat {
     Class = 2,
     /// The loop has had many executions: see [`crate::warm`].
     LongLoop = 3,
-    /// The tally of the group must be looked at; or it has none any more, as it does not pay.
-    Tally = 4,
+    /// The direct table of the group must be looked at; or it has none any more, as it does not pay.
+    Direct = 4,
 }
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
@@ -277,11 +277,11 @@ pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> 
     let what = What::unpack(area.load(area::COUNT_WHAT))?;
     if what.operation == Operation::Again {
         let sites = area.load(area::COUNT_SITES);
-        let all = [Heat::ShortLoop, Heat::Class, Heat::LongLoop, Heat::Tally];
+        let all = [Heat::ShortLoop, Heat::Class, Heat::LongLoop, Heat::Direct];
         let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(Heat::Page);
         let site = SiteId(sites as u32);
-        if why == Heat::Tally {
-            let hotter = tally::settle(area, config, site);
+        if why == Heat::Direct {
+            let hotter = direct::settle(area, config, site);
             let what = What { operation: Operation::Group, ..what };
             count(area, config, pages, &what, [area.argument(0), area.argument(1), 0, 0]);
             return hotter;

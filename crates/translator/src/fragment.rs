@@ -3,7 +3,7 @@
 //! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
 //! packed ([`crate::kept`]).
 
-use crate::due::Due;
+use crate::derived::DerivedCount;
 use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
 use crate::kept::{Kept, Members};
@@ -60,7 +60,7 @@ pub struct Position<'a> {
     /// The instruction, from the start of the fragment.
     pub(crate) instruction: u32,
     /// What the execution counter must get before anything is taken back.
-    pub due: Option<Due>,
+    pub derived: Option<DerivedCount>,
     /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in the cache: by page.
     pub unexecuted: [Unexecuted; 2],
 }
@@ -99,7 +99,7 @@ impl Position<'_> {
             checked: 0,
             steps: &[],
             instruction: 0,
-            due: None,
+            derived: None,
             unexecuted,
         }
     }
@@ -209,7 +209,7 @@ pub(crate) struct Drafts {
     pub uses: Vec<u16>,
     pub once: Vec<(u32, SiteId)>,
     pub counted_segments: Vec<(u16, u32)>,
-    pub limits: Vec<(u16, LastPageId)>,
+    pub page_limits: Vec<(u16, LastPageId)>,
 }
 
 impl Drafts {
@@ -229,7 +229,7 @@ impl Drafts {
         drafts.uses.clear();
         drafts.once.clear();
         drafts.counted_segments.clear();
-        drafts.limits.clear();
+        drafts.page_limits.clear();
         drafts
     }
 }
@@ -274,8 +274,8 @@ pub(crate) struct Rare {
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,
-    /// How its executions follow from the lead while a thread is in it, and where in the hot half that ends.
-    pub due: Option<(Due, u32)>,
+    /// How its iterations follow from the induction variable while a thread is in it, and where in the hot half that ends.
+    pub derived: Option<(DerivedCount, u32)>,
 }
 
 impl Fragment {
@@ -306,16 +306,16 @@ impl Fragment {
 
     /// Its executions are counted when it is left.
     pub fn counts_at_its_end(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.due.is_some())
+        self.rare.as_ref().is_some_and(|rare| rare.derived.is_some())
     }
 
-    /// The executions that are due for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
-    fn due(&self, offset: u64, instruction: u32) -> Option<Due> {
+    /// The iterations that are not counted yet for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
+    fn derived(&self, offset: u64, instruction: u32) -> Option<DerivedCount> {
         let rare = self.rare.as_ref()?;
-        let (due, end) = rare.due?;
-        let made = rare.steps.iter().filter(|step| step.register == due.register && step.instruction < instruction);
+        let (derived, end) = rare.derived?;
+        let made = rare.steps.iter().filter(|step| step.register == derived.register && step.instruction < instruction);
         let grown = made.map(|step| step.by).sum();
-        (rare.loop_start? - self.hot..end.into()).contains(&offset).then_some(Due { grown, ..due })
+        (rare.loop_start? - self.hot..end.into()).contains(&offset).then_some(DerivedCount { grown, ..derived })
     }
 
     /// See [`Rare::loop_start`].
@@ -361,7 +361,7 @@ impl Fragment {
         let ahead = self.kept.members().of_segment(mark.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
         let unexecuted = self.unexecuted(&mark);
-        let due = in_hot.and_then(|offset| self.due(offset, instruction));
+        let derived = in_hot.and_then(|offset| self.derived(offset, instruction));
         Some(Position {
             ip,
             state,
@@ -373,7 +373,7 @@ impl Fragment {
             checked,
             steps,
             instruction,
-            due,
+            derived,
             unexecuted,
         })
     }

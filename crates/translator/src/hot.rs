@@ -1,6 +1,6 @@
 //! Groups that change their page too often for a last page: looked up in place.
 //!
-//! For groups that have no tally ([`crate::tally`]), as these are limited, or did not pay.
+//! For groups that have no direct table ([`crate::direct`]), as these are limited, or did not pay.
 //!
 //! A group of a loop begins with a last page ([`crate::last_page`]). When it has changed its page in more than one iteration of sixteen, a jump to a stub in the
 //! cold half for each iteration costs more than looking it up. So the fragment is translated again ([`crate::Cache::heat`]), with the

@@ -20,10 +20,10 @@
 //! to the page's counters times the group's reads and writes, and to the group's row of site counters, which stands for
 //! one access of each member. Whoever reads the counters does the same with the records that hold a page: what is pending
 //! is `executions - SINCE`, for the page and class in `ENTRY`. So nothing has to be done when a thread ends, or is killed
-//! (which within some loops costs their last iterations: [`crate::due`]).
+//! (which within some loops costs their last iterations: [`crate::derived`]).
 //!
 //! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its fragment
-//! is translated again: then it has a tally ([`crate::tally`]) and no record; or, where there is none for it, its check
+//! is translated again: then it has a direct table ([`crate::direct`]) and no record; or, where there is none for it, its check
 //! does the same as the stub ([`crate::hot`]), and its record holds a class of pages, for the row of site counters alone
 //! (the page in `ENTRY` is none). Where the class changes too often as well, both are counted at once and there is no
 //! record. Members of a group that lie across the end of a page are counted one by one.
@@ -37,12 +37,12 @@
 //! changed meanwhile.
 
 use crate::count::{Heat, Operation};
+use crate::direct::{self, DirectTable};
 use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
 use crate::fragment::{Ahead, State};
 use crate::plan::Group;
 use crate::strings::descriptor as strings;
-use crate::tally::{self, Tally};
 use crate::translate::Builder;
 use crate::{Env, Error, LastPageId, LastPageSlot, Shape, Site, SiteId, area};
 use core::arch::global_asm;
@@ -67,12 +67,12 @@ impl LastPage {
     pub const ANY_CLASS: u32 = u32::MAX;
     /// Hot, and the record holds no class now.
     pub const UNDECIDED: u32 = 0x7fff_ffff;
-    /// In a record that is no group's: below which the lead of a loop may grow, as a signed number: see [`crate::lap`].
-    pub const LIMIT: u32 = 0;
-    /// There as well, of a loop whose executions follow from its lead: what is added to the lead to have the executions.
+    /// In a record that is no group's: below which the induction variable of a loop may grow, as a signed number: see [`crate::hoisted`].
+    pub const PAGE_LIMIT: u32 = 0;
+    /// There as well, of a loop whose iterations follow from its induction variable: what is added to that to have the iterations.
     pub const BIAS: u32 = 8;
     /// What `HOT` is there.
-    pub const IS_LIMIT: u32 = 0x7fff_fffe;
+    pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
     /// Bytes of a record.
     pub const BYTES: u32 = 32;
 }
@@ -81,7 +81,7 @@ impl LastPage {
 pub(crate) mod descriptor {
     /// Where control goes on (64 bits): what descriptors of other routines begin with as well.
     pub const BACK: u32 = 0;
-    /// Offsets from GS: of the record (or of the header of the tally), of the executions, of the group's row of site counters, of its first member's (32 bits each).
+    /// Offsets from GS: of the record (or of the header of the direct table), of the executions, of the group's row of site counters, of its first member's (32 bits each).
     pub const RECORD: u32 = 8;
     pub const EXECUTIONS: u32 = 12;
     pub const ROW: u32 = 16;
@@ -107,7 +107,7 @@ unsafe extern "C" {
     /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
-    /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_tally`]: a thread that is stopped within must be let go on to the cache.
+    /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_direct`]: a thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_last_page_end"]
     pub fn settle_last_page_end();
 }
@@ -360,7 +360,7 @@ numalens_count_group:
     "#,
     include_str!("elements.s"),
     include_str!("strings.s"),
-    include_str!("tally.s"),
+    include_str!("direct.s"),
     "numalens_settle_last_page_end:",
     "nop",
     save = const area::SETTLE_SAVED,
@@ -371,7 +371,7 @@ numalens_count_group:
     again = const Operation::Again as u32,
     of_page = const Heat::Page as u32,
     of_class = const Heat::Class as u32,
-    of_tally = const Heat::Tally as u32,
+    of_direct = const Heat::Direct as u32,
     count = const area::COUNT,
     last_pages = const area::LAST_PAGES,
     touched = const area::TOUCHED,
@@ -412,15 +412,15 @@ numalens_count_group:
     e_lanes = const elements::LANES,
     e_scale = const elements::SCALE,
     e_wide = const elements::WIDE,
-    t_base = const Tally::BASE,
-    t_nowhere = const (Tally::NOWHERE >> 32) as i32,
-    t_counters = const Tally::COUNTERS,
-    t_words = const Tally::WORDS,
-    t_low = const Tally::LOW,
-    t_high = const Tally::HIGH,
-    t_missed = const Tally::MISSED,
-    t_begun = const Tally::BEGUN,
-    t_many = const tally::MANY,
+    t_base = const DirectTable::BASE,
+    t_nowhere = const (DirectTable::NOWHERE >> 32) as i32,
+    t_counters = const DirectTable::COUNTERS,
+    t_words = const DirectTable::WORDS,
+    t_low = const DirectTable::LOW,
+    t_high = const DirectTable::HIGH,
+    t_missed = const DirectTable::MISSED,
+    t_begun = const DirectTable::BEGUN,
+    t_many = const direct::MANY,
     string_before = const area::STRING_BEFORE,
     s_source = const strings::SOURCE,
     s_destination = const strings::DESTINATION,
@@ -464,7 +464,7 @@ impl<E: Env> Builder<'_, E> {
             self.hot.increment(Memory::area(executions));
         }
         if group.advance.is_some() {
-            return self.check_together(live);
+            return self.check_hoisted(live);
         }
         if group.no_last_page {
             return self.check_at_once(group, live);
@@ -504,8 +504,8 @@ impl<E: Env> Builder<'_, E> {
     fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
         self.begun = group.segment + 1;
         let place = self.register_group(group, None)?;
-        match group.tally {
-            Some(tally) => self.count_in_tally(group, tally, place, live)?,
+        match group.direct {
+            Some(direct) => self.count_directly(group, direct, place, live)?,
             None => self.count_at_once(group, &place, live)?,
         }
         self.checked += 1;

@@ -63,8 +63,8 @@ impl<E: Env> Builder<'_, E> {
         self.exit_stub_after(kind, target, false)
     }
 
-    /// `lap`: that of the jump back to the start of a loop.
-    fn exit_stub_after(&mut self, kind: ExitKind, target: u64, lap: bool) -> Result<(), Error> {
+    /// `goes_back`: that of the jump back to the start of a loop.
+    fn exit_stub_after(&mut self, kind: ExitKind, target: u64, goes_back: bool) -> Result<(), Error> {
         let index = self.exits.len() as u32;
         let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
         let mark = Mark {
@@ -80,8 +80,8 @@ impl<E: Env> Builder<'_, E> {
         push_mark(&mut self.cold_marks, mark);
         let stub = self.cold.here();
         self.cold.store(RAX, Memory::area(area::register(RAX)));
-        if lap {
-            self.end_due_for_good();
+        if goes_back {
+            self.end_derived_for_good();
         }
         self.cold.constant(RAX, u64::from(id));
         self.cold.jump_area(None, area::DISPATCH);

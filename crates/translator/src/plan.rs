@@ -20,7 +20,7 @@
 
 use crate::decode::Decoded;
 use crate::fragment::Step;
-use crate::lap::{Advance, Lead};
+use crate::hoisted::{Advance, Induction};
 use crate::values::{Names, Values};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
@@ -46,10 +46,10 @@ pub(crate) struct Group {
     pub first: usize,
     /// It is known to change its page too often: see [`crate::hot`].
     pub hot: bool,
-    /// It is hot, and has no last page: the class of its pages changes too often as well, or it has a tally.
+    /// It is hot, and has no last page: the class of its pages changes too often as well, or it has a direct table.
     pub no_last_page: bool,
-    /// It is hot, and is counted by this tally: see [`crate::tally`].
-    pub tally: Option<u32>,
+    /// It is hot, and is counted by this direct table: see [`crate::direct`].
+    pub direct: Option<u32>,
     /// It advances by the same in each iteration of a loop, and is checked together with others.
     pub advance: Option<Advance>,
     /// What its address grows by from the check to its first access.
@@ -98,7 +98,7 @@ pub(crate) struct Plan {
     /// Whoever is stopped on the way to an access that is counted already needs them.
     pub needs_steps: bool,
     /// What the groups that advance have in common.
-    pub lead: Option<Lead>,
+    pub induction: Option<Induction>,
 }
 
 impl Plan {
@@ -109,7 +109,7 @@ impl Plan {
         self.grouped.clear();
         self.steps.clear();
         self.needs_steps = false;
-        self.lead = None;
+        self.induction = None;
     }
 
     /// Whether the groups of a segment have no last pages.
@@ -219,7 +219,7 @@ impl Group {
             first,
             hot: false,
             no_last_page: false,
-            tally: None,
+            direct: None,
             advance: None,
             shift: 0,
             segment,

@@ -1,4 +1,4 @@
-//! Where the checks of groups ([`crate::last_page`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
+//! Where the checks of groups ([`crate::last_page`], [`crate::hot`], [`crate::hoisted`]) go that find another page: stubs in the cold half, and beside each
 //! what [`crate::settle_last_page`] must know of its group.
 
 use crate::count::kind_bits;

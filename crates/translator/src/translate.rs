@@ -5,13 +5,13 @@
 //! control leaves the fragment.
 
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
-use crate::due::Due;
+use crate::derived::DerivedCount;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::far::{FarReturn, is_old_call, is_privileged};
 use crate::fetch::{self, Piece, Planned};
 use crate::fragment::{Ahead, Drafts, Exit, ExitKind, Fragment, Rare, State};
+use crate::hoisted::LoopBody;
 use crate::kept::Kept;
-use crate::lap::Lap;
 use crate::links::Chain;
 use crate::liveness::Liveness;
 use crate::marks::Mark;
@@ -33,7 +33,7 @@ use numalens_isa::{Access, is_request};
 pub(crate) struct Numbers {
     pub last_pages: u32,
     pub executions: u32,
-    pub tallies: u32,
+    pub direct: u32,
 }
 
 /// What is kept from fragment to fragment.
@@ -49,8 +49,8 @@ pub(crate) struct Tools {
     pub hot: HashSet<u64>,
     /// Those of them whose classes change too often as well.
     pub any_class: HashSet<u64>,
-    /// And those that have no tally.
-    pub no_tally: HashSet<u64>,
+    /// And those that have no direct table.
+    pub no_direct: HashSet<u64>,
     /// Fragments that are loops of few executions, each time that they are entered.
     pub short: HashSet<u64>,
     /// Fragments that have had many executions altogether.
@@ -96,10 +96,10 @@ pub(crate) struct Builder<'a, E: Env> {
     pub checked: u16,
     /// Where the fragment goes back to its start.
     pub loop_start: Option<u64>,
-    /// How executions follow from the lead of the loop, and where in the hot half that ends.
-    pub due: Option<(Due, u32)>,
-    /// The records of the limits of segments.
-    pub limits: Vec<(u16, LastPageId)>,
+    /// How executions follow from the induction variable of the loop, and where in the hot half that ends.
+    pub derived: Option<(DerivedCount, u32)>,
+    /// The records of the page limits of segments.
+    pub page_limits: Vec<(u16, LastPageId)>,
     /// The segments, now that it is known what counts them.
     pub pieces: Vec<Piece>,
     /// The exit that goes back.
@@ -121,7 +121,7 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Option<Fragment>, Error> {
-    let Tools { source, liveness, plan, segments, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
+    let Tools { source, liveness, plan, segments, drafts, numbers, hot, any_class, no_direct, short, long } = tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -142,13 +142,13 @@ pub(crate) fn translate(
         let last_pages = config.scheme == Scheme::LastPage || in_loop && warming.is_none() || long.contains(&ip);
         plan.make(list, accesses, !last_pages, [hot, any_class]);
         if in_loop {
-            plan.tally(config, numbers, no_tally);
+            plan.direct(config, numbers, no_direct);
         }
-        // Limits take room that last pages may need.
+        // Page limits take room that last pages may need.
         let roomy = numbers.last_pages < config.most_sites / 2;
         let wanted = !plan.at_once && changes == Changes::Never && roomy && !short.contains(&ip);
-        if wanted && let Some(lap) = Lap::of(list) {
-            plan.advance(list, &lap);
+        if wanted && let Some(body) = LoopBody::of(list) {
+            plan.advance(list, &body);
         }
         plan.sort();
     } else {
@@ -176,7 +176,7 @@ pub(crate) fn translate(
     for (number, one) in list.iter().enumerate() {
         let at = (one.instruction.ip() - ip) as usize;
         builder.begin(number, one);
-        builder.end_due(number, one.before.registers);
+        builder.end_derived(number, one.before.registers);
         builder.count_execution(segments, number, one)?;
         builder.check_groups(number, one.before.registers)?;
         closed = builder.instruction(number, one, &bytes[at..])?;
@@ -188,7 +188,7 @@ pub(crate) fn translate(
         builder.current = (end - ip) as u32;
         builder.counted = 0;
         builder.mark_hot(State::Before);
-        builder.end_due(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
+        builder.end_derived(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
@@ -227,7 +227,7 @@ impl<'a, E: Env> Builder<'a, E> {
         numbers: &'a mut Numbers,
     ) -> Self {
         let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
-        let Drafts { uses, once, counted_segments, limits, pieces, .. } = drafts;
+        let Drafts { uses, once, counted_segments, page_limits, pieces, .. } = drafts;
         Builder {
             config,
             env,
@@ -256,8 +256,8 @@ impl<'a, E: Env> Builder<'a, E> {
             begun: 0,
             checked: 0,
             loop_start: None,
-            due: None,
-            limits,
+            derived: None,
+            page_limits,
             pieces,
             goes_back: None,
             returns_at: None,
@@ -280,7 +280,7 @@ impl<E: Env> Builder<'_, E> {
             site_instructions: self.site_instructions[..].into(),
             steps: if self.plan.needs_steps { self.plan.steps[..].into() } else { Box::default() },
             loop_start: self.loop_start,
-            due: self.due,
+            derived: self.derived,
         };
         let has_rare = !rare.sites.is_empty() || !rare.steps.is_empty() || rare.loop_start.is_some();
         let mut drafts = Drafts {
@@ -297,7 +297,7 @@ impl<E: Env> Builder<'_, E> {
             uses: self.scratch.uses,
             once: self.once,
             counted_segments: self.counted_segments,
-            limits: self.limits,
+            page_limits: self.page_limits,
             pieces: self.pieces,
         };
         let fragment = Fragment {

@@ -470,7 +470,7 @@ const ONE: Options = Options {
     scheme: Scheme::LastPage,
     each: false,
     own_processor: false,
-    tallies: true,
+    direct: true,
 };
 const VARIANTS: [Options; 9] = [
     Options { low_shadow: true, ..ONE },

@@ -273,7 +273,7 @@ fn an_iteration_that_breaks_off_counts_what_it_did() {
 /// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of one, behind an
 /// increment that is not made any more.
 #[test]
-fn a_lap_that_breaks_off_counts_what_it_did() {
+fn a_hoisted_check_that_breaks_off_counts_what_it_did() {
     prepare();
     let text = "
     1:  mov r9, [rdi]

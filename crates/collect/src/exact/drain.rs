@@ -407,7 +407,7 @@ impl Drain {
                 self.processes.iter().find(|(_, process)| process.pid == pid && !process.ended)
             {
                 pages::doubt(process, &moved);
-                self.watch.borrow().ask_tallies(file, extent, &moved);
+                self.watch.borrow().query_direct(file, extent, &moved);
             }
         }
     }

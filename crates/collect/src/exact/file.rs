@@ -104,7 +104,7 @@ of_atomics!(
     exact::ProcessHeader,
     exact::SiteRecord,
     exact::LastPageRecord,
-    exact::TallyHeader,
+    exact::DirectHeader,
     std::sync::atomic::AtomicU32,
     exact::SegmentRecord,
     exact::PageRecord,

@@ -24,6 +24,7 @@
 
 mod blocks;
 mod clock;
+mod direct;
 mod division;
 mod drain;
 pub mod engine;
@@ -45,7 +46,6 @@ mod ranks;
 mod shares;
 mod sites;
 mod spent;
-mod tallies;
 mod tenants;
 mod totals;
 mod undecided;

@@ -1,7 +1,7 @@
-//! What a thread has counted until now: the flat tables, and what is pending in its last pages and tallies.
+//! What a thread has counted until now: the flat tables, and what is pending in its last pages and direct tables.
 
+use super::direct::{self, Count};
 use super::file::SessionFile;
-use super::tallies::{self, Count};
 use numalens_aggregate::settle;
 use numalens_event::exact::{self, Extent, LastPageRecord, PageCounts, site};
 use numalens_profile::ids::SiteId;
@@ -19,8 +19,8 @@ pub trait Lookup {
     fn last_page(&self, number: u32) -> Option<LastPageSlot>;
     /// A last page is the one that begins at `address`; its record is at `offset` of the thread's extent.
     fn is_on(&self, address: u64, offset: u64);
-    /// A tally has counted; that is where its counters are.
-    fn tallies(&self, place: tallies::Place);
+    /// A direct table has counted; that is where its counters are.
+    fn direct(&self, place: direct::Place);
 }
 
 /// The sites that a row stands for.
@@ -89,7 +89,7 @@ impl Totals {
         // In this order: see `numalens_event::exact`.
         reader.add_tables()?;
         reader.add_last_pages()?;
-        reader.add_tallies()?;
+        reader.add_direct()?;
         let mut totals = reader.totals;
         // The execution that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
@@ -187,19 +187,19 @@ impl<L: Lookup> Reader<'_, L> {
         Ok(())
     }
 
-    /// Adds what is pending in tallies.
-    fn add_tallies(&mut self) -> io::Result<()> {
+    /// Adds what is pending in direct tables.
+    fn add_direct(&mut self) -> io::Result<()> {
         let &mut Self { file, extent, classes_log2, known, .. } = self;
-        for tally in tallies::pending(file, extent)? {
-            known.tallies(tally.place);
-            let members = members(known, tally.row);
-            for run in tally.counts.chunk_by(|one, next| one.column == next.column) {
+        for direct in direct::pending(file, extent)? {
+            known.direct(direct.place);
+            let members = members(known, direct.row);
+            for run in direct.counts.chunk_by(|one, next| one.column == next.column) {
                 let (_, class) = exact::site_and_class(run[0].column, classes_log2);
                 let executions = run.iter().fold(0u64, |sum, one| sum.wrapping_add(one.executions));
                 self.add_row(members.clone(), class, executions);
             }
             let kinds = kinds(known, members);
-            for Count { page, executions, .. } in tally.counts {
+            for Count { page, executions, .. } in direct.counts {
                 self.add_page(page, kinds.map(|kind| executions.wrapping_mul(kind)));
             }
         }

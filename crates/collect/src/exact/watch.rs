@@ -13,10 +13,10 @@
 //! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Came`]).
 
 use super::clock;
+use super::direct::Place;
 use super::drain::Process;
 use super::file::SessionFile;
 use super::pages::doubt;
-use super::tallies::Place;
 use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
@@ -73,8 +73,8 @@ struct Found {
     any: Vec<(Extent, u32, u64)>,
     /// Which groups have a page for their last: process, page; the thread and the offset of its record.
     last_pages: FxHashMap<(Extent, u64), Vec<(Extent, u64)>>,
-    /// The tallies of processes.
-    tallies: FxHashMap<Extent, Vec<Place>>,
+    /// The direct tables of processes.
+    direct: FxHashMap<Extent, Vec<Place>>,
 }
 
 impl Watch {
@@ -95,14 +95,14 @@ impl Watch {
         self.finds.last_pages.entry((process, page)).or_default().push((thread, offset));
     }
 
-    /// A tally of a thread has counted.
-    pub fn tallies(&mut self, process: Extent, place: Place) {
-        self.finds.tallies.entry(process).or_default().push(place);
+    /// A direct table of a thread has counted.
+    pub fn direct(&mut self, process: Extent, place: Place) {
+        self.finds.direct.entry(process).or_default().push(place);
     }
 
-    /// Has the tallies that the latest look has found in a process ask for pages again.
-    pub fn ask_tallies(&self, file: &SessionFile, process: Extent, pages: &[Page]) {
-        for place in self.found.tallies.get(&process).into_iter().flatten() {
+    /// Has the direct tables that the latest look has found in a process ask for pages again.
+    pub fn query_direct(&self, file: &SessionFile, process: Extent, pages: &[Page]) {
+        for place in self.found.direct.get(&process).into_iter().flatten() {
             // A program that has gone needs no more of this.
             let _ = place.ask(file, pages);
         }
@@ -227,7 +227,7 @@ impl Watch {
                 LastPageRecord::look_again(records, at % 4096 / SIZE, page.address());
             }
         }
-        self.ask_tallies(file, extent, &[page]);
+        self.query_direct(file, extent, &[page]);
         record.waited.store(ACCESSES, Relaxed);
         Ok(!waits)
     }

@@ -28,9 +28,9 @@ pub fn column_and_page(word: u64) -> (u64, u64) {
     ((word & 0xffff_ffff) / 8, page)
 }
 
-/// What [`LastPageRecord::hot`] is in a record that is no group's: in place of the page it has the limit of the groups after it, up to the next such
+/// What [`LastPageRecord::hot`] is in a record that is no group's: in place of the page it has the page limit of the groups after it, up to the next such
 /// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
-pub const IS_LIMIT: u32 = 0x7fff_fffe;
+pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
 
 impl LastPageRecord {
     /// Has a group, by one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
@@ -38,7 +38,7 @@ impl LastPageRecord {
     pub fn look_again(records: &[LastPageRecord], number: usize, page: u64) {
         let Some(record) = records.get(number) else { return };
         if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {
-            let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_LIMIT);
+            let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_PAGE_LIMIT);
             if let Some(limit) = limit {
                 limit.page.store(i64::MIN as u64, Release);
             }

@@ -1,29 +1,29 @@
 //! What a machine has counted, from its tables.
 
 use super::expected::PageCounts;
-use super::{CLASSES_LOG2, Machine, PAGES, TALLY_PAGES};
+use super::{CLASSES_LOG2, DIRECT_PAGES, Machine, PAGES};
 use numalens_isa::Kind;
-use numalens_translator::{LastPage, PageEntry, Site, SiteId, Tally};
+use numalens_translator::{DirectTable, LastPage, PageEntry, Site, SiteId};
 
-/// What a counter of a tally can count.
-pub const FULL: u32 = Tally::BEGUN - 1;
+/// What a counter of a direct table can count.
+pub const FULL: u32 = DirectTable::BEGUN - 1;
 
-/// A tally that has begun.
+/// A direct table that has begun.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tallied {
-    tally: u32,
+pub struct DirectInUse {
+    direct: u32,
     low: u32,
     /// From the lowest that counts to the highest.
     pub counters: u32,
 }
 
-impl Tallied {
+impl DirectInUse {
     fn header(&self) -> usize {
-        (self.tally * Tally::BYTES) as usize
+        (self.direct * DirectTable::BYTES) as usize
     }
 
     fn counter(&self, number: u32) -> usize {
-        (Tally::counters(self.tally, TALLY_PAGES) + u64::from(number) * 4) as usize
+        (DirectTable::counters(self.direct, DIRECT_PAGES) + u64::from(number) * 4) as usize
     }
 }
 
@@ -51,7 +51,7 @@ impl Machine {
             }
             add(config.site_counter(*row, config.page_of(entry).class).expect("a site") as usize, pending);
         }
-        self.settle_tallies();
+        self.settle_direct();
         // Rows that stand for several sites.
         for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
             for class in 0..1u32 << CLASSES_LOG2 {
@@ -66,45 +66,46 @@ impl Machine {
         }
     }
 
-    /// The tallies that have begun, with their headers, the range of their counters, and how many there are.
-    pub fn tallied(&self) -> Vec<Tallied> {
-        let all = (0..Tally::MOST).map(|tally| Tallied { tally, ..Tallied::default() });
-        let begun = all.filter(|one| self.tallies.get(one.header() + Tally::COUNTERS as usize) != 0);
-        let [low, high] = [Tally::LOW, Tally::HIGH].map(|field| move |one: &Tallied| one.header() + field as usize);
-        let half = |at: usize| self.tallies.get(at) as u32;
+    /// The direct tables that have begun, with their headers, the range of their counters, and how many there are.
+    pub fn direct_in_use(&self) -> Vec<DirectInUse> {
+        let all = (0..DirectTable::MOST).map(|direct| DirectInUse { direct, ..DirectInUse::default() });
+        let begun = all.filter(|one| self.direct.get(one.header() + DirectTable::COUNTERS as usize) != 0);
+        let [low, high] =
+            [DirectTable::LOW, DirectTable::HIGH].map(|field| move |one: &DirectInUse| one.header() + field as usize);
+        let half = |at: usize| self.direct.get(at) as u32;
         begun
             .map(|one| {
                 let (low, high) = (half(low(&one)), half(high(&one)));
-                Tallied { low, counters: (high + 1).saturating_sub(low), ..one }
+                DirectInUse { low, counters: (high + 1).saturating_sub(low), ..one }
             })
             .collect()
     }
 
-    /// Has all tallies begin anew, as one whose pages have changed.
-    pub fn tallies_look_again(&mut self) {
-        for one in self.tallied() {
-            self.tallies.set(one.header() + Tally::BASE as usize, Tally::NOWHERE);
+    /// Has all direct tables begin anew, as one whose pages have changed.
+    pub fn direct_counters_look_again(&mut self) {
+        for one in self.direct_in_use() {
+            self.direct.set(one.header() + DirectTable::BASE as usize, DirectTable::NOWHERE);
         }
     }
 
     /// Has each counter that has begun ask; how many there are.
-    pub fn ask_tallies(&mut self) -> usize {
-        self.each_counter(|counter| Tally::count_of(counter) | Tally::ASKED)
+    pub fn query_direct(&mut self) -> usize {
+        self.each_counter(|counter| DirectTable::count_of(counter) | DirectTable::ASKED)
     }
 
     /// Lets each counter that has begun count all that it can; how many there are.
-    pub fn fill_tallies(&mut self) -> usize {
-        self.each_counter(|_| Tally::BEGUN | FULL)
+    pub fn fill_direct(&mut self) -> usize {
+        self.each_counter(|_| DirectTable::BEGUN | FULL)
     }
 
     fn each_counter(&mut self, mut now: impl FnMut(u32) -> u32) -> usize {
         let mut begun = 0;
-        for one in self.tallied() {
+        for one in self.direct_in_use() {
             for number in one.low..one.low + one.counters {
                 let at = one.counter(number);
-                let counter = self.tallies.get(at) as u32;
-                if counter & Tally::BEGUN != 0 {
-                    self.tallies.set_half(at, now(counter));
+                let counter = self.direct.get(at) as u32;
+                if counter & DirectTable::BEGUN != 0 {
+                    self.direct.set_half(at, now(counter));
                     begun += 1;
                 }
             }
@@ -112,19 +113,19 @@ impl Machine {
         begun
     }
 
-    /// Adds what is pending in tallies to the tables; they go on.
-    fn settle_tallies(&mut self) {
+    /// Adds what is pending in direct tables to the tables; they go on.
+    fn settle_direct(&mut self) {
         let config = *self.cache.config();
-        for one in self.tallied() {
-            let (tally, header) = (one.tally, one.header());
-            let half = |field: u32| self.tallies.get(header + field as usize) as u32;
-            let [row, reads, writes] = [Tally::ROW, Tally::READS, Tally::WRITES].map(half);
+        for one in self.direct_in_use() {
+            let (direct, header) = (one.direct, one.header());
+            let half = |field: u32| self.direct.get(header + field as usize) as u32;
+            let [row, reads, writes] = [DirectTable::ROW, DirectTable::READS, DirectTable::WRITES].map(half);
             for number in one.low..one.low + one.counters {
                 let at = one.counter(number);
-                let counter = self.tallies.get(at) as u32;
-                let count = u64::from(Tally::count_of(counter));
-                self.tallies.set_half(at, counter & Tally::BEGUN);
-                let word = self.tallies.get((Tally::words(tally, TALLY_PAGES) + u64::from(number) * 8) as usize);
+                let counter = self.direct.get(at) as u32;
+                let count = u64::from(DirectTable::count_of(counter));
+                self.direct.set_half(at, counter & DirectTable::BEGUN);
+                let word = self.direct.get((DirectTable::words(direct, DIRECT_PAGES) + u64::from(number) * 8) as usize);
                 let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
                 let page = (word >> 32) as usize;
                 if count != 0 {

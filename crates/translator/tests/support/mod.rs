@@ -15,8 +15,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Changes, Config, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Question, Room, Scheme,
-    Segment, Shadow, Site, SiteId, Tally, area, settle_iterations,
+    Cache, Changes, Config, DirectTable, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Question, Room,
+    Scheme, Segment, Shadow, Site, SiteId, area, settle_derived,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,9 +30,9 @@ const PAGES: u32 = 0x80_0000;
 const UPDATES: usize = 0x8_0000;
 const AREA: usize = 0x90_0000;
 /// Less than the data has, so that groups leave them.
-const TALLY_PAGES: u32 = 32;
+const DIRECT_PAGES: u32 = 32;
 /// Below the updates.
-const TALLIES: usize = Tally::bytes(TALLY_PAGES) as usize;
+const DIRECT: usize = DirectTable::bytes(DIRECT_PAGES) as usize;
 const MOST_SITES: u32 = 0xc000;
 const LAST_PAGES: u32 = 0x50_0000;
 const EXECUTIONS: u32 = 0x70_0000;
@@ -88,7 +88,7 @@ pub struct Machine {
     pub data: Mapping,
     pub area: Mapping,
     updates: Mapping,
-    tallies: Mapping,
+    direct: Mapping,
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
@@ -114,7 +114,7 @@ pub struct Options {
     pub scheme: Scheme,
     pub each: bool,
     pub own_processor: bool,
-    pub tallies: bool,
+    pub direct: bool,
 }
 
 impl Default for Options {
@@ -128,7 +128,7 @@ impl Default for Options {
             scheme: Scheme::LastPage,
             each: false,
             own_processor: false,
-            tallies: true,
+            direct: true,
         }
     }
 }
@@ -162,12 +162,12 @@ impl Machine {
             last_pages: LAST_PAGES,
             executions: EXECUTIONS,
             touched: TOUCHED,
-            tallies: -((UPDATES + TALLIES) as i32),
-            tally_pages: if options.tallies { TALLY_PAGES } else { 0 },
+            direct: -((UPDATES + DIRECT) as i32),
+            direct_pages: if options.direct { DIRECT_PAGES } else { 0 },
         };
         let both = Mapping::new(PROGRAM + ARENA, None, true);
         let (program, arena) = both.split(PROGRAM);
-        let (tallies, rest) = Mapping::new(TALLIES + UPDATES + AREA, None, false).split(TALLIES);
+        let (direct, rest) = Mapping::new(DIRECT + UPDATES + AREA, None, false).split(DIRECT);
         let (updates, area) = rest.split(UPDATES);
         let mut machine = Box::new(Machine {
             cache: Cache::new(config),
@@ -193,7 +193,7 @@ impl Machine {
             program,
             data: Mapping::low(DATA),
             updates,
-            tallies,
+            direct,
             area,
             end: 0,
             trace: Vec::new(),
@@ -291,7 +291,7 @@ impl Machine {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
         let (counted, unmade) = (position.counted.to_vec(), position.unmade());
-        let (due, unexecuted) = (position.due, position.unexecuted);
+        let (derived, unexecuted) = (position.derived, position.unexecuted);
         let sites = self.world.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
@@ -305,9 +305,9 @@ impl Machine {
             })
         };
         let area = self.area.pointer();
-        if let Some(due) = due {
+        if let Some(derived) = derived {
             // SAFETY: the area of this machine, whose code does not run.
-            unsafe { settle_iterations(area, &due, registers) };
+            unsafe { settle_derived(area, &derived, registers) };
         }
         for site in counted {
             let run = run(site, registers, 1u64.wrapping_neg()).expect("a plain operand");
@@ -369,8 +369,8 @@ impl Machine {
             self.area.set((record + LastPage::PAGE) as usize, 0);
             self.area.set((record + LastPage::ENTRY) as usize, 0);
         }
-        for tally in 0..Tally::MOST {
-            self.tallies.set((tally * Tally::BYTES + Tally::BASE) as usize, Tally::NOWHERE);
+        for direct in 0..DirectTable::MOST {
+            self.direct.set((direct * DirectTable::BYTES + DirectTable::BASE) as usize, DirectTable::NOWHERE);
         }
     }
 

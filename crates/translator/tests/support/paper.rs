@@ -90,6 +90,6 @@ pub const CONFIG: Config = Config {
     last_pages: 0x1000_0000,
     executions: 0x1800_0000,
     touched: 0x40_0000,
-    tallies: -0x5000_0000,
-    tally_pages: 1 << 18,
+    direct: -0x5000_0000,
+    direct_pages: 1 << 18,
 };

@@ -1,6 +1,6 @@
 //! What the numbers in threads' tables refer to.
 
-use super::super::tallies::Place;
+use super::super::direct::Place;
 use super::super::totals::Lookup;
 use super::*;
 
@@ -25,8 +25,8 @@ impl Lookup for Known<'_> {
         self.drain.watch.borrow_mut().last_pages(self.of, address, self.thread, offset);
     }
 
-    fn tallies(&self, place: Place) {
-        self.drain.watch.borrow_mut().tallies(self.of, place);
+    fn direct(&self, place: Place) {
+        self.drain.watch.borrow_mut().direct(self.of, place);
     }
 }
 

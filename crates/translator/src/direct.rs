@@ -1,18 +1,18 @@
-//! Tallies: a group that changes its page all the time has a counter of its own for each page.
+//! Direct page counters: a group that changes its page all the time has a counter of its own for each page.
 //!
 //! Problem: a program that gathers from a large table, or updates it at random, is at another page in each execution. To look the page up
 //! ([`crate::hot`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
 //! program waits for memory of its own, each instruction more keeps the processor from looking so much further ahead.
 //!
-//! Mechanism: a thread has a table of counters for such a group, one for each page of 1 GiB around the place where the group was first seen. The look-up of
+//! Mechanism: a thread has a table of counters for such a group (a *direct table*), one for each page of 1 GiB around the place where the group was first seen. The look-up of
 //! the page, its class and its counters is done once for each page, and what is left is one increment at a place that follows from the address:
 //!
 //! ```text
 //!   lea  r1, [operand]
-//!   sub  r1, gs:[tally + BASE]
+//!   sub  r1, gs:[table + BASE]
 //!   shr  r1, 12
 //!   cmp  r1, 0x40000
-//!   jae  stub                           another part of memory, or the tally is to be looked at
+//!   jae  stub                           another part of memory, or the direct table is to be looked at
 //!   inc  dword gs:[counters + r1*4]
 //!   jns  stub                           the page is not known here
 //! back:
@@ -23,16 +23,16 @@
 //! ```
 //! An increment of a counter that has not begun gives a number without the highest bit, as does that of one that is full.
 //!
-//! **Who reads the counters** adds what a tally has to the flat tables, as for last pages: the group's reads and writes to those of the page, and one access of
+//! **Who reads the counters** adds what a direct table has to the flat tables, as for last pages: the group's reads and writes to those of the page, and one access of
 //! each member to the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat
 //! tables first, so nothing is counted twice.
 //!
-//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`Tally::BASE`] to [`Tally::NOWHERE`] in all threads that have counters
-//! for such pages between [`Tally::LOW`] and [`Tally::HIGH`]; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for
+//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`DirectTable::BASE`] to [`DirectTable::NOWHERE`] in all threads that have counters
+//! for such pages between [`DirectTable::LOW`] and [`DirectTable::HIGH`]; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for
 //! the mark of those that are to be asked about.
 //!
 //! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
-//! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more tallies for.
+//! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more direct tables for.
 
 use crate::count::{Area, Heat, Hotter};
 use crate::emit::Memory;
@@ -43,12 +43,12 @@ use crate::translate::{Builder, Numbers};
 use crate::{Config, Env, Error, Shape, SiteId, area};
 use hashbrown::HashSet;
 
-/// What a thread knows of a tally: 64 bytes. Offsets.
+/// What a thread knows of a direct table: 64 bytes. Offsets.
 #[derive(Debug)]
-pub struct Tally;
+pub struct DirectTable;
 
-impl Tally {
-    /// The address of the first page that has a counter; [`Tally::NOWHERE`]: the next access must ask.
+impl DirectTable {
+    /// The address of the first page that has a counter; [`DirectTable::NOWHERE`]: the next access must ask.
     pub const BASE: u32 = 0;
     /// Offsets from GS of the counters (32 bits each), and of the [`Config::word_of`] the page that each counts for.
     /// 0: it has never begun.
@@ -70,7 +70,7 @@ impl Tally {
     pub const NOWHERE: u64 = 1 << 63;
     /// Bytes of a header.
     pub const BYTES: u32 = 64;
-    /// Tallies of a thread.
+    /// Direct tables of a thread.
     pub const MOST: u32 = 256;
     /// Bytes of the headers.
     pub const HEADERS: u32 = Self::MOST * Self::BYTES;
@@ -78,19 +78,19 @@ impl Tally {
     pub const BEGUN: u32 = 1 << 31;
     pub const ASKED: u32 = 1 << 30;
 
-    /// Bytes of the tallies of a thread.
+    /// Bytes of the direct tables of a thread.
     pub const fn bytes(pages: u32) -> u64 {
         Self::words(Self::MOST, pages)
     }
 
-    /// Where the counters of a tally begin, of so many pages each.
-    pub const fn counters(tally: u32, pages: u32) -> u64 {
-        Self::HEADERS as u64 + tally as u64 * pages as u64 * 4
+    /// Where the counters of a direct table begin, of so many pages each.
+    pub const fn counters(direct: u32, pages: u32) -> u64 {
+        Self::HEADERS as u64 + direct as u64 * pages as u64 * 4
     }
 
-    /// Where stands what the counters of a tally count for.
-    pub const fn words(tally: u32, pages: u32) -> u64 {
-        Self::counters(Self::MOST, pages) + tally as u64 * pages as u64 * 8
+    /// Where stands what the counters of a direct table count for.
+    pub const fn words(direct: u32, pages: u32) -> u64 {
+        Self::counters(Self::MOST, pages) + direct as u64 * pages as u64 * 8
     }
 
     /// What a counter has counted.
@@ -103,39 +103,39 @@ impl Tally {
     }
 }
 
-/// A tally is looked at whenever so many accesses have found no counter.
+/// A direct table is looked at whenever so many accesses have found no counter.
 pub(crate) const MANY: u32 = 1024;
 /// So many executions must be counted for each that is not.
 const SHARE: u64 = 4;
 
 unsafe extern "C" {
-    /// Through `area::COUNT_TALLY`.
-    #[link_name = "numalens_count_tally"]
-    pub fn count_tally();
+    /// Through `area::COUNT_DIRECT`.
+    #[link_name = "numalens_count_direct"]
+    pub fn count_direct();
 }
 
 impl Plan {
-    /// Gives tallies to groups of a loop that are hot, but for those at instructions that are `left_out`.
-    pub fn tally(&mut self, config: &Config, numbers: &mut Numbers, left_out: &HashSet<u64>) {
-        if self.at_once || config.tally_pages == 0 {
+    /// Gives direct tables to groups of a loop that are hot, but for those at instructions that are `left_out`.
+    pub fn direct(&mut self, config: &Config, numbers: &mut Numbers, left_out: &HashSet<u64>) {
+        if self.at_once || config.direct_pages == 0 {
             return;
         }
         for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.hot) {
             let first = self.members.iter().find(|member| usize::from(member.group) == number);
             let Some(first) = first else { continue };
             // Never one that was another translation's: what it has counted is of other sites.
-            if numbers.tallies < Tally::MOST && !left_out.contains(&first.ip) {
-                (group.tally, group.no_last_page) = (Some(numbers.tallies), true);
-                numbers.tallies += 1;
+            if numbers.direct < DirectTable::MOST && !left_out.contains(&first.ip) {
+                (group.direct, group.no_last_page) = (Some(numbers.direct), true);
+                numbers.direct += 1;
             }
         }
     }
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// Counts a group by its tally, where flags are dead.
-    pub(crate) fn count_in_tally(&mut self, group: &Group, tally: u32, place: Place, live: u16) -> Result<(), Error> {
-        let header = self.config.tally_header(tally);
+    /// Counts a group by its direct table, where flags are dead.
+    pub(crate) fn count_directly(&mut self, group: &Group, direct: u32, place: Place, live: u16) -> Result<(), Error> {
+        let header = self.config.direct_header(direct);
         let place = Place { record: header as u32, ..place };
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
@@ -144,12 +144,12 @@ impl<E: Env> Builder<'_, E> {
         self.mark_spilled();
         let field = |offset: u32| Memory::area(header.wrapping_add_unsigned(offset) as u32);
         let across = self.operand_in_one_page(r1, group);
-        self.hot.memory(true, &[0x2b], r1, field(Tally::BASE)); // sub
+        self.hot.memory(true, &[0x2b], r1, field(DirectTable::BASE)); // sub
         self.hot.shift_right(r1, 12);
-        self.hot.compare(r1, self.config.tally_pages as i32);
+        self.hot.compare(r1, self.config.direct_pages as i32);
         let outside = self.hot.relative(&[0x0f, 0x83]); // jae
         self.mark_hot(State::Counting);
-        let counters = self.config.tally_counters(tally);
+        let counters = self.config.direct_counters(direct);
         self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
         let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
         let back = self.hot.here();
@@ -157,13 +157,13 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(outside, self.cold.here())?;
         self.mark_cold(State::Counting);
         self.cold.store_constant(area::COUNT_ARGUMENTS + 16, 0);
-        let outside = self.call_for_group(group, r1, area::COUNT_TALLY);
+        let outside = self.call_for_group(group, r1, area::COUNT_DIRECT);
         // Which counter has been added to, plus 1: its page may have other neighbours by now.
         self.resolve_hot(unknown, self.cold.here())?;
         self.mark_cold(State::Counting);
         self.cold.increment_register(r1);
         self.cold.store(r1, number);
-        let unknown = self.call_for_group(group, r1, area::COUNT_TALLY);
+        let unknown = self.call_for_group(group, r1, area::COUNT_DIRECT);
         let mut descriptors = [Some(outside), Some(unknown), None];
         if let Some(across) = across {
             self.resolve_hot(across, self.cold.here())?;
@@ -174,7 +174,7 @@ impl<E: Env> Builder<'_, E> {
     }
 }
 
-/// The tally of a group in the area of a thread, which is in the owner's hands.
+/// The direct table of a group in the area of a thread, which is in the owner's hands.
 struct Counters<'a> {
     area: Area,
     config: &'a Config,
@@ -184,7 +184,7 @@ struct Counters<'a> {
 
 impl Counters<'_> {
     fn load<T: Copy>(&self, offset: i64) -> T {
-        // SAFETY: a part of the tallies of the thread that is here: an aligned integer. Others write it at once, if at all.
+        // SAFETY: a part of the direct tables of the thread that is here: an aligned integer. Others write it at once, if at all.
         unsafe { self.area.at::<T>(offset).read_volatile() }
     }
 
@@ -211,61 +211,61 @@ impl Counters<'_> {
 
     /// The offset from GS of a counter.
     fn counter(&self, number: u32) -> i64 {
-        self.get(Tally::COUNTERS) as i64 + 4 * i64::from(number)
+        self.get(DirectTable::COUNTERS) as i64 + 4 * i64::from(number)
     }
 
     /// Adds `executions` to the flat tables for the page that a counter is for. The counter has been emptied.
     fn add(&self, number: u32, executions: u32) {
         let executions = u64::from(executions);
-        let word: u64 = self.load(self.get(Tally::WORDS) as i64 + 8 * i64::from(number));
+        let word: u64 = self.load(self.get(DirectTable::WORDS) as i64 + 8 * i64::from(number));
         let page = word >> 32;
-        self.area.add(page, executions * u64::from(self.half(Tally::READS)));
-        self.area.add(page + 8, executions * u64::from(self.half(Tally::WRITES)));
-        let row = u64::from(self.config.sites) + 8 * u64::from(self.half(Tally::ROW));
+        self.area.add(page, executions * u64::from(self.half(DirectTable::READS)));
+        self.area.add(page + 8, executions * u64::from(self.half(DirectTable::WRITES)));
+        let row = u64::from(self.config.sites) + 8 * u64::from(self.half(DirectTable::ROW));
         self.area.add(row + u64::from(word as u32), executions);
-        self.set(Tally::COUNTED, self.get(Tally::COUNTED) + executions);
+        self.set(DirectTable::COUNTED, self.get(DirectTable::COUNTED) + executions);
     }
 
     /// Empties all counters; those that have begun go on if `on`.
     fn settle(&self, on: bool) {
-        for number in self.half(Tally::LOW)..=self.half(Tally::HIGH) {
+        for number in self.half(DirectTable::LOW)..=self.half(DirectTable::HIGH) {
             let at = self.counter(number);
             let counter: u32 = self.load(at);
             if counter == 0 {
                 continue;
             }
-            self.store(at, if on { counter & Tally::BEGUN } else { 0 });
-            match Tally::count_of(counter) {
+            self.store(at, if on { counter & DirectTable::BEGUN } else { 0 });
+            match DirectTable::count_of(counter) {
                 0 => {}
                 executions => self.add(number, executions),
             }
             if !on {
                 // As new: that it is not known here will be nothing to note.
-                self.store(self.get(Tally::WORDS) as i64 + 8 * i64::from(number), 0u64);
+                self.store(self.get(DirectTable::WORDS) as i64 + 8 * i64::from(number), 0u64);
             }
         }
     }
 
     /// Begins anew, around an address.
     fn begin(&self, address: u64, group: &[u8; 2], row: u32) {
-        let pages = u64::from(self.config.tally_pages);
+        let pages = u64::from(self.config.direct_pages);
         let first = (address >> 12).saturating_sub(pages / 2);
-        let tally = ((self.header - i64::from(self.config.tallies)) / i64::from(Tally::BYTES)) as u32;
-        self.set(Tally::COUNTERS, i64::from(self.config.tally_counters(tally)) as u64);
-        self.set(Tally::WORDS, self.config.tally_words(tally) as u64);
-        self.set_half(Tally::LOW, u32::MAX);
-        self.set_half(Tally::HIGH, 0);
-        self.set_half(Tally::ROW, row);
-        self.set_half(Tally::READS, group[0].into());
-        self.set_half(Tally::WRITES, group[1].into());
-        let tallied = i64::from(area::TALLIED);
-        self.store(tallied, self.load::<u64>(tallied).max(u64::from(tally) + 1));
+        let direct = ((self.header - i64::from(self.config.direct)) / i64::from(DirectTable::BYTES)) as u32;
+        self.set(DirectTable::COUNTERS, i64::from(self.config.direct_counters(direct)) as u64);
+        self.set(DirectTable::WORDS, self.config.direct_words(direct) as u64);
+        self.set_half(DirectTable::LOW, u32::MAX);
+        self.set_half(DirectTable::HIGH, 0);
+        self.set_half(DirectTable::ROW, row);
+        self.set_half(DirectTable::READS, group[0].into());
+        self.set_half(DirectTable::WRITES, group[1].into());
+        let direct_in_use = i64::from(area::DIRECT_IN_USE);
+        self.store(direct_in_use, self.load::<u64>(direct_in_use).max(u64::from(direct) + 1));
         // Last: from here on others find it.
-        self.set(Tally::BASE, first << 12);
+        self.set(DirectTable::BASE, first << 12);
     }
 }
 
-/// The thread has come here for the tally of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
+/// The thread has come here for the direct table of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
 /// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
 pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter> {
     let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) as u32);
@@ -275,37 +275,37 @@ pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter
         unsafe { at.add(offset as usize).cast::<u32>().read_unaligned() }
     };
     let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();
-    let tally = Counters { area, config, header: i64::from(word(descriptor::RECORD) as i32) };
+    let direct = Counters { area, config, header: i64::from(word(descriptor::RECORD) as i32) };
     if let Some(number) = one.checked_sub(1) {
         // Full, or to be asked about: the code has added this execution, which is counted behind.
-        let at = tally.counter(number);
-        let before = tally.load::<u32>(at).wrapping_sub(1);
-        tally.store(at, 0u32);
-        tally.add(number, Tally::count_of(before));
+        let at = direct.counter(number);
+        let before = direct.load::<u32>(at).wrapping_sub(1);
+        direct.store(at, 0u32);
+        direct.add(number, DirectTable::count_of(before));
         return None;
     }
-    let has_begun = tally.get(Tally::COUNTERS) != 0;
-    let base = tally.get(Tally::BASE);
-    let within = has_begun && address.wrapping_sub(base) >> 12 < config.tally_pages.into();
+    let has_begun = direct.get(DirectTable::COUNTERS) != 0;
+    let base = direct.get(DirectTable::BASE);
+    let within = has_begun && address.wrapping_sub(base) >> 12 < config.direct_pages.into();
     if has_begun {
-        let missed = tally.half(Tally::MISSED);
-        if base == Tally::NOWHERE {
+        let missed = direct.half(DirectTable::MISSED);
+        if base == DirectTable::NOWHERE {
             // All of its pages must be found again.
-            let begun = tally.half(Tally::HIGH).saturating_sub(tally.half(Tally::LOW)) / SHARE as u32 + 1;
-            tally.set_half(Tally::MISSED, missed.saturating_add(begun));
+            let begun = direct.half(DirectTable::HIGH).saturating_sub(direct.half(DirectTable::LOW)) / SHARE as u32 + 1;
+            direct.set_half(DirectTable::MISSED, missed.saturating_add(begun));
         }
-        tally.settle(within);
-        let missed = u64::from(tally.half(Tally::MISSED));
-        if missed >= MANY.into() && tally.get(Tally::COUNTED) / SHARE < missed {
-            tally.settle(false);
-            tally.set(Tally::BASE, Tally::NOWHERE);
-            return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why: Heat::Tally });
+        direct.settle(within);
+        let missed = u64::from(direct.half(DirectTable::MISSED));
+        if missed >= MANY.into() && direct.get(DirectTable::COUNTED) / SHARE < missed {
+            direct.settle(false);
+            direct.set(DirectTable::BASE, DirectTable::NOWHERE);
+            return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why: Heat::Direct });
         }
     }
     if !within {
-        tally.set(Tally::BASE, Tally::NOWHERE);
+        direct.set(DirectTable::BASE, DirectTable::NOWHERE);
         let row = (word(descriptor::ROW) - config.sites) / 8;
-        tally.begin(address, &[reads, writes], row);
+        direct.begin(address, &[reads, writes], row);
     }
     None
 }

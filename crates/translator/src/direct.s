@@ -1,7 +1,7 @@
-    // A group that is counted by a tally: see `tally.rs`. rax: the operand; rcx: the descriptor; rdx: the header; r8: the number of the counter that has been
+    // A group that is counted by a direct table: see `direct.rs`. rax: the operand; rcx: the descriptor; rdx: the header; r8: the number of the counter that has been
     // added to; rsi: where that is; rdi: where it says what it counts for; r9: that.
-    .globl numalens_count_tally
-numalens_count_tally:
+    .globl numalens_count_direct
+numalens_count_direct:
     NUMALENS_BEGIN 8
     movsxd rdx, dword ptr [rcx + {d_record}]
     mov rsi, gs:[rdx + {t_counters}]
@@ -66,6 +66,6 @@ numalens_count_tally:
 95:
     mov eax, [rcx + {d_site}]
     mov gs:[{count_sites}], eax
-    mov dword ptr gs:[{count_sites} + 4], {of_tally}
+    mov dword ptr gs:[{count_sites} + 4], {of_direct}
     mov qword ptr gs:[{count_what}], {again}
     NUMALENS_GO_ON {count}

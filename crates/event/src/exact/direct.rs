@@ -9,10 +9,10 @@ pub const NOWHERE: u64 = 1 << 63;
 pub const BEGUN: u32 = 1 << 31;
 /// Has counted so much, in the bits below; the next access asks.
 pub const ASKED: u32 = 1 << 30;
-/// Tallies of a thread.
-pub const MOST_TALLIES: u32 = 256;
+/// Direct tables of a thread.
+pub const MOST_DIRECT: u32 = 256;
 /// Pages that each has counters for: 1 GiB.
-pub const TALLY_PAGES: u32 = 1 << 18;
+pub const DIRECT_PAGES: u32 = 1 << 18;
 
 /// What it has counted.
 pub fn count_of(counter: u32) -> u32 {
@@ -34,10 +34,10 @@ pub fn ask(counter: &AtomicU32) {
     }
 }
 
-/// What a thread knows of a tally.
+/// What a thread knows of a direct table.
 #[repr(C)]
 #[derive(Debug)]
-pub struct TallyHeader {
+pub struct DirectHeader {
     /// The address of the first page that has a counter; [`NOWHERE`]: the next access asks.
     pub base: AtomicU64,
     /// The agent's.
@@ -58,7 +58,7 @@ pub struct TallyHeader {
     pub padding: AtomicU64,
 }
 
-impl TallyHeader {
+impl DirectHeader {
     /// The address of the first page that has a counter, and the addresses of those whose counters may have begun.
     pub fn begun(&self) -> (u64, core::ops::Range<u64>) {
         let [low, high] = [&self.low, &self.high].map(|end| u64::from(end.load(Relaxed)));

@@ -9,7 +9,7 @@ use support::stops::{Act, CAPACITY, Stop, TRAP_FLAG, prepare, restored};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
-/// Operands that advance together, before, between and behind what moves them, by steps that are the lead's and half of it.
+/// Operands that advance together, before, between and behind what moves them, by steps that are the induction variable's and half of it.
 const LOOP: &str = "
     1:  mov r9, [rdi]
         add r9, [rdi + 4]

@@ -1,35 +1,39 @@
-//! Loops whose operands advance by constant steps: one check for all of them.
+//! Loops whose operands advance by constant steps: one check for all of them, hoisted out of the groups.
 //!
-//! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the work. Yet each of
-//! their addresses grows by the same amount from iteration to iteration, so how many iterations all of them stay in their pages can be computed.
+//! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the
+//! work. Yet each of their addresses grows by the same amount from iteration to iteration, so how many iterations all of
+//! them stay in their pages can be computed.
 //!
-//! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then a *lap* is the way from its start to
-//! there. Registers that a lap changes by adding constants make addresses that advance; one of them, which grows, is the *lead*. The
-//! groups of a segment that advance have a *limit*: while the lead is below, all of them are in their last pages.
+//! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then its *body* is the way from
+//! its start to there. Registers that an iteration changes by adding constants make addresses that advance; one of them,
+//! which grows, is the *induction variable* (`iv` below). The groups of a segment that advance have a *page limit*: while
+//! the induction variable is below, all of them are in their last pages.
 //!
 //! ```text
-//!   entry:  mov  gs:[limit], lead      whoever comes from elsewhere has other registers
-//!   loop:   inc  qword gs:[iterations]
-//!           cmp  lead, gs:[limit]
+//!   entry:  mov  gs:[page limit], iv   whoever comes from elsewhere has other registers
+//!   loop:   inc  qword gs:[executions]
+//!           cmp  iv, gs:[page limit]
 //!           jge  look                  in the cold half: checks each group as [`crate::last_page`] does, then sets the limit
 //!   back:   ...
 //!           jb   loop                  so nobody else comes here
 //! ```
-//! From the offset in its page, each group can grow by so many bytes; in terms of the lead that is a shift, because only groups are
-//! taken whose step is the lead's times a power of two. The least of them is the way to the limit. A group that has no last page now (its page is not
-//! known, or ends within the group) sets the limit to the lead: the next iteration looks again.
+//! From the offset in its page, each group can grow by so many bytes; in terms of the induction variable that is a shift,
+//! because only groups are taken whose step is the variable's times a power of two. The least of them is the way to the
+//! limit. A group that has no last page now (its page is not known, or ends within the group) sets the limit to the
+//! induction variable: the next iteration looks again.
 //!
-//! In most such loops the iterations need no counter either, as they follow from the lead: [`crate::due`].
+//! In most such loops the iterations need no counter either, as they follow from the induction variable:
+//! [`crate::derived`].
 //!
-//! A loop of few iterations is better off without: whenever it has found [`JUDGED`] limits, it is judged by its iterations, and
-//! translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
+//! A loop of few iterations is better off without: whenever it has found [`JUDGED`] limits, it is judged by its
+//! iterations, and translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
 //!
-//! The limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group look at its page again finds it:
-//! see `numalens_event::exact::LastPageRecord::look_again`.
+//! The page limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group look
+//! at its page again finds it: see `numalens_event::exact::LastPageRecord::look_again`.
 
 use crate::count::{Heat, Operation, What};
 use crate::decode::Decoded;
-use crate::due::{Due, MOST_DUE};
+use crate::derived::{DerivedCount, MOST_UNCOUNTED};
 use crate::emit::{Memory, RSP};
 use crate::fragment::State;
 use crate::instrument::call_out;
@@ -44,17 +48,17 @@ use numalens_isa::Kind;
 
 /// Farthest that a group may advance in an iteration: one that is faster leaves its page soon.
 const FASTEST: u64 = 256;
-/// How many limits a loop finds between two judgements. A power of two.
+/// How many page limits a loop finds between two judgements. A power of two.
 const JUDGED: u32 = 256;
-/// log2 of the iterations for each look below which a limit does not pay.
+/// log2 of the iterations for each look below which a page limit does not pay.
 const FEW: u8 = 2;
-/// Records in a page of the table: a limit and its groups lie in one.
+/// Records in a page of the table: a page limit and its groups lie in one.
 const IN_A_PAGE: u32 = 4096 / LastPage::BYTES;
-/// Farthest that a limit lies ahead: for groups that do not advance.
+/// Farthest that a page limit lies ahead: for groups that do not advance.
 const FARTHEST: u64 = 0x7fff_ffff;
 
 /// The way through a loop that is one fragment.
-pub(crate) struct Lap {
+pub(crate) struct LoopBody {
     /// The instruction that jumps back to the start.
     back: usize,
     /// What each register grows by; `None` if it changes in another manner.
@@ -63,9 +67,9 @@ pub(crate) struct Lap {
     shrinks: u16,
 }
 
-impl Lap {
-    /// The lap of a fragment, if it is a loop.
-    pub fn of(list: &[Decoded]) -> Option<Lap> {
+impl LoopBody {
+    /// The body of a fragment, if it is a loop.
+    pub fn of(list: &[Decoded]) -> Option<LoopBody> {
         let start = list.first()?.instruction.ip();
         let goes_back = |one: &&Decoded| {
             let jumps = matches!(
@@ -92,10 +96,10 @@ impl Lap {
                 };
             }
         }
-        Some(Lap { back, by, shrinks })
+        Some(LoopBody { back, by, shrinks })
     }
 
-    /// Of a lap, in bytes; `None`: not the same in each.
+    /// Of an iteration, in bytes; `None`: not the same in each.
     fn advance(&self, group: &Group) -> Option<i64> {
         if group.address.fs {
             return None;
@@ -111,17 +115,17 @@ fn grows(instruction: &Instruction) -> Option<(u8, i64)> {
     step(instruction).filter(|step| step.register == step.from).map(|step| (step.register, step.by))
 }
 
-/// How far to shift bytes of a group to have them in steps of the lead: positive to the right. `None`: it is no shift.
-fn shift(advance: i64, lead: i64) -> Option<i8> {
-    let (group, lead) = (advance.unsigned_abs(), lead.unsigned_abs());
+/// How far to shift bytes of a group to have them in steps of the induction variable: positive to the right. `None`: it is no shift.
+fn shift(advance: i64, induction: i64) -> Option<i8> {
+    let (group, induction) = (advance.unsigned_abs(), induction.unsigned_abs());
     let power = |large: u64, small: u64| {
         let whole = small != 0 && large.is_multiple_of(small) && (large / small).is_power_of_two();
         whole.then(|| (large / small).trailing_zeros() as i8)
     };
-    if group >= lead { power(group, lead) } else { power(lead, group).map(|bits| -bits) }
+    if group >= induction { power(group, induction) } else { power(induction, group).map(|bits| -bits) }
 }
 
-/// What a group does in a lap: bytes, and the shift; not set if it does not advance.
+/// What a group does in an iteration: bytes, and the shift; not set if it does not advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advance {
     by: i64,
@@ -130,9 +134,9 @@ pub(crate) struct Advance {
 
 /// What the loop of a fragment has in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Lead {
+pub(crate) struct Induction {
     register: u8,
-    /// The segments that have a limit, and how many groups each.
+    /// The segments that have a page limit, and how many groups each.
     segments: Vec<(u16, u32)>,
     /// See [`Lead::counts`].
     counts: Option<u8>,
@@ -140,13 +144,13 @@ pub(crate) struct Lead {
     pub back: usize,
 }
 
-impl Lead {
-    /// Whether iterations follow from the lead ([`crate::due`]): the way through the loop is one segment, whose groups all advance together and are checked at its start, where
-    /// nobody needs the flags. Returns what a lap adds to the lead, as a power of two.
+impl Induction {
+    /// Whether iterations follow from the induction variable ([`crate::derived`]): the way through the loop is one segment, whose groups all advance together and are checked at its start, where
+    /// nobody needs the flags. Returns what an iteration adds to the induction variable, as a power of two.
     fn counts(&self, list: &[Decoded], groups: &[Group], by: i64) -> Option<u8> {
-        let in_lap = || groups.iter().filter(|group| group.segment == 0);
-        let all_together = matches!(self.segments[..], [(0, count)] if count as usize == in_lap().count());
-        let at_start = in_lap().all(|group| group.at == 0) && list[0].before.flags == 0;
+        let in_body = || groups.iter().filter(|group| group.segment == 0);
+        let all_together = matches!(self.segments[..], [(0, count)] if count as usize == in_body().count());
+        let at_start = in_body().all(|group| group.at == 0) && list[0].before.flags == 0;
         let first_jump = list.iter().position(|one| one.instruction.flow_control() == FlowControl::ConditionalBranch);
         let counts = all_together
             && at_start
@@ -158,24 +162,25 @@ impl Lead {
 }
 
 impl Plan {
-    /// Finds the groups of a loop that advance, and a lead for them.
-    pub fn advance(&mut self, list: &[Decoded], lap: &Lap) {
+    /// Finds the groups of a loop that advance, and a induction variable for them.
+    pub fn advance(&mut self, list: &[Decoded], body: &LoopBody) {
         let Plan { groups, .. } = self;
-        let in_lap = |group: &Group| group.first <= lap.back && !group.hot;
-        let steps: Vec<Option<i64>> = groups.iter().map(|group| lap.advance(group).filter(|_| in_lap(group))).collect();
-        let taken = |lead: i64| {
+        let in_body = |group: &Group| group.first <= body.back && !group.hot;
+        let steps: Vec<Option<i64>> =
+            groups.iter().map(|group| body.advance(group).filter(|_| in_body(group))).collect();
+        let taken = |induction: i64| {
             steps.iter().map(move |step| match *step {
                 Some(0) => Some(Advance { by: 0, shift: 0 }),
-                Some(by) => shift(by, lead).map(|shift| Advance { by, shift }),
+                Some(by) => shift(by, induction).map(|shift| Advance { by, shift }),
                 None => None,
             })
         };
-        let growing = (0..16u8).filter(|&register| register != RSP && lap.shrinks >> register & 1 == 0);
-        let growing = growing.filter_map(|register| lap.by[usize::from(register)].map(|by| (register, by)));
-        // A limit is compared as a signed number, and computed from offsets in a page.
+        let growing = (0..16u8).filter(|&register| register != RSP && body.shrinks >> register & 1 == 0);
+        let growing = growing.filter_map(|register| body.by[usize::from(register)].map(|by| (register, by)));
+        // A page limit is compared as a signed number, and computed from offsets in a page.
         let growing = growing.filter(|&(_, by)| by > 0 && by <= FASTEST as i64);
         let Some((register, by)) = growing.max_by_key(|&(_, by)| taken(by).flatten().count()) else { return };
-        let mut lead = Lead { register, segments: Vec::new(), counts: None, back: lap.back };
+        let mut induction = Induction { register, segments: Vec::new(), counts: None, back: body.back };
         let taken: Vec<Option<Advance>> = taken(by).collect();
         let mut begin = 0;
         for segment in 0.. {
@@ -190,7 +195,7 @@ impl Plan {
             if count > 1
                 && let Some(at) = at
             {
-                lead.segments.push((segment, count as u32));
+                induction.segments.push((segment, count as u32));
                 for (group, &advance) in groups.iter_mut().zip(&taken).filter(|(_, taken)| taken.is_some()) {
                     if together(group) {
                         group.advance = advance;
@@ -204,15 +209,15 @@ impl Plan {
                 }
             }
             begin = end + 1;
-            if begin > lap.back {
+            if begin > body.back {
                 break;
             }
         }
-        if lead.segments.is_empty() {
+        if induction.segments.is_empty() {
             return;
         }
-        lead.counts = lead.counts(list, groups, by);
-        self.lead = Some(lead);
+        induction.counts = induction.counts(list, groups, by);
+        self.induction = Some(induction);
         self.needs_steps = true;
     }
 }
@@ -227,49 +232,50 @@ impl<E: Env> Builder<'_, E> {
     /// Writes what whoever enters the loop from elsewhere goes through.
     pub(crate) fn begin_loop(&mut self, live: u16) -> Result<(), Error> {
         let plan = self.plan;
-        let Some(lead) = &plan.lead else { return Ok(()) };
-        for &(segment, groups) in &lead.segments {
+        let Some(induction) = &plan.induction else { return Ok(()) };
+        for &(segment, groups) in &induction.segments {
             let left = IN_A_PAGE - self.numbers.last_pages % IN_A_PAGE;
             if left < groups + 1 {
                 self.numbers.last_pages += left;
             }
             let first = self.numbers.last_pages;
             self.numbers.last_pages += groups + 1;
-            self.limits.push((segment, LastPageId(first)));
+            self.page_limits.push((segment, LastPageId(first)));
             let limit = self.config.last_page_record(LastPageId(first)).ok_or(Error::TooMany)?;
-            self.hot.store(lead.register, Memory::area(limit + LastPage::LIMIT));
+            self.hot.store(induction.register, Memory::area(limit + LastPage::PAGE_LIMIT));
         }
-        if let (Some(shift), Some(&(segment, limit))) = (lead.counts, self.limits.first()) {
+        if let (Some(shift), Some(&(segment, limit))) = (induction.counts, self.page_limits.first()) {
             let executions = self.begin_segment(segment)?;
             let bias = self.config.last_page_record(limit).ok_or(Error::TooMany)? + LastPage::BIAS;
-            self.begin_due(Due { register: lead.register, shift, grown: 0, bias, executions }, live);
+            self.begin_derived(DerivedCount { register: induction.register, shift, grown: 0, bias, executions }, live);
         }
         self.loop_start = Some(self.hot.here());
         Ok(())
     }
 
     /// Writes the check of the groups of a segment that advance together, of which the next one to check is the first.
-    pub(crate) fn check_together(&mut self, live: u16) -> Result<(), Error> {
+    pub(crate) fn check_hoisted(&mut self, live: u16) -> Result<(), Error> {
         let (plan, first) = (self.plan, usize::from(self.checked));
         let segment = plan.groups[first].segment;
         let together =
             plan.groups[first..].iter().take_while(|group| group.advance.is_some() && group.segment == segment);
         let groups: &[Group] = &plan.groups[first..first + together.count()];
         let number = |(_, limit): &(u16, LastPageId)| *limit;
-        let limit = self.limits.iter().find(|(of, _)| *of == segment).map(number).ok_or(Error::TooMany)?;
-        let lead = plan.lead.as_ref().map_or(0, |lead| lead.register);
+        let limit = self.page_limits.iter().find(|(of, _)| *of == segment).map(number).ok_or(Error::TooMany)?;
+        let induction = plan.induction.as_ref().map_or(0, |induction| induction.register);
         let record = self.config.last_page_record(limit).ok_or(Error::TooMany)?;
-        self.scratch.restore(&mut self.hot, 1 << lead);
+        self.scratch.restore(&mut self.hot, 1 << induction);
         self.begun = segment + 1;
         self.mark_hot(State::Before);
-        self.hot.memory(true, &[0x3b], lead, Memory::area(record + LastPage::LIMIT));
+        self.hot.memory(true, &[0x3b], induction, Memory::area(record + LastPage::PAGE_LIMIT));
         let look = self.hot.relative(&[0x0f, 0x8d]);
         let back = self.hot.here();
 
         self.resolve_hot(look, self.cold.here())?;
         // Two registers for this path, and the groups' own in their place.
         let spilled = self.scratch.spilled;
-        let needed = groups.iter().fold(1 << lead | 1 << RSP, |set, group| set | group.address.registers(Shape::Plain));
+        let needed =
+            groups.iter().fold(1 << induction | 1 << RSP, |set, group| set | group.address.registers(Shape::Plain));
         let free = (spilled | !live) & !needed;
         let mut order: Vec<u8> = (0..16u8).filter(|register| needed >> register & 1 == 0).collect();
         order.sort_by_key(|register| free >> register & 1 == 0);
@@ -285,11 +291,11 @@ impl<E: Env> Builder<'_, E> {
             self.cold.load(register, Memory::area(crate::area::spill(register)));
         }
         self.cold.memory(false, &[0xc7], 0, Memory::area(record + LastPage::HOT));
-        self.cold.imm32(LastPage::IS_LIMIT);
-        let farthest = self.due.map_or(FARTHEST, |(due, _)| {
-            self.cold.move64(r1, lead);
-            due.count(&mut self.cold, r1);
-            MOST_DUE << due.shift
+        self.cold.imm32(LastPage::IS_PAGE_LIMIT);
+        let farthest = self.derived.map_or(FARTHEST, |(derived, _)| {
+            self.cold.move64(r1, induction);
+            derived.count(&mut self.cold, r1);
+            MOST_UNCOUNTED << derived.shift
         });
         self.cold.constant(least, farthest);
         let mut ways = Vec::with_capacity(groups.len());
@@ -304,11 +310,11 @@ impl<E: Env> Builder<'_, E> {
             self.checked += 1;
             self.mark_cold(State::Counting);
         }
-        // Without a limit, as the page of a group is not known yet, nothing can be said of the loop.
+        // Without a page limit, as the page of a group is not known yet, nothing can be said of the loop.
         self.cold.registers(true, &[0x85], least, least); // test
-        // lea least, [lead + least + 1]
-        self.cold.lea(least, Memory::Flat { base: Some(lead), index: Some(least), scale: 1, displacement: 1 });
-        self.cold.store(least, Memory::area(record + LastPage::LIMIT));
+        // lea least, [induction variable + least + 1]
+        self.cold.lea(least, Memory::Flat { base: Some(induction), index: Some(least), scale: 1, displacement: 1 });
+        self.cold.store(least, Memory::area(record + LastPage::PAGE_LIMIT));
         let unlimited = self.cold.relative(&[0x0f, 0x88]); // js
         let looks = Memory::area(record + LastPage::MISSES);
         self.cold.memory(false, &[0xff], 0, looks); // inc dword
@@ -378,7 +384,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.relative(&[0x0f, 0x83])
     }
 
-    /// Lowers `least` to what the lead can grow by while a group stays in its page, where it is `r1` bytes from the beginning.
+    /// Lowers `least` to what the induction variable can grow by while a group stays in its page, where it is `r1` bytes from the beginning.
     fn least_room(&mut self, group: &Group, r1: u8, least: u8) {
         let Some(Advance { by, shift }) = group.advance.filter(|advance| advance.by != 0) else { return };
         if by > 0 {

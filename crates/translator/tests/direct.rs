@@ -85,12 +85,12 @@ fn scattered(r: &Registers, iterations: u64) -> Vec<Expected> {
 }
 
 #[test]
-fn a_group_that_is_anywhere_in_a_tally() {
+fn a_group_that_is_anywhere_has_direct_counters() {
     check(SCATTERED, 20_000, |r| scattered(r, 20_000));
 }
 
 #[test]
-fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_about() {
+fn direct_counters_begin_again_when_pages_change_and_ask_when_they_are_full_or_asked_about() {
     for scheme in [Scheme::LastPage, Scheme::Loops] {
         let mut machine = Machine::new(Options { scheme, ..Options::default() });
         machine.load(&assemble(&[SCATTERED])[0]);
@@ -101,16 +101,16 @@ fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_abou
             scattered(&registers, iterations)
         };
         let mut wanted = run(&mut machine, 5000);
-        let begun = machine.tallied();
+        let begun = machine.direct_in_use();
         assert!(begun.len() >= 2 && begun.iter().any(|one| one.counters > 12), "{scheme:?}: {begun:?}");
         // Others found that pages have changed; the collector asks; and some have counted all that they can.
         let heats = machine.heats;
         let cold_runs = machine.world.cold_runs;
         wanted.extend(run(&mut machine, 1000));
         assert_eq!(machine.world.cold_runs, cold_runs, "{scheme:?}: every page is known");
-        machine.tallies_look_again();
+        machine.direct_counters_look_again();
         wanted.extend(run(&mut machine, 5000));
-        assert!(machine.ask_tallies() > 20);
+        assert!(machine.query_direct() > 20);
         let cold_runs = machine.world.cold_runs;
         wanted.extend(run(&mut machine, 5000));
         let asked = machine.world.cold_runs - cold_runs;
@@ -118,7 +118,7 @@ fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_abou
         let (counted, sites) = machine.take_counts();
         assert_eq!(counted, by_page(&wanted), "{scheme:?}");
         assert_eq!(sites.iter().map(|(_, count)| count).sum::<u64>(), 2 * 16_000, "{scheme:?}");
-        let full = machine.fill_tallies();
+        let full = machine.fill_direct();
         assert!(full > 20);
         let wanted = run(&mut machine, 5000);
         let (counted, _) = machine.take_counts();
@@ -134,7 +134,7 @@ fn tallies_begin_anew_when_pages_change_and_ask_when_they_are_full_or_asked_abou
 }
 
 #[test]
-fn a_tally_whose_group_leaves_its_pages_is_given_up() {
+fn direct_counters_whose_group_leaves_its_pages_are_given_up() {
     // From end to end of the data, of which there are counters for an eighth at a time.
     let text = "
         xor eax, eax
@@ -156,7 +156,7 @@ fn a_tally_whose_group_leaves_its_pages_is_given_up() {
         machine.run_translated(&registers);
         std::mem::take(&mut machine.heats)
     });
-    // Hot, then without a tally, and perhaps of any class: in the fragment that is entered at the top as well.
+    // Hot, then without a direct table, and perhaps of any class: in the fragment that is entered at the top as well.
     assert!((2..=6).contains(&heats[0]), "{heats:?}");
     heats[0] = 0;
     assert_eq!(heats, [0, 0]);

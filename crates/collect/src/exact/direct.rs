@@ -1,15 +1,15 @@
-//! What is pending in the tallies of a thread: see `numalens_event::exact`.
+//! What is pending in the direct tables of a thread: see `numalens_event::exact`.
 
 use super::file::SessionFile;
-use numalens_event::exact::thread::{TALLIES, TALLY_COUNTERS, TALLY_COUNTERS_BYTES, TALLY_WORDS, TALLY_WORDS_BYTES};
-use numalens_event::exact::{self, Extent, TallyHeader, tally};
+use numalens_event::exact::thread::{DIRECT, DIRECT_COUNTERS, DIRECT_COUNTERS_BYTES, DIRECT_WORDS, DIRECT_WORDS_BYTES};
+use numalens_event::exact::{self, DirectHeader, Extent, direct};
 use numalens_profile::ids::Page;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A tally that has counted something.
+/// A direct table that has counted something.
 pub struct Pending {
     /// The row that stands for its sites.
     pub row: u32,
@@ -18,7 +18,7 @@ pub struct Pending {
     pub counts: Vec<Count>,
 }
 
-/// Where the counters of a tally are.
+/// Where the counters of a direct table are.
 #[derive(Clone, Debug)]
 pub struct Place {
     thread: Extent,
@@ -30,7 +30,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Has the next access to each of `pages` that the tally would count come to the agent. The thread may run.
+    /// Has the next access to each of `pages` that the direct table would count come to the agent. The thread may run.
     ///
     /// # Errors
     /// The session file cannot be mapped.
@@ -43,7 +43,7 @@ impl Place {
         let first = at(self.begun.start) & !4095;
         let map = file.extent(self.thread, first, (at(self.begun.end) - first) as usize)?;
         for page in pages {
-            tally::ask(&map.words::<AtomicU32>((at(page) - first) as usize, 1)[0]);
+            direct::ask(&map.words::<AtomicU32>((at(page) - first) as usize, 1)[0]);
         }
         Ok(())
     }
@@ -58,23 +58,23 @@ pub struct Count {
     pub executions: u64,
 }
 
-/// The tallies of a thread. It may run: what it changes at this moment is left out, and is found in the flat tables by the next look.
+/// The direct tables of a thread. It may run: what it changes at this moment is left out, and is found in the flat tables by the next look.
 ///
 /// # Errors
 /// The session file cannot be mapped.
 pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
-    if file.written(thread, TALLIES, TALLY_COUNTERS - TALLIES).next().is_none() {
+    if file.written(thread, DIRECT, DIRECT_COUNTERS - DIRECT).next().is_none() {
         return Ok(Vec::new());
     }
-    let map = file.extent(thread, TALLIES, (TALLY_COUNTERS - TALLIES) as usize)?;
+    let map = file.extent(thread, DIRECT, (DIRECT_COUNTERS - DIRECT) as usize)?;
     let mut all = Vec::new();
-    for (number, header) in (0..).zip(map.words::<TallyHeader>(0, exact::MOST_TALLIES as usize)) {
+    for (number, header) in (0..).zip(map.words::<DirectHeader>(0, exact::MOST_DIRECT as usize)) {
         let has_begun = [&header.reads, &header.writes].iter().any(|count| count.load(Acquire) != 0);
         if !has_begun {
             continue;
         }
-        let counters = TALLY_COUNTERS + number * TALLY_COUNTERS_BYTES;
-        let mut counts = counts(file, thread, counters, TALLY_WORDS + number * TALLY_WORDS_BYTES)?;
+        let counters = DIRECT_COUNTERS + number * DIRECT_COUNTERS_BYTES;
+        let mut counts = counts(file, thread, counters, DIRECT_WORDS + number * DIRECT_WORDS_BYTES)?;
         // Classes side by side: there are few.
         counts.sort_unstable_by_key(|count| count.column);
         if !counts.is_empty() {
@@ -86,10 +86,10 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
     Ok(all)
 }
 
-/// What the counters of a tally have, which are at this offset of the thread's extent; at the other one stands what they count for.
+/// What the counters of a direct table have, which are at this offset of the thread's extent; at the other one stands what they count for.
 fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::Result<Vec<Count>> {
     let mut found = Vec::new();
-    for range in file.written(thread, counters, TALLY_COUNTERS_BYTES) {
+    for range in file.written(thread, counters, DIRECT_COUNTERS_BYTES) {
         let map = file.extent(thread, range.start, (range.end - range.start) as usize)?;
         let first = (range.start - counters) / 4;
         let words = file.extent(thread, words + first * 8, map.len() * 2)?;
@@ -100,7 +100,7 @@ fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::
                 continue;
             }
             let before = word.load(Acquire);
-            let executions = u64::from(tally::count_of(counter.load(Acquire)));
+            let executions = u64::from(direct::count_of(counter.load(Acquire)));
             if executions != 0 && word.load(Acquire) == before {
                 let (column, page) = exact::column_and_page(before);
                 found.push(Count { page, column, executions });
