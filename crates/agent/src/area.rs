@@ -286,7 +286,7 @@ impl Area {
                 };
                 for (number, record) in records.iter().enumerate() {
                     let page = record.page.load(Relaxed);
-                    if page != 0 && pages.contains(&page) && record.hot.load(Relaxed) != exact::IS_PAGE_LIMIT {
+                    if page != 0 && pages.contains(&page) && record.class.load(Relaxed) != exact::IS_PAGE_LIMIT {
                         // Unless the thread has left the page meanwhile.
                         LastPageRecord::look_again(records, number, page);
                     }
@@ -338,7 +338,7 @@ impl Area {
 
     /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that holds the lock under which
     /// [`Area::set_lookup`] is called.
-    pub fn strike_lookup(self, entry: u64, code: u64, miss: u64) {
+    pub fn unlink_lookup(self, entry: u64, code: u64, miss: u64) {
         let at = (self.0 + entry) as *mut u64;
         // SAFETY: as above; generated code reads the entry all at once.
         unsafe {

@@ -4,7 +4,7 @@
 //! around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below 2 GiB, where
 //! they lie as high as they can.
 //!
-//! An arena consists of *segments*, which are filled one after the other and given up as a whole:
+//! An arena consists of *segments*, which are filled one after the other and evicted as a whole:
 //!
 //! ```text
 //!   hot halves                    cold halves
@@ -36,7 +36,7 @@ const LEAST_HALF: u64 = 256 << 10;
 const STEP_OF_HALF: u64 = 64 << 10;
 /// When less than this is left of it.
 const MANY_BLOCKS: u64 = 8 << 10;
-/// Segments that the code that is kept should fill at least: what is given up at a time should be a small part.
+/// Segments that the code that is kept should fill at least: what is evicted at a time should be a small part.
 const SEGMENTS: u64 = 16;
 /// Farthest that an arena may be from code: its data must be within 2 GiB too.
 const REACH: u64 = 0x5800_0000;
@@ -196,7 +196,7 @@ pub struct Arenas {
     list: Vec<Arena>,
     /// Bytes of a half of a segment.
     half: u64,
-    /// Bytes of code that are kept, dead code included, before the oldest is given up.
+    /// Bytes of code that are kept, dead code included, before the oldest is evicted.
     limit: u64,
     /// Bytes that full segments hold.
     full: u64,
@@ -307,7 +307,7 @@ impl Arenas {
         self.list.iter_mut().find(|arena| arena.range.contains(&hot))?.segment_of(hot)
     }
 
-    /// The hot half of a segment that is worth being given up: mostly dead, or the oldest of too much. It counts as closed from now on.
+    /// The hot half of a segment that is worth evicting: mostly dead, or the oldest of too much. It counts as closed from now on.
     pub fn take_worst(&mut self) -> Option<Range<u64>> {
         if !core::mem::take(&mut self.look) {
             return None;

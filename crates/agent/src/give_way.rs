@@ -3,13 +3,13 @@
 //! Translated code has the place of the table in it ([`numalens_translator::Shadow::At`]), as that costs an instruction
 //! less for each access that is looked up. So the table begins where a displacement of 32 bits reaches it, below 2 GiB,
 //! and that is where programs that lay out memory themselves want theirs (shadow memory of sanitizers, heaps of
-//! emulators at fixed addresses). Then the table goes to where the agent's other memory is, all code is given up, and
+//! emulators at fixed addresses). Then the table goes to where the agent's other memory is, all code is evicted, and
 //! what is translated from then on loads the table's place:
 //!
 //! ```text
 //!   mmap(0x4040000000, MAP_FIXED)   the collector is told that there is no table, and waited for if it writes there
 //!                                   the entries are copied, the old table is unmapped
-//!                                   all translations and arenas are given up
+//!                                   all translations and arenas are given back
 //!                                   the program's call is made
 //! ```
 //! A thread that is inside of translated code would go on with the old place. So this is done while there is one

@@ -48,7 +48,7 @@ pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
 use cpus::NodeSet;
 use numalens_event::exact::{self, Placement};
-use numalens_translator::Question;
+use numalens_translator::CpuQuery;
 pub(crate) use policies::read_nodes;
 pub use policies::wanted_home;
 pub use shared_policies::in_force;
@@ -79,8 +79,8 @@ pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<
 }
 
 /// Answers an instruction that asks about the processor.
-pub fn asked(thread: &Thread, question: Question) {
-    processor::answer(thread, placement(), question);
+pub fn asked(thread: &Thread, query: CpuQuery) {
+    processor::answer(thread, placement(), query);
 }
 
 /// The machine in force.

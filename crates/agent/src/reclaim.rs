@@ -1,4 +1,4 @@
-//! When the memory of translations that were given up can be used again.
+//! When the memory of translations that were evicted can be used again.
 //!
 //! Programs that make code all their lives (compilers at run time, interpreters of queries) leave translations behind that nobody executes
 //! any more. [`crate::arenas`] closes segments that are full of them, and the oldest ones when there is too much code: nothing leads into them
@@ -12,17 +12,17 @@
 //! ```
 //! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not, but stands in a system call,
 //! and it is known where; if that is outside, it is outside for good as well. A segment is left when one of the two holds for each thread.
-//! But calls within it may have put where they return to into the table of their thread, so it is struck from those once more, and its memory is
+//! But calls within it may have put where they return to into the table of their thread, so it is unlinked from those once more, and its memory is
 //! used again when all threads have left it a second time.
 //!
 //! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all jumps between blocks are unlinked once,
-//! and what these threads have in their tables is struck: then their next jump brings them by, and links itself again.
+//! and what these threads have in their tables is unlinked: then their next jump brings them by, and links itself again.
 
 use crate::area::{Area, own};
 use crate::arenas::Epoch;
 use crate::entry;
 use crate::runtime::{Code, runtime};
-use numalens_translator::{Struck, area as fixed};
+use numalens_translator::{Unlinked, area as fixed};
 
 /// Times that threads come by between two looks at who is inside.
 const EVERY: u32 = 64;
@@ -34,7 +34,7 @@ impl Code {
     pub fn reclaim(&mut self) {
         let Code { cache, world, .. } = self;
         while let Some(range) = world.arenas.take_worst() {
-            strike(&cache.close(world, range), &runtime().threads.lock());
+            unlink(&cache.close(world, range), &runtime().threads.lock());
         }
         if !world.arenas.has_closed() {
             return;
@@ -46,7 +46,7 @@ impl Code {
                 threads.iter().all(|&(_, area)| has_left(area, since, holds))
             };
             for range in world.arenas.empty(left, |range| cache.evict(range)) {
-                strike(&cache.close(world, range), &threads);
+                unlink(&cache.close(world, range), &threads);
             }
             if let Some(since) = world.arenas.waits_for_threads(WAITING) {
                 cache.unlink(world);
@@ -66,11 +66,11 @@ impl Code {
 }
 
 /// Takes what led into a closed segment out of the tables of all threads.
-fn strike(struck: &[Struck], threads: &[(u32, Area)]) {
+fn unlink(unlinked: &[Unlinked], threads: &[(u32, Area)]) {
     for (_, area) in threads {
-        for one in struck {
+        for one in unlinked {
             let miss = if one.is_return { entry::return_miss } else { entry::lookup_miss };
-            area.strike_lookup(one.entry, one.code, miss as *const () as u64);
+            area.unlink_lookup(one.entry, one.code, miss as *const () as u64);
         }
     }
 }

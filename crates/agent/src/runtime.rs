@@ -150,7 +150,7 @@ fn look_up<T>(
         let mut code = runtime().code.lock();
         code.reclaim();
         let Code { cache, world, .. } = &mut *code;
-        runtime().process().header().each_warmed(|site| cache.warmed(world, SiteId(site)));
+        runtime().process().header().each_tier_up(|site| cache.tier_up(world, SiteId(site)));
         let result = find(cache, world);
         let fetched = world.take_fetched();
         if let Some(address) = result.as_ref().ok().and_then(found) {
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
         | Leave::Syscall { execute: address, .. }
         | Leave::OldSyscall { execute: address, .. }
         | Leave::Reached { execute: address, .. } => Some(address),
-        Leave::Request { .. } | Leave::Asks { .. } | Leave::Returns { .. } | Leave::Unsupported { .. } => None,
+        Leave::Request { .. } | Leave::CpuQuery { .. } | Leave::Returns { .. } | Leave::Unsupported { .. } => None,
     };
     let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
     match left {
@@ -243,8 +243,8 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             requests::answer(thread, next);
             enter(thread, next)
         }
-        Ok(Leave::Asks { question, next }) => {
-            machine::asked(thread, question);
+        Ok(Leave::CpuQuery { query, next }) => {
+            machine::asked(thread, query);
             enter(thread, next)
         }
         Ok(Leave::Reached { ip, execute }) => {
@@ -285,7 +285,7 @@ unsafe fn land(
     // SAFETY: the caller's promise.
     let thread = unsafe { Thread::of(area) };
     take_notice(thread);
-    // The table is changed under the lock: nothing of it may be struck in between.
+    // The table is changed under the lock: nothing of it may be unlinked in between.
     let find = |cache: &mut Cache, world: &mut World| {
         let landing = find(cache, world, target)?;
         area.set_lookup(entry, landing.checked);
@@ -325,15 +325,15 @@ pub unsafe extern "C" fn on_count(area: Area) {
     let thread = unsafe { Thread::of(area) };
     let toucher = &mut Toucher::new(thread, false);
     // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
-    let hotter = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
+    let retranslation = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
     let header = runtime().process().header();
     // A loop of code that is all known comes here alone, now and then: for a page that is looked into.
-    if hotter.is_some() || header.has_warmed() {
+    if retranslation.is_some() || header.has_tier_ups() {
         let mut code = runtime().code.lock();
         let Code { cache, world, .. } = &mut *code;
-        header.each_warmed(|site| cache.warmed(world, SiteId(site)));
-        if let Some(hotter) = hotter {
-            cache.heat(world, hotter);
+        header.each_tier_up(|site| cache.tier_up(world, SiteId(site)));
+        if let Some(retranslation) = retranslation {
+            cache.retranslate(world, retranslation);
         }
     }
 }

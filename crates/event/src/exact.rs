@@ -71,7 +71,7 @@ pub use line::*;
 pub use log::{LogHeader, MOST_MARKS};
 pub use page::*;
 pub use placement::*;
-pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, WARMED};
+pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, TIER_UPS};
 pub use session::*;
 pub use slots::{MOST_SLOTS, Slots};
 pub use thread::ThreadPlace;

@@ -1,7 +1,7 @@
 //! The code cache: which fragments there are, how they are linked, and what stands at an address.
 
 use crate::by_address::ByAddress;
-use crate::count::{Heat, Hotter};
+use crate::count::{RetranslateReason, Retranslation};
 use crate::decode::Source;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
@@ -12,7 +12,7 @@ use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{Config, Env, Error, ExitId, FragmentId, Question, Room, Scheme, SiteId, area};
+use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, area};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -44,9 +44,9 @@ pub enum Leave {
     },
     /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the answer, go on at
     /// [`Cache::entry`] of `next`.
-    Asks {
+    CpuQuery {
         /// What it asks.
-        question: Question,
+        query: CpuQuery,
         /// The address after the instruction.
         next: u64,
     },
@@ -143,7 +143,7 @@ impl Cache {
                 segments: Vec::new(),
                 drafts: Drafts::default(),
                 numbers: Numbers::default(),
-                hot: HashSet::new(),
+                megamorphic: HashSet::new(),
                 any_class: HashSet::new(),
                 no_direct: HashSet::new(),
                 short: HashSet::new(),
@@ -282,7 +282,7 @@ impl Cache {
             // The only system call of a fragment is its last instruction.
             ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: fragment.end(), execute }),
             ExitKind::Request => Ok(Leave::Request { next: fragment.end() }),
-            ExitKind::Asks(question) => Ok(Leave::Asks { question, next: fragment.end() }),
+            ExitKind::CpuQuery(query) => Ok(Leave::CpuQuery { query, next: fragment.end() }),
             ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
             ExitKind::News => self.entry(env, target).map(Leave::Enter),
             ExitKind::Stale => {
@@ -362,41 +362,43 @@ impl Cache {
         Ok(Landing { checked, entry })
     }
 
-    /// A fragment is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
+    /// A fragment is translated again when it is next entered: as a group is megamorphic, with its look-up in place; as the class of a megamorphic one changes as well,
     /// without any last page for it, or its direct table does not pay, without one; as the loop is short, without a page limit; as it has had many iterations, with last pages. The thread that says so finishes its execution.
-    pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
-        let Some((id, fragment)) = self.fragment_at(hotter.at) else { return };
+    pub fn retranslate(&mut self, env: &mut impl Env, retranslation: Retranslation) {
+        let Some((id, fragment)) = self.fragment_at(retranslation.at) else { return };
         let ip = fragment.ip;
         if fragment.dead {
             return;
         }
-        let loops = match hotter.why {
-            Heat::ShortLoop => Some(&mut self.tools.short),
-            Heat::LongLoop => Some(&mut self.tools.long),
-            Heat::Page | Heat::Class | Heat::Direct => None,
+        let loops = match retranslation.why {
+            RetranslateReason::ShortLoop => Some(&mut self.tools.short),
+            RetranslateReason::LongLoop => Some(&mut self.tools.long),
+            RetranslateReason::Page | RetranslateReason::Class | RetranslateReason::Direct => None,
         };
         if let Some(loops) = loops {
             loops.insert(ip);
             return self.kill(env, id);
         }
         let Some(fragment) = self.get(id) else { return };
-        let all = fragment.kept.members();
-        let group = all.iter().find(|one| one.site == hotter.site && (hotter.why != Heat::Page || !one.hot));
+        let all = fragment.metadata.members();
+        let group = all.iter().find(|one| {
+            one.site == retranslation.site && (retranslation.why != RetranslateReason::Page || !one.megamorphic)
+        });
         let Some(group) = group.map(|one| one.group) else { return };
         let members = all.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| ip + u64::from(one.instruction)).collect();
-        match hotter.why {
-            Heat::Class => self.tools.any_class.extend(&instructions),
-            Heat::Direct => self.tools.no_direct.extend(&instructions),
+        match retranslation.why {
+            RetranslateReason::Class => self.tools.any_class.extend(&instructions),
+            RetranslateReason::Direct => self.tools.no_direct.extend(&instructions),
             _ => {}
         }
-        self.tools.hot.extend(instructions);
+        self.tools.megamorphic.extend(instructions);
         self.kill(env, id);
     }
 
     /// A site has counted many accesses: its fragment is translated again when it is next entered, with last pages for its groups if it has none, as they will pay, and
     /// without comparing its code, where the owner can tell when that changes. Only with [`Scheme::LongLoops`].
-    pub fn warmed(&mut self, env: &mut impl Env, site: SiteId) {
+    pub fn tier_up(&mut self, env: &mut impl Env, site: SiteId) {
         if self.config.scheme != Scheme::LongLoops || self.config.each {
             return;
         }
@@ -404,7 +406,7 @@ impl Cache {
         let Some(&(_, id)) = at.checked_sub(1).and_then(|at| self.by_site.get(at)) else { return };
         let Some(fragment) = self.get(id).filter(|fragment| !fragment.dead) else { return };
         let ip = fragment.ip;
-        let members = fragment.kept.members();
+        let members = fragment.metadata.members();
         // Sites that are counted one by one, and fragments without groups, have numbers in between.
         let is_of_a_group = members.iter().any(|one| one.site == site);
         let pages = ip & !(PAGE - 1)..fragment.end().next_multiple_of(PAGE);

@@ -32,15 +32,15 @@ impl PageEntry {
     pub const READ_ONLY: u32 = 1;
 }
 
-/// Where accesses are counted by the last page of their group, and where each at once in the flat tables.
+/// Where accesses are counted by the last page of their group, and where each immediately in the flat tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// In the flat tables everywhere: slower, and what the others are compared with.
     Flat,
     /// By last pages in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
-    /// each group is looked up once and counted at once.
+    /// each group is looked up once and counted immediately.
     Loops,
-    /// By last pages in loops that have had many iterations, so that they pay ([`crate::warm`]), and in what else the owner says has ([`crate::Cache::warmed`]).
+    /// By last pages in loops that have had many iterations, so that they pay ([`crate::tier_up`]), and in what else the owner says has ([`crate::Cache::tier_up`]).
     LongLoops,
     /// By last pages wherever they can be.
     LastPage,
@@ -95,7 +95,7 @@ pub struct Config {
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
     pub flags_dead_at_calls: bool,
     /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
-    /// through [`crate::Leave::Asks`]. And behind each system call the thread leaves where there is news: `area::NEWS`.
+    /// through [`crate::Leave::CpuQuery`]. And behind each system call the thread leaves where there is news: `area::NEWS`.
     pub own_processor: bool,
 }
 
@@ -223,7 +223,7 @@ pub trait Env {
     fn changes(&mut self, start: u64, end: u64) -> Changes;
 
     /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Told`]. What was translated of its pages is
-    /// given up then.
+    /// invalidated then.
     fn seal(&mut self, start: u64, end: u64) -> bool {
         let _ = (start, end);
         false

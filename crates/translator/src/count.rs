@@ -42,8 +42,8 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Direct`], its direct table is to be looked at, and the arguments are those
-    /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
+    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`RetranslateReason::Direct`], its direct table is to be looked at, and the arguments are those
+    /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`RetranslateReason`].
     Again = 7,
     /// One access for each row of a tile; the lanes are the tile's number.
     Tile = 8,
@@ -52,17 +52,17 @@ pub enum Operation {
     Image = 9,
 }
 
-/// Why a fragment is to be translated again: see [`crate::Cache::heat`].
+/// Why a fragment is to be translated again: see [`crate::Cache::retranslate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Heat {
+pub(crate) enum RetranslateReason {
     /// The group changes its page too often.
     Page = 0,
     /// The loop has too few executions.
     ShortLoop = 1,
-    /// The group is hot, and the class of its pages changes too often as well.
+    /// The group is megamorphic, and the class of its pages changes too often as well.
     Class = 2,
-    /// The loop has had many executions: see [`crate::warm`].
+    /// The loop has had many executions: see [`crate::tier_up`].
     LongLoop = 3,
     /// The direct table of the group must be looked at; or it has none any more, as it does not pay.
     Direct = 4,
@@ -258,35 +258,40 @@ impl Area {
     }
 }
 
-/// A fragment would be better translated in another manner: for [`crate::Cache::heat`].
+/// A fragment would be better translated in another manner: for [`crate::Cache::retranslate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hotter {
+pub struct Retranslation {
     /// The address in the cache where the group's fragment goes on.
     pub(crate) at: u64,
     /// The first of its sites.
     pub(crate) site: SiteId,
-    pub(crate) why: Heat,
+    pub(crate) why: RetranslateReason,
 }
 
 /// Counts what the area describes.
 ///
 /// # Safety
 /// `area` is the area of the calling thread, laid out as `config` has it, just left through `area::COUNT`.
-pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Hotter> {
+pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
     let area = Area(area);
     let what = What::unpack(area.load(area::COUNT_WHAT))?;
     if what.operation == Operation::Again {
         let sites = area.load(area::COUNT_SITES);
-        let all = [Heat::ShortLoop, Heat::Class, Heat::LongLoop, Heat::Direct];
-        let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(Heat::Page);
+        let all = [
+            RetranslateReason::ShortLoop,
+            RetranslateReason::Class,
+            RetranslateReason::LongLoop,
+            RetranslateReason::Direct,
+        ];
+        let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(RetranslateReason::Page);
         let site = SiteId(sites as u32);
-        if why == Heat::Direct {
-            let hotter = direct::settle(area, config, site);
+        if why == RetranslateReason::Direct {
+            let retranslation = direct::settle(area, config, site);
             let what = What { operation: Operation::Group, ..what };
             count(area, config, pages, &what, [area.argument(0), area.argument(1), 0, 0]);
-            return hotter;
+            return retranslation;
         }
-        return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why });
+        return Some(Retranslation { at: area.load(area::COUNT_RETURN), site, why });
     }
     count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
     None
@@ -440,7 +445,7 @@ pub unsafe fn abandon(
         let is_cached = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };
         if is_cached {
-            // The record stands for this execution; the page of a hot group was counted at the check.
+            // The record stands for this execution; the page of a megamorphic group was counted at the check.
             add_to_row(area, config, &run, entry.class);
             let page = if entry.slot != 0 { Some(entry) } else { counted };
             page.into_iter().for_each(|page| add_to_page(area, config, &run, page.slot));

@@ -1,12 +1,12 @@
 //! The first passes over a fragment: its instructions up to its end, and what is live before each.
 
 use crate::cache::PAGE;
-use crate::convention::is_tail_call;
 use crate::evict::pages;
 use crate::far::{Obstacle, is_old_call};
+use crate::flags_abi::is_tail_call;
 use crate::forms::Encoded;
 use crate::liveness::{Live, Liveness};
-use crate::{Changes, Config, Env, Error, FragmentId, Question};
+use crate::{Changes, Config, CpuQuery, Env, Error, FragmentId};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
@@ -153,7 +153,7 @@ pub(crate) fn ends_fragment(config: &Config, instruction: &Instruction) -> bool 
         || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
         || is_old_call(instruction)
         || is_request(instruction)
-        || Question::of(config, instruction).is_some()
+        || CpuQuery::of(config, instruction).is_some()
 }
 
 /// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few iterations, and

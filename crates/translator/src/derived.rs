@@ -71,7 +71,7 @@ impl<E: Env> Builder<'_, E> {
         if borrowed != 0 {
             self.hot.store(r1, Memory::area(area::spill(r1)));
             self.scratch.spilled |= borrowed;
-            self.mark_hot(State::Before);
+            self.map_hot(State::Before);
         }
         self.hot.load(r1, Memory::area(derived.executions));
         self.hot.increment_register(r1);
@@ -84,7 +84,7 @@ impl<E: Env> Builder<'_, E> {
         if borrowed != 0 {
             self.hot.load(r1, Memory::area(area::spill(r1)));
             self.scratch.spilled &= !borrowed;
-            self.mark_hot(State::Before);
+            self.map_hot(State::Before);
         }
         // It ends where the loop does.
         self.derived = Some((derived, u32::MAX));
@@ -95,7 +95,7 @@ impl<E: Env> Builder<'_, E> {
         let ended = self.plan.induction.as_ref().is_some_and(|induction| induction.back + 1 == number);
         let Some((derived, _)) = self.derived.filter(|_| ended) else { return };
         let r1 = self.scratch.pick(&mut self.hot, live, 1 << derived.register);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.load(r1, Memory::area(derived.bias));
         let induction = Some(derived.register);
         self.hot
@@ -105,7 +105,7 @@ impl<E: Env> Builder<'_, E> {
         }
         self.hot.store(r1, Memory::area(derived.executions));
         self.derived = Some((derived, self.hot.offset()));
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
     }
 
     /// Counts the iterations in the stub of the jump back. rax is saved, and flags are dead, as they are at the start of the loop.

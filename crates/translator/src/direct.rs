@@ -1,7 +1,7 @@
 //! Direct page counters: a group that changes its page all the time has a counter of its own for each page.
 //!
 //! Problem: a program that gathers from a large table, or updates it at random, is at another page in each execution. To look the page up
-//! ([`crate::hot`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
+//! ([`crate::megamorphic`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
 //! program waits for memory of its own, each instruction more keeps the processor from looking so much further ahead.
 //!
 //! Mechanism: a thread has a table of counters for such a group (a *direct table*), one for each page of 1 GiB around the place where the group was first seen. The look-up of
@@ -34,7 +34,7 @@
 //! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
 //! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more direct tables for.
 
-use crate::count::{Area, Heat, Hotter};
+use crate::count::{Area, RetranslateReason, Retranslation};
 use crate::emit::Memory;
 use crate::fragment::State;
 use crate::last_page::{Place, descriptor};
@@ -115,12 +115,12 @@ unsafe extern "C" {
 }
 
 impl Plan {
-    /// Gives direct tables to groups of a loop that are hot, but for those at instructions that are `left_out`.
+    /// Gives direct tables to groups of a loop that are megamorphic, but for those at instructions that are `left_out`.
     pub fn direct(&mut self, config: &Config, numbers: &mut Numbers, left_out: &HashSet<u64>) {
-        if self.at_once || config.direct_pages == 0 {
+        if self.immediate || config.direct_pages == 0 {
             return;
         }
-        for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.hot) {
+        for (number, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.megamorphic) {
             let first = self.members.iter().find(|member| usize::from(member.group) == number);
             let Some(first) = first else { continue };
             // Never one that was another translation's: what it has counted is of other sites.
@@ -139,35 +139,35 @@ impl<E: Env> Builder<'_, E> {
         let place = Place { record: header as u32, ..place };
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
-        self.mark_spilled();
+        self.map_spilled();
         let field = |offset: u32| Memory::area(header.wrapping_add_unsigned(offset) as u32);
         let across = self.operand_in_one_page(r1, group);
         self.hot.memory(true, &[0x2b], r1, field(DirectTable::BASE)); // sub
         self.hot.shift_right(r1, 12);
         self.hot.compare(r1, self.config.direct_pages as i32);
         let outside = self.hot.relative(&[0x0f, 0x83]); // jae
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         let counters = self.config.direct_counters(direct);
         self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
         let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
         let back = self.hot.here();
         let number = Memory::area(area::COUNT_ARGUMENTS + 16);
         self.resolve_hot(outside, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         self.cold.store_constant(area::COUNT_ARGUMENTS + 16, 0);
         let outside = self.call_for_group(group, r1, area::COUNT_DIRECT);
         // Which counter has been added to, plus 1: its page may have other neighbours by now.
         self.resolve_hot(unknown, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         self.cold.increment_register(r1);
         self.cold.store(r1, number);
         let unknown = self.call_for_group(group, r1, area::COUNT_DIRECT);
         let mut descriptors = [Some(outside), Some(unknown), None];
         if let Some(across) = across {
             self.resolve_hot(across, self.cold.here())?;
-            self.mark_cold(State::Counting);
+            self.map_cold(State::Counting);
             descriptors[2] = Some(self.call_for_group(group, r1, area::COUNT_GROUP));
         }
         self.describe_group(group, &place, descriptors, back)
@@ -267,7 +267,7 @@ impl Counters<'_> {
 
 /// The thread has come here for the direct table of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
 /// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
-pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter> {
+pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Retranslation> {
     let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) as u32);
     let word = |offset: u32| {
         // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it. It is not
@@ -299,7 +299,7 @@ pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Hotter
         if missed >= MANY.into() && direct.get(DirectTable::COUNTED) / SHARE < missed {
             direct.settle(false);
             direct.set(DirectTable::BASE, DirectTable::NOWHERE);
-            return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why: Heat::Direct });
+            return Some(Retranslation { at: area.load(area::COUNT_RETURN), site, why: RetranslateReason::Direct });
         }
     }
     if !within {

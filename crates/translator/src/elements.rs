@@ -44,7 +44,12 @@ unsafe extern "C" {
 
 impl<E: Env> Builder<'_, E> {
     /// Counts what `what` describes; the registers hold address and mask, the indices have been stored.
-    pub(crate) fn count_elements_at_once(&mut self, what: &What, site: SiteId, [r1, r2]: [u8; 2]) -> Result<(), Error> {
+    pub(crate) fn count_elements_immediately(
+        &mut self,
+        what: &What,
+        site: SiteId,
+        [r1, r2]: [u8; 2],
+    ) -> Result<(), Error> {
         let argument = |number: u32| Memory::area(area::COUNT_ARGUMENTS + 8 * number);
         self.hot.store(r1, argument(0));
         self.hot.store(r2, argument(1));

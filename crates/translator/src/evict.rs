@@ -1,11 +1,11 @@
-//! Giving translations up, so that their memory can be used again.
+//! Evicting translations, so that their memory can be used again.
 //!
 //! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their tables name. So it
 //! goes in two steps, for a range of the cache at a time:
 //!
 //! ```text
 //!   close   nothing leads into the range any more: jumps of other fragments go to their stubs again, landings and sites of returns are
-//!           struck from the tables of the threads. Threads that are inside finish their fragment and leave for good.
+//!           unlinked from the tables of the threads. Threads that are inside finish their fragment and leave for good.
 //!   close   once no thread is inside: again, as calls inside have put the sites of their returns into the tables since.
 //!   evict   once no thread is inside, which may have come back by such a site: the fragments are forgotten, and the bytes are free.
 //! ```
@@ -20,7 +20,7 @@ use core::ops::Range;
 
 /// What the tables of the threads must not name any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Struck {
+pub struct Unlinked {
     /// The offset from GS of the entry, as [`crate::Config::lookup_entry`] and [`crate::Config::return_entry`] give it.
     pub entry: u64,
     /// The code that it may name. An entry that names something else is right.
@@ -31,9 +31,9 @@ pub struct Struck {
 
 impl Cache {
     /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot
-    /// halves, and what belongs to them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
-    pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
-        let mut struck = Vec::new();
+    /// halves, and what belongs to them is closed with them. Returns what must be unlinked from the tables of all threads before anybody goes on.
+    pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Unlinked> {
+        let mut unlinked = Vec::new();
         let fragments: Vec<(u64, FragmentId)> = self.hot.range(range.clone()).collect();
         for (_, id) in fragments {
             self.kill(env, id);
@@ -41,20 +41,20 @@ impl Cache {
             else {
                 continue;
             };
-            struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
+            unlinked.push(Unlinked { entry: self.config.return_entry(next), code: at, is_return: true });
             if self.returns.get(&next) == Some(&at) {
                 self.returns.remove(&next);
             }
         }
         let landings: Vec<(u64, u64)> = self.landings.range(range).collect();
         for (start, ip) in landings {
-            struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
+            unlinked.push(Unlinked { entry: self.config.lookup_entry(ip), code: start, is_return: false });
             let fragment = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
             if let Some(fragment) = fragment.filter(|fragment| fragment.landing.map(NonZeroU64::get) == Some(start)) {
                 fragment.landing = None;
             }
         }
-        struck
+        unlinked
     }
 
     /// Has all jumps between fragments go through the dispatcher once more, which links them again: threads that go round in linked code come by.

@@ -22,9 +22,9 @@ use crate::decode::Decoded;
 use crate::emit::{Code, Memory, RCX};
 use crate::fragment::State;
 use crate::liveness::Live;
-use crate::marks::Mark;
 use crate::plan::Plan;
-use crate::translate::{Builder, push_mark};
+use crate::translate::{Builder, push_entry};
+use crate::translation_map::MapEntry;
 use crate::{Env, Error, Shape, SiteId};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -158,12 +158,12 @@ impl<E: Env> Builder<'_, E> {
         let segment = segment as u16;
         let executions = self.new_execution_counter(segment)?;
         let counter = Memory::area(executions);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         match planned.own {
             Some(Own::Before(_)) => self.hot.increment(counter),
             Some(Own::Quietly(_)) => {
                 let register = self.scratch.pick(&mut self.hot, one.before.registers, 0);
-                self.mark_spilled();
+                self.map_spilled();
                 count_quietly(&mut self.hot, register, counter);
             }
             _ => {
@@ -172,7 +172,7 @@ impl<E: Env> Builder<'_, E> {
             }
         }
         self.begun = segment + 1;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 
@@ -181,8 +181,8 @@ impl<E: Env> Builder<'_, E> {
         if let Some((segment, executions)) = self.count_on_the_way.take() {
             count_quietly(&mut self.hot, RCX, Memory::area(executions));
             self.begun = segment + 1;
-            if let Some(mark) = self.hot_marks.last().copied() {
-                push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), begun: self.begun, ..mark });
+            if let Some(entry) = self.hot_map.last().copied() {
+                push_entry(&mut self.hot_map, MapEntry { offset: self.hot.offset(), begun: self.begun, ..entry });
             }
         }
     }

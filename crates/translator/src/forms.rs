@@ -13,7 +13,7 @@
 use crate::decode::{LONGEST, ends_fragment};
 use crate::far::Obstacle;
 use crate::liveness::place;
-use crate::{Config, Question};
+use crate::{Config, CpuQuery};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use iced_x86::{
@@ -135,7 +135,7 @@ impl Forms {
         let leaves = instruction.flow_control() != FlowControl::Next
             || instruction.mnemonic() == Mnemonic::Syscall
             || is_request(instruction)
-            || Question::of(config, instruction).is_some();
+            || CpuQuery::of(config, instruction).is_some();
         let form = Form { usage, obstacle, ends_fragment, leaves };
         let displacement = instruction.memory_displacement64() as i64;
         let accesses = match found[..] {

@@ -1,15 +1,15 @@
 //! What is remembered of a translated fragment: its ways out, and what program state stands behind each address in the cache.
 //!
 //! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
-//! packed ([`crate::kept`]).
+//! packed ([`crate::metadata`]).
 
 use crate::derived::DerivedCount;
 use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
-use crate::kept::{Kept, Members};
 use crate::links::Chain;
-use crate::marks::Mark;
-use crate::{ExitId, LastPageId, LastPageSlot, Question, SiteId};
+use crate::metadata::{FragmentMetadata, Members};
+use crate::translation_map::MapEntry;
+use crate::{CpuQuery, ExitId, LastPageId, LastPageSlot, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
@@ -150,7 +150,7 @@ pub(crate) struct Ahead {
     /// The segment's number in the fragment.
     pub(crate) segment: u16,
     /// Its group is looked up in place already, or need not be.
-    pub(crate) hot: bool,
+    pub(crate) megamorphic: bool,
     /// The offset of its instruction in the fragment.
     pub(crate) instruction: u32,
 }
@@ -165,7 +165,7 @@ pub(crate) enum ExitKind {
     /// The program asks its observer for something.
     Request,
     /// The program asks which CPU it is on.
-    Asks(Question),
+    CpuQuery(CpuQuery),
     /// The program comes to a watched address; `execute` is what comes next in the cache.
     Reached { execute: u64 },
     /// Behind a system call, to `target`: the owner of the cache wants to hear of it.
@@ -194,8 +194,8 @@ pub(crate) struct Exit {
 pub(crate) struct Drafts {
     pub hot: Vec<u8>,
     pub cold: Vec<u8>,
-    pub hot_marks: Vec<Mark>,
-    pub cold_marks: Vec<Mark>,
+    pub hot_map: Vec<MapEntry>,
+    pub cold_map: Vec<MapEntry>,
     /// Room to pack both in.
     pub packed: Vec<u8>,
     pub exits: Vec<Exit>,
@@ -218,8 +218,8 @@ impl Drafts {
         let mut drafts = core::mem::take(self);
         drafts.hot.clear();
         drafts.cold.clear();
-        drafts.hot_marks.clear();
-        drafts.cold_marks.clear();
+        drafts.hot_map.clear();
+        drafts.cold_map.clear();
         drafts.exits.clear();
         drafts.goes_back = None;
         drafts.sites.clear();
@@ -240,8 +240,8 @@ pub(crate) struct Fragment {
     pub ip: u64,
     /// Where its hot half lies, and is entered.
     pub hot: u64,
-    /// Its exits, marks and members of groups.
-    pub kept: Kept,
+    /// Its exits, translation map and members of groups.
+    pub metadata: FragmentMetadata,
     /// What it has of what few have.
     pub rare: Option<Box<Rare>>,
     /// The code that a lookup enters, once there is one.
@@ -296,7 +296,7 @@ impl Fragment {
 
     /// Its ways out.
     pub fn exits(&self) -> impl Iterator<Item = Exit> {
-        self.kept.exits(self.ip, self.hot, self.cold())
+        self.metadata.exits(self.ip, self.hot, self.cold())
     }
 
     /// The address in the cache of the code that returns to its end come to.
@@ -335,16 +335,16 @@ impl Fragment {
     }
 
     pub fn locate(&self, address: u64) -> Option<Position<'_>> {
-        let last = |marks: &mut dyn Iterator<Item = Mark>, offset: u64| {
-            marks.take_while(|mark| u64::from(mark.offset) <= offset).last()
+        let last = |entries: &mut dyn Iterator<Item = MapEntry>, offset: u64| {
+            entries.take_while(|entry| u64::from(entry.offset) <= offset).last()
         };
         let (in_hot, in_cold) = self.offsets(address);
-        let mark = match (in_hot, in_cold) {
-            (Some(offset), _) => last(&mut self.kept.hot_marks(), offset),
-            (None, Some(offset)) => last(&mut self.kept.cold_marks(), offset),
+        let entry = match (in_hot, in_cold) {
+            (Some(offset), _) => last(&mut self.metadata.hot_map(), offset),
+            (None, Some(offset)) => last(&mut self.metadata.cold_map(), offset),
             (None, None) => None,
         }?;
-        let Mark { state, spilled, saved, checked, instruction, .. } = mark;
+        let MapEntry { state, spilled, saved, checked, instruction, .. } = entry;
         if state == State::Leaving {
             let exit = self.exits().nth(instruction as usize);
             let ip = exit.map_or(0, |exit| exit.target);
@@ -357,10 +357,10 @@ impl Fragment {
             let to = rare.site_instructions.partition_point(|&of| of <= instruction);
             (&rare.sites[from..to], &rare.steps[..])
         });
-        let counted = &sites[..usize::from(mark.counted).min(sites.len())];
-        let ahead = self.kept.members().of_segment(mark.begun.checked_sub(1), instruction);
+        let counted = &sites[..usize::from(entry.counted).min(sites.len())];
+        let ahead = self.metadata.members().of_segment(entry.begun.checked_sub(1), instruction);
         let ip = self.ip + u64::from(instruction);
-        let unexecuted = self.unexecuted(&mark);
+        let unexecuted = self.unexecuted(&entry);
         let derived = in_hot.and_then(|offset| self.derived(offset, instruction));
         Some(Position {
             ip,
@@ -378,19 +378,19 @@ impl Fragment {
         })
     }
 
-    /// What a thread that leaves for good at `mark` has counted of its segment and not executed, or the other way round.
-    fn unexecuted(&self, mark: &Mark) -> [Unexecuted; 2] {
+    /// What a thread that leaves for good at `entry` has counted of its segment and not executed, or the other way round.
+    fn unexecuted(&self, entry: &MapEntry) -> [Unexecuted; 2] {
         let mut unexecuted = [Unexecuted::default(); 2];
-        let at = mark.instruction;
+        let at = entry.instruction;
         let holds = |piece: &Piece| (u32::from(piece.from)..u32::from(piece.to)).contains(&at);
-        let Some(piece) = self.kept.pieces().find(holds) else { return unexecuted };
-        let (range, too_many) = piece.unmade(at, mark.begun != 0);
-        // Every instruction has marks, in order; those after a call begin with what follows it.
+        let Some(piece) = self.metadata.pieces().find(holds) else { return unexecuted };
+        let (range, too_many) = piece.unmade(at, entry.begun != 0);
+        // Every instruction has entries, in order; those after a call begin with what follows it.
         let mut next = range.start;
-        for mark in self.kept.hot_marks().filter(|mark| range.contains(&mark.instruction)) {
-            if mark.instruction >= next {
-                next = mark.instruction + 1;
-                let page = (self.ip + u64::from(mark.instruction)) & !0xfff;
+        for entry in self.metadata.hot_map().filter(|entry| range.contains(&entry.instruction)) {
+            if entry.instruction >= next {
+                next = entry.instruction + 1;
+                let page = (self.ip + u64::from(entry.instruction)) & !0xfff;
                 // A segment is shorter than a page.
                 let of = usize::from(unexecuted[0].instructions != 0 && unexecuted[0].page != page);
                 unexecuted[of].page = page;

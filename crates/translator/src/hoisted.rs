@@ -26,12 +26,12 @@
 //! [`crate::derived`].
 //!
 //! A loop of few iterations is better off without: whenever it has found [`JUDGED`] limits, it is judged by its
-//! iterations, and translated again with a check for each group if they are too few ([`crate::Cache::heat`]).
+//! iterations, and translated again with a check for each group if they are too few ([`crate::Cache::retranslate`]).
 //!
 //! The page limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group look
 //! at its page again finds it: see `numalens_event::exact::LastPageRecord::look_again`.
 
-use crate::count::{Heat, Operation, What};
+use crate::count::{Operation, RetranslateReason, What};
 use crate::decode::Decoded;
 use crate::derived::{DerivedCount, MOST_UNCOUNTED};
 use crate::emit::{Memory, RSP};
@@ -165,7 +165,7 @@ impl Plan {
     /// Finds the groups of a loop that advance, and a induction variable for them.
     pub fn advance(&mut self, list: &[Decoded], body: &LoopBody) {
         let Plan { groups, .. } = self;
-        let in_body = |group: &Group| group.first <= body.back && !group.hot;
+        let in_body = |group: &Group| group.first <= body.back && !group.megamorphic;
         let steps: Vec<Option<i64>> =
             groups.iter().map(|group| body.advance(group).filter(|_| in_body(group))).collect();
         let taken = |induction: i64| {
@@ -266,7 +266,7 @@ impl<E: Env> Builder<'_, E> {
         let record = self.config.last_page_record(limit).ok_or(Error::TooMany)?;
         self.scratch.restore(&mut self.hot, 1 << induction);
         self.begun = segment + 1;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.hot.memory(true, &[0x3b], induction, Memory::area(record + LastPage::PAGE_LIMIT));
         let look = self.hot.relative(&[0x0f, 0x8d]);
         let back = self.hot.here();
@@ -281,16 +281,16 @@ impl<E: Env> Builder<'_, E> {
         order.sort_by_key(|register| free >> register & 1 == 0);
         let &[r1, least, ..] = &order[..] else { return Err(Error::TooMany) };
         let borrowed = (1u16 << r1 | 1 << least) & !free;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
             self.cold.store(register, Memory::area(crate::area::spill(register)));
         }
         self.scratch.spilled |= borrowed;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         for register in (0..16u8).filter(|register| spilled & needed >> register & 1 != 0) {
             self.cold.load(register, Memory::area(crate::area::spill(register)));
         }
-        self.cold.memory(false, &[0xc7], 0, Memory::area(record + LastPage::HOT));
+        self.cold.memory(false, &[0xc7], 0, Memory::area(record + LastPage::CLASS));
         self.cold.imm32(LastPage::IS_PAGE_LIMIT);
         let farthest = self.derived.map_or(FARTHEST, |(derived, _)| {
             self.cold.move64(r1, induction);
@@ -302,13 +302,13 @@ impl<E: Env> Builder<'_, E> {
         for (index, group) in groups.iter().enumerate() {
             let last_page = LastPageSlot { id: LastPageId(limit.0 + 1 + index as u32), executions: self.executions };
             let place = self.register_group(group, Some(last_page))?;
-            self.mark_cold(State::Counting);
+            self.map_cold(State::Counting);
             let miss = self.compare_page(group, &place, r1);
             let room = self.cold.here();
             self.least_room(group, r1, least);
             ways.push((place, miss, room, self.cold.here()));
             self.checked += 1;
-            self.mark_cold(State::Counting);
+            self.map_cold(State::Counting);
         }
         // Without a page limit, as the page of a group is not known yet, nothing can be said of the loop.
         self.cold.registers(true, &[0x85], least, least); // test
@@ -330,7 +330,7 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_cold(field, back)?;
         let stub = self.cold.here();
         self.resolve_cold(judge, stub)?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         self.cold.memory(false, &[0x8b], r1, looks); // mov r1d, ..
         self.cold.registers(true, &[0xc1], 4, r1); // shl
         self.cold.raw(&[FEW]);
@@ -340,13 +340,13 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_cold(field, judged)?;
         let what = What { operation: Operation::Again, ..What::one(Kind::Read) };
         let site = ways.first().map_or(SiteId(0), |(place, ..)| place.first);
-        call_out(&mut self.cold, &what, &[site, SiteId(Heat::ShortLoop as u32)], &[], r1);
+        call_out(&mut self.cold, &what, &[site, SiteId(RetranslateReason::ShortLoop as u32)], &[], r1);
         self.return_to(r1, judged)?;
         // The groups that have changed their pages.
         let all = self.checked;
         for (index, (group, (place, miss, room, next))) in groups.iter().zip(ways).enumerate() {
             self.checked = (first + index) as u16;
-            self.mark_cold(State::Counting);
+            self.map_cold(State::Counting);
             let settled = self.cold.here();
             let still = self.compare_page(group, &place, r1);
             let field = self.cold.relative(&[0xe9]);
@@ -367,7 +367,7 @@ impl<E: Env> Builder<'_, E> {
         }
         self.checked = all;
         self.scratch.spilled = spilled;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 

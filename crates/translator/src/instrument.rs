@@ -60,7 +60,7 @@ impl<E: Env> Builder<'_, E> {
             true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
             false => r1,
         };
-        self.mark_spilled();
+        self.map_spilled();
         if access.address.is_constant() {
             self.load_entry_of(r1, access.address.displacement as u64 >> 12);
         } else {
@@ -71,7 +71,7 @@ impl<E: Env> Builder<'_, E> {
         let cold = self.count_entry(r1, reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         address(&mut self.cold, r1, r2, &access.address, access.shape);
         call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         self.return_to(r1, back)
@@ -90,7 +90,7 @@ impl<E: Env> Builder<'_, E> {
                 self.hot.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         self.hot.increment(in_row(r1, row));
         count_in_page(&mut self.hot, self.config, r1, (reads, writes));
         unknown
@@ -100,10 +100,10 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << RCX;
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.scratch.take(&mut self.hot, RCX, live.registers);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.constant(r2, 12);
         self.hot.shift_right_by(r2, r1, r2);
         if self.config.shadow == Shadow::FromArea {
@@ -125,7 +125,7 @@ impl<E: Env> Builder<'_, E> {
         let (shift, counters) = page_counters(self.config, r2, reads_and_writes(access.kind));
         self.hot.rotate_right(r2, r2, shift);
         self.hot.move32(r2, r2);
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         let add = |code: &mut Code, memory: Memory, temporary: u8| {
             code.load(temporary, memory);
             code.lea(temporary, Memory::base(temporary, 1));
@@ -146,7 +146,7 @@ impl<E: Env> Builder<'_, E> {
 
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         self.return_to(r1, back)
     }
@@ -159,7 +159,7 @@ impl<E: Env> Builder<'_, E> {
             true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
             false => r1,
         };
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1], r1)
     }
@@ -220,7 +220,7 @@ impl<E: Env> Builder<'_, E> {
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         put_address_and_mask(&mut self.cold, instruction, access, [r1, r2]);
         call_out(&mut self.cold, what, &[site], &[(0, r1), (1, r2)], r1);
         self.return_to(r1, back)
@@ -251,7 +251,7 @@ impl<E: Env> Builder<'_, E> {
         };
         let simple = what.lanes <= 16 && !what.narrow && access.kind != Kind::ReadWrite;
         if simple && live.flags == 0 && !self.config.each {
-            return self.count_elements_at_once(&what, site, registers);
+            return self.count_elements_immediately(&what, site, registers);
         }
         self.call_out_inline(&what, site, &registers, registers[0])
     }
@@ -266,7 +266,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << instruction.op1_register().full_register().number();
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.hot.move64(r2, instruction.op1_register().full_register().number() as u8);
         let index_size = instruction.op1_register().size() as u8;
@@ -287,7 +287,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.raw(&[0x65, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]); // sttilecfg gs:[..]
         self.hot.imm32(area::COUNT_VECTOR);
         let Address { index, scale, narrow, .. } = access.address;
@@ -311,7 +311,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << RAX | 1 << RDX;
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         for (half, register) in [(0, RAX), (4, RDX)] {
             // mov gs:[..], register
@@ -327,7 +327,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         put_address_and_mask(&mut self.hot, instruction, access, [r1, r2]);
         [r1, r2]
     }

@@ -22,10 +22,10 @@
 //! is `executions - SINCE`, for the page and class in `ENTRY`. So nothing has to be done when a thread ends, or is killed
 //! (which within some loops costs their last iterations: [`crate::derived`]).
 //!
-//! A group that changes its page too often is *hot*. Its stub looks its page up and counts it at once, until its fragment
+//! A group that changes its page too often is *megamorphic*. Its stub looks its page up and counts it immediately, until its fragment
 //! is translated again: then it has a direct table ([`crate::direct`]) and no record; or, where there is none for it, its check
-//! does the same as the stub ([`crate::hot`]), and its record holds a class of pages, for the row of site counters alone
-//! (the page in `ENTRY` is none). Where the class changes too often as well, both are counted at once and there is no
+//! does the same as the stub ([`crate::megamorphic`]), and its record holds a class of pages, for the row of site counters alone
+//! (the page in `ENTRY` is none). Where the class changes too often as well, both are counted immediately and there is no
 //! record. Members of a group that lie across the end of a page are counted one by one.
 //! Pages that are not known are left to [`crate::count::settle`].
 //!
@@ -36,7 +36,7 @@
 //! the flat tables first, then `ENTRY`, `SINCE`, the executions, and `SINCE` and `ENTRY` again, and skips a record that
 //! changed meanwhile.
 
-use crate::count::{Heat, Operation};
+use crate::count::{Operation, RetranslateReason};
 use crate::direct::{self, DirectTable};
 use crate::elements::descriptor as elements;
 use crate::emit::{Code, Memory};
@@ -58,20 +58,20 @@ impl LastPage {
     pub const SINCE: u32 = 8;
     /// The [`crate::Config::word_of`] the page that the record stands for; 0: none.
     pub const ENTRY: u32 = 16;
-    /// How often the page, or the class of a hot group, changed (32 bits).
+    /// How often the page, or the class of a megamorphic group, changed (32 bits).
     pub const MISSES: u32 = 24;
-    /// 0: by page; else hot: the column of the record's class plus 1, so that no page without a class is taken for one,
+    /// 0: by page; else megamorphic: the column of the record's class plus 1, so that no page without a class is taken for one,
     /// or one of the two below (32 bits).
-    pub const HOT: u32 = 28;
-    /// Hot, and the class changes too often.
+    pub const CLASS: u32 = 28;
+    /// Megamorphic, and the class changes too often.
     pub const ANY_CLASS: u32 = u32::MAX;
-    /// Hot, and the record holds no class now.
+    /// Megamorphic, and the record holds no class now.
     pub const UNDECIDED: u32 = 0x7fff_ffff;
     /// In a record that is no group's: below which the induction variable of a loop may grow, as a signed number: see [`crate::hoisted`].
     pub const PAGE_LIMIT: u32 = 0;
     /// There as well, of a loop whose iterations follow from its induction variable: what is added to that to have the iterations.
     pub const BIAS: u32 = 8;
-    /// What `HOT` is there.
+    /// What `CLASS` is there.
     pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
     /// Bytes of a record.
     pub const BYTES: u32 = 32;
@@ -104,7 +104,7 @@ unsafe extern "C" {
     /// Through `area::SETTLE`, as a stub of a group enters it.
     #[link_name = "numalens_settle_last_page"]
     pub fn settle_last_page();
-    /// Through `area::COUNT_GROUP`, as a stub of a group that is counted at once enters it.
+    /// Through `area::COUNT_GROUP`, as a stub of a group that is counted immediately enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
     /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_direct`]: a thread that is stopped within must be let go on to the cache.
@@ -147,7 +147,7 @@ global_asm!(
     .macro NUMALENS_ENTER_CLASS
         mov qword ptr gs:[rdx + {page}], 0
         lea edi, [r8 + 1]
-        mov gs:[rdx + {hot}], edi
+        mov gs:[rdx + {class}], edi
         dec rsi
         mov gs:[rdx + {since}], rsi
         NUMALENS_COUNT_PAGE
@@ -155,7 +155,7 @@ global_asm!(
         mov gs:[rdx + {entry}], r8
         NUMALENS_NOTE_RECORD
     .endm
-    // The code can be better: a `Heat`.
+    // The code can be better: a `RetranslateReason`.
     .macro NUMALENS_TRANSLATE_AGAIN why
         mov qword ptr gs:[{count_what}], {again}
         mov ecx, [rcx + {d_site}]
@@ -239,7 +239,7 @@ numalens_settle_last_page:
     je 6f
     mov edi, gs:[rdx + {misses}]
     inc edi
-    mov r9d, gs:[rdx + {hot}]
+    mov r9d, gs:[rdx + {class}]
     cmp r8d, gs:[{read_only}]
     je 10f
 11:
@@ -261,7 +261,7 @@ numalens_settle_last_page:
     NUMALENS_NOTE_RECORD
     NUMALENS_GO_ON {count_return}
 4:
-    // Hot: the class is another.
+    // Megamorphic: the class is another.
     cmp r9d, {any}
     je 8f
     test edi, {often_class} - 1
@@ -270,15 +270,15 @@ numalens_settle_last_page:
     cmp rdi, rsi
     jbe 5f
     // From now on each execution is counted by itself, which is reported.
-    mov dword ptr gs:[rdx + {hot}], {any}
+    mov dword ptr gs:[rdx + {class}], {any}
     NUMALENS_COUNT_EXECUTION
     NUMALENS_TRANSLATE_AGAIN {of_class}
 8:
     NUMALENS_COUNT_EXECUTION
     NUMALENS_GO_ON {count_return}
 10:
-    // Reads alone are counted here, each by itself, as a write would not ask for other threads' records. A hot group looks the page up anyway, and one that is here all
-    // the time becomes hot; but for one operand at a constant address, which has one page.
+    // Reads alone are counted here, each by itself, as a write would not ask for other threads' records. A megamorphic group looks the page up anyway, and one that is here all
+    // the time becomes megamorphic; but for one operand at a constant address, which has one page.
     cmp byte ptr [rcx + {d_writes}], 0
     jne 6f
     test r9d, r9d
@@ -297,17 +297,17 @@ numalens_settle_last_page:
     NUMALENS_ENTER_CLASS
     NUMALENS_GO_ON {count_return}
 9:
-    // Hot from now on, which is told: the code can be better.
+    // Megamorphic from now on, which is reported: the code can be better.
     NUMALENS_ENTER_CLASS
     NUMALENS_TRANSLATE_AGAIN {of_page}
 6:
     // Across the end of a page, or a page that is not known: the next execution must look.
     mov qword ptr gs:[rdx + {page}], 0
-    cmp dword ptr gs:[rdx + {hot}], {any}
+    cmp dword ptr gs:[rdx + {class}], {any}
     je 7f
-    cmp dword ptr gs:[rdx + {hot}], 0
+    cmp dword ptr gs:[rdx + {class}], 0
     je 7f
-    mov dword ptr gs:[rdx + {hot}], {undecided}
+    mov dword ptr gs:[rdx + {class}], {undecided}
     jmp 7f
 numalens_count_group:
     NUMALENS_BEGIN 8
@@ -369,9 +369,9 @@ numalens_count_group:
     count_what = const area::COUNT_WHAT,
     count_sites = const area::COUNT_SITES,
     again = const Operation::Again as u32,
-    of_page = const Heat::Page as u32,
-    of_class = const Heat::Class as u32,
-    of_direct = const Heat::Direct as u32,
+    of_page = const RetranslateReason::Page as u32,
+    of_class = const RetranslateReason::Class as u32,
+    of_direct = const RetranslateReason::Direct as u32,
     count = const area::COUNT,
     last_pages = const area::LAST_PAGES,
     touched = const area::TOUCHED,
@@ -382,7 +382,7 @@ numalens_count_group:
     since = const LastPage::SINCE,
     entry = const LastPage::ENTRY,
     misses = const LastPage::MISSES,
-    hot = const LastPage::HOT,
+    class = const LastPage::CLASS,
     any = const LastPage::ANY_CLASS,
     undecided = const LastPage::UNDECIDED,
     // Looked at whenever so many changes have come; too often is more than one execution in sixteen.
@@ -455,39 +455,39 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn check(&mut self, group: &Group, live: u16) -> Result<(), Error> {
-        if self.plan.counts_at_once(group.segment) {
-            return self.check_at_once(group, live);
+        if self.plan.is_immediate(group.segment) {
+            return self.check_immediate(group, live);
         }
         if self.segment != Some(group.segment) {
             let executions = self.begin_segment(group.segment)?;
-            self.mark_hot(State::Before);
+            self.map_hot(State::Before);
             self.hot.increment(Memory::area(executions));
         }
         if group.advance.is_some() {
             return self.check_hoisted(live);
         }
         if group.no_last_page {
-            return self.check_at_once(group, live);
+            return self.check_immediate(group, live);
         }
         let last_page = LastPageSlot { id: LastPageId(self.numbers.last_pages), executions: self.executions };
         self.numbers.last_pages += 1;
         let place = self.register_group(group, Some(last_page))?;
         let counted = self.segment.map_or(0, |segment| segment + 1);
         self.begun = counted;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         if group.is_constant() {
             self.hot.compare_area(true, place.record + LastPage::PAGE, 0);
             let miss = self.hot.relative(&[0x0f, 0x84]);
             let (stub, back) = (self.cold.here(), self.hot.here());
             self.resolve_hot(miss, stub)?;
             self.constant_stub(group, &place, back)?;
-        } else if group.hot {
-            self.check_hot(group, &place, live)?;
+        } else if group.megamorphic {
+            self.check_megamorphic(group, &place, live)?;
         } else {
             let registers = group.address.registers(Shape::Plain);
             self.scratch.restore(&mut self.hot, registers);
             let r1 = self.scratch.pick(&mut self.hot, live, registers);
-            self.mark_spilled();
+            self.map_spilled();
             operand(&mut self.hot, r1, group);
             self.hot.memory(true, &[0x2b], r1, Memory::area(place.record + LastPage::PAGE));
             self.hot.compare(r1, 4096 - group.span as i32);
@@ -497,19 +497,19 @@ impl<E: Env> Builder<'_, E> {
             self.stub(group, &place, r1, back)?;
         }
         self.checked += 1;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 
-    fn check_at_once(&mut self, group: &Group, live: u16) -> Result<(), Error> {
+    fn check_immediate(&mut self, group: &Group, live: u16) -> Result<(), Error> {
         self.begun = group.segment + 1;
         let place = self.register_group(group, None)?;
         match group.direct {
             Some(direct) => self.count_directly(group, direct, place, live)?,
-            None => self.count_at_once(group, &place, live)?,
+            None => self.count_immediately(group, &place, live)?,
         }
         self.checked += 1;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 
@@ -532,7 +532,7 @@ impl<E: Env> Builder<'_, E> {
                 instruction: (member.ip - self.start) as u32,
                 group: number,
                 segment: group.segment,
-                hot: group.hot || group.is_constant(),
+                megamorphic: group.megamorphic || group.is_constant(),
             });
         }
         let members = u32::from(group.members);

@@ -20,8 +20,8 @@
 use crate::decode::Decoded;
 use crate::emit::{Memory, RAX, RCX};
 use crate::fragment::{Exit, ExitKind, State};
-use crate::marks::Mark;
-use crate::translate::{Builder, push_mark};
+use crate::translate::{Builder, push_entry};
+use crate::translation_map::MapEntry;
 use crate::{Env, Error, ExitId, area};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};
 
@@ -37,7 +37,7 @@ impl<E: Env> Builder<'_, E> {
         // loop, jrcxz: they reach only 127 bytes.
         self.hot.raw(&code[..code.len() - 1]);
         self.hot.raw(&[2]);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         self.hot.raw(&[0xeb, 0]);
         let over = self.hot.bytes.len();
         self.leave_to(&[0xe9], target)?;
@@ -67,7 +67,7 @@ impl<E: Env> Builder<'_, E> {
     fn exit_stub_after(&mut self, kind: ExitKind, target: u64, goes_back: bool) -> Result<(), Error> {
         let index = self.exits.len() as u32;
         let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
-        let mark = Mark {
+        let entry = MapEntry {
             offset: self.cold.offset(),
             instruction: index,
             spilled: 0,
@@ -77,7 +77,7 @@ impl<E: Env> Builder<'_, E> {
             begun: 0,
             checked: 0,
         };
-        push_mark(&mut self.cold_marks, mark);
+        push_entry(&mut self.cold_map, entry);
         let stub = self.cold.here();
         self.cold.store(RAX, Memory::area(area::register(RAX)));
         if goes_back {
@@ -95,15 +95,15 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::Syscall { execute }, self.start + u64::from(self.current))?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.hot.raw(&[0x0f, 0x05]);
         self.current = (next - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::AfterSyscall);
+        self.map_hot(State::AfterSyscall);
         self.note_return();
         self.look_for_news(next)?;
         self.hot.constant(RCX, next);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.leave_to(&[0xe9], next)
     }
 
@@ -114,11 +114,11 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::OldSyscall { execute }, self.start + u64::from(self.current))?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.hot.raw(code);
         self.current = (next - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.note_return();
         self.leave_to(&[0xe9], next)
     }
@@ -137,18 +137,18 @@ impl<E: Env> Builder<'_, E> {
         self.hot.raw(&[0xe3, 0]); // jrcxz past the jump
         let from = self.hot.bytes.len();
         self.hot.constant(RCX, next);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
         self.resolve_hot(field, stub)?;
         self.exit_stub(ExitKind::News, next)?;
         let distance = self.hot.bytes.len() - from;
         self.hot.bytes[from - 1] = distance as u8;
-        self.mark_hot(State::AfterSyscall);
+        self.map_hot(State::AfterSyscall);
         Ok(())
     }
 
-    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another fragment.
+    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::CpuQuery`]: what comes after it is another fragment.
     pub(crate) fn hand_over(&mut self, kind: ExitKind) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
@@ -163,23 +163,26 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::Reached { execute }, self.start)?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 
     fn save_for_lookup(&mut self) {
         self.hot.store(RAX, Memory::area(area::register(RAX)));
         self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
+        let entry = MapEntry { saved: 1 << RAX | 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
+        push_entry(&mut self.hot_map, entry);
     }
 
     /// Goes to the translation of the program's address in rax.
     fn look_up(&mut self) {
         self.count_execution_on_the_way();
-        let unknown =
-            Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
-        push_mark(&mut self.hot_marks, unknown);
+        let unknown = MapEntry {
+            instruction: u32::MAX,
+            saved: 1 << RAX | 1 << RCX,
+            ..self.map_entry(self.hot.offset(), State::Leaving)
+        };
+        push_entry(&mut self.hot_map, unknown);
         let above = 32 - self.config.lookup_bits;
         self.hot.constant(RCX, u64::from(above));
         self.hot.shift_left_half_by(RCX, RAX, RCX);

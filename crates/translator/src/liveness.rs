@@ -2,11 +2,11 @@
 //!
 //! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls, at code that
 //! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
-//! cautious, with one convention: flags are dead at calls and returns ([`crate::convention`] finds out where it does not hold).
+//! cautious, with one convention: flags are dead at calls and returns ([`crate::flags_abi`] finds out where it does not hold).
 
 use crate::cache::PAGE;
-use crate::convention::is_tail_call;
 use crate::decode::LONGEST;
+use crate::flags_abi::is_tail_call;
 use crate::forms::{Encoded, Forms};
 use crate::{Config, Env};
 use alloc::boxed::Box;

@@ -15,7 +15,7 @@
 //! ```
 //! Accesses for which there is no such place, and whatever is not a plain operand, are counted one by one.
 //!
-//! Groups that are counted *at once* ([`crate::at_once`]) stay where their first access is: their check reads the table of pages,
+//! Groups that are counted *immediately* ([`crate::immediate`]) stay where their first access is: their check reads the table of pages,
 //! which may fault if the access does, and must do so in its place.
 
 use crate::decode::Decoded;
@@ -44,11 +44,11 @@ pub(crate) struct Group {
     pub at: usize,
     /// The instruction of its first access.
     pub first: usize,
-    /// It is known to change its page too often: see [`crate::hot`].
-    pub hot: bool,
-    /// It is hot, and has no last page: the class of its pages changes too often as well, or it has a direct table.
+    /// It is known to change its page too often: see [`crate::megamorphic`].
+    pub megamorphic: bool,
+    /// It is megamorphic, and has no last page: the class of its pages changes too often as well, or it has a direct table.
     pub no_last_page: bool,
-    /// It is hot, and is counted by this direct table: see [`crate::direct`].
+    /// It is megamorphic, and is counted by this direct table: see [`crate::direct`].
     pub direct: Option<u32>,
     /// It advances by the same in each iteration of a loop, and is checked together with others.
     pub advance: Option<Advance>,
@@ -88,8 +88,8 @@ pub(crate) struct Plan {
     pub groups: Vec<Group>,
     /// By group, and within one in the order of the program.
     pub members: Vec<Member>,
-    /// They are looked up and counted at once; else by their last pages.
-    pub at_once: bool,
+    /// They are looked up and counted immediately; else by their last pages.
+    pub immediate: bool,
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
@@ -113,15 +113,21 @@ impl Plan {
     }
 
     /// Whether the groups of a segment have no last pages.
-    pub fn counts_at_once(&self, segment: u16) -> bool {
+    pub fn is_immediate(&self, segment: u16) -> bool {
         let mut all = self.groups.iter().filter(|group| group.segment == segment);
-        self.at_once || all.all(|group| group.no_last_page)
+        self.immediate || all.all(|group| group.no_last_page)
     }
 
-    /// Finds the groups of a fragment. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
-    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, [hot, any_class]: [&HashSet<u64>; 2]) {
+    /// Finds the groups of a fragment. `megamorphic`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
+    pub fn make(
+        &mut self,
+        list: &[Decoded],
+        accesses: &[Access],
+        immediate: bool,
+        [megamorphic, any_class]: [&HashSet<u64>; 2],
+    ) {
         self.clear();
-        self.at_once = at_once;
+        self.immediate = immediate;
         let mut segment = (0u16, 0usize);
         let keeps_fs = || !list.iter().any(|one| sets_fs_base(&one.instruction));
         // For each register, the first instruction that finds its present value.
@@ -142,11 +148,11 @@ impl Plan {
                 segment = (segment.0 + 1, number + 1);
             }
         }
-        if !hot.is_empty() {
-            for member in self.members.iter().filter(|member| hot.contains(&member.ip)) {
+        if !megamorphic.is_empty() {
+            for member in self.members.iter().filter(|member| megamorphic.contains(&member.ip)) {
                 let group = &mut self.groups[usize::from(member.group)];
-                group.hot = !group.is_constant();
-                group.no_last_page = group.hot && any_class.contains(&member.ip);
+                group.megamorphic = !group.is_constant();
+                group.no_last_page = group.megamorphic && any_class.contains(&member.ip);
                 // Its check reads the table of pages.
                 if list[group.first].before.flags == 0 {
                     group.at = group.first;
@@ -176,7 +182,7 @@ impl Plan {
             }
             None => {
                 let earliest = present.max(begin);
-                let earliest = if self.at_once { number } else { earliest };
+                let earliest = if self.immediate { number } else { earliest };
                 let Some(at) = (earliest..=number).rev().find(|&at| list[at].before.flags == 0) else { return false };
                 self.groups.push(Group::new(access, value, at, number, segment));
                 (self.groups.len() - 1, access.address.displacement)
@@ -217,7 +223,7 @@ impl Group {
             span: 0,
             at,
             first,
-            hot: false,
+            megamorphic: false,
             no_last_page: false,
             direct: None,
             advance: None,

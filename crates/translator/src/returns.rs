@@ -31,8 +31,8 @@
 
 use crate::emit::{Memory, RCX, RSP};
 use crate::fragment::State;
-use crate::marks::Mark;
-use crate::translate::{Builder, push_mark};
+use crate::translate::{Builder, push_entry};
+use crate::translation_map::MapEntry;
 use crate::{Env, Error, area};
 use core::arch::global_asm;
 use iced_x86::Instruction;
@@ -100,13 +100,13 @@ pub(crate) fn tag_of(ip: u64) -> u32 {
 impl<E: Env> Builder<'_, E> {
     /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
     pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
-        let under_way = self.hot_marks.last().copied();
+        let under_way = self.hot_map.last().copied();
         let over = self.hot.relative(&[0xe8]);
         self.return_site(next)?;
         let here = self.hot.here();
         self.resolve_hot(over, here)?;
-        if let Some(mark) = under_way {
-            push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Counted, ..mark });
+        if let Some(entry) = under_way {
+            push_entry(&mut self.hot_map, MapEntry { offset: self.hot.offset(), state: State::Counted, ..entry });
         }
         self.hot.raw(&[0x65, 0x8f, 0x04, 0x25]); // pop gs:[..]
         self.hot.imm32(self.config.return_entry(next) as u32);
@@ -130,16 +130,16 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn return_site(&mut self, next: u64) -> Result<(), Error> {
         let instruction = (next - self.start) as u32;
         self.returns_at = Some(self.hot.here());
-        let mark = self.mark(self.hot.offset(), State::Before);
-        push_mark(&mut self.hot_marks, Mark { instruction, state: State::Before, begun: 0, counted: 0, ..mark });
+        let entry = self.map_entry(self.hot.offset(), State::Before);
+        push_entry(&mut self.hot_map, MapEntry { instruction, state: State::Before, begun: 0, counted: 0, ..entry });
         self.leave_to(&[0xe9], next)
     }
 
     /// A return.
     pub(crate) fn give_back(&mut self, instruction: &Instruction) {
         self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
+        let entry = MapEntry { saved: 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
+        push_entry(&mut self.hot_map, entry);
         self.count_execution_on_the_way();
         self.hot.load(RCX, Memory::base(RSP, 0));
         if instruction.op_count() == 1 {

@@ -23,7 +23,7 @@ pub struct Site {
 /// A group of sites that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// How; none: looked up and counted at once.
+    /// How; none: looked up and counted immediately.
     pub last_page: Option<LastPageSlot>,
     /// The first of its sites.
     pub first: crate::SiteId,

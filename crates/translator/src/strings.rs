@@ -53,13 +53,13 @@ impl<E: Env> Builder<'_, E> {
         if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
             self.ahead_of_string(&what, site, one.before)?;
             self.scratch.restore(&mut self.hot, one.usage.reads);
-            self.mark_hot(State::Before);
+            self.map_hot(State::Before);
         }
         self.before_string(&what, &sites);
-        self.mark_hot(State::String);
+        self.map_hot(State::String);
         self.hot.copy(code, one.length);
         self.counted = sites.len() as u8;
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         self.scratch.current += 1;
         self.after_string(&what, &sites, one.before)
     }
@@ -73,7 +73,7 @@ impl<E: Env> Builder<'_, E> {
     /// Tells of a repeated string instruction that writes, before it.
     fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
-        self.mark_spilled();
+        self.map_spilled();
         let ahead = What { ahead: true, ..*what };
         if !self.is_simple(what, live) {
             return self.call_out_inline(&ahead, site, &[RCX, RDI], r1);
@@ -103,7 +103,7 @@ impl<E: Env> Builder<'_, E> {
         for field in tell {
             self.resolve_hot(field, self.cold.here())?;
         }
-        self.mark_cold(State::Before);
+        self.map_cold(State::Before);
         call_out(&mut self.cold, &ahead, &[site], &[(0, RCX), (1, RDI)], r1);
         self.return_to(r1, back)
     }
@@ -120,7 +120,7 @@ impl<E: Env> Builder<'_, E> {
     fn after_string(&mut self, what: &What, sites: &[SiteId], live: Live) -> Result<(), Error> {
         let avoid = 1 << RCX | 1 << RSI | 1 << RDI;
         let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
-        self.mark_spilled();
+        self.map_spilled();
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
             self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
         }

@@ -1,4 +1,4 @@
-//! Where the checks of groups ([`crate::last_page`], [`crate::hot`], [`crate::hoisted`]) go that find another page: stubs in the cold half, and beside each
+//! Where the checks of groups ([`crate::last_page`], [`crate::megamorphic`], [`crate::hoisted`]) go that find another page: stubs in the cold half, and beside each
 //! what [`crate::settle_last_page`] must know of its group.
 
 use crate::count::kind_bits;
@@ -12,12 +12,12 @@ use crate::{Env, Error, area};
 use numalens_isa::Kind;
 
 impl<E: Env> Builder<'_, E> {
-    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
+    /// Where a group goes whose page is another: counts immediately if it is megamorphic, settles otherwise.
     pub(crate) fn stub(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let hot = Memory::area(place.record + LastPage::HOT);
-        self.mark_cold(State::Counting);
-        self.cold.compare_area(false, place.record + LastPage::HOT, 0);
-        let cool = self.cold.relative(&[0x0f, 0x84]);
+        let class = Memory::area(place.record + LastPage::CLASS);
+        self.map_cold(State::Counting);
+        self.cold.compare_area(false, place.record + LastPage::CLASS, 0);
+        let by_page = self.cold.relative(&[0x0f, 0x84]);
         operand(&mut self.cold, r1, group);
         let across = (group.span > 0).then(|| {
             // Across the end of the page is where bits 12 and up change by adding the span.
@@ -31,7 +31,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.shift_right(r1, 12);
         load_entry(&mut self.cold, self.config.shadow, r1);
         self.cold.increment_register(r1);
-        self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
+        self.cold.memory(false, &[0x3b], r1, class); // cmp r1d, gs:[class]
         let other = self.cold.relative(&[0x0f, 0x85]);
         self.count_page_cold(r1, group);
         let field = self.cold.relative(&[0xe9]);
@@ -39,10 +39,10 @@ impl<E: Env> Builder<'_, E> {
 
         let here = self.cold.here();
         self.resolve_cold(other, here)?;
-        self.other_class(group, place, r1, [Some(cool), across], back)
+        self.other_class(group, place, r1, [Some(by_page), across], back)
     }
 
-    /// What follows where a hot group has met another class than that of its record, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
+    /// What follows where a megamorphic group has met another class than that of its record, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
     /// go on where the record is settled.
     pub(crate) fn other_class(
         &mut self,
@@ -52,7 +52,7 @@ impl<E: Env> Builder<'_, E> {
         settle: [Option<Field>; 2],
         back: u64,
     ) -> Result<(), Error> {
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         let unknown = match group.writes {
             0 => {
                 self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
@@ -64,7 +64,7 @@ impl<E: Env> Builder<'_, E> {
                 self.cold.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.cold.compare_area(false, place.record + LastPage::HOT, 0xff);
+        self.cold.compare_area(false, place.record + LastPage::CLASS, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
         self.cold.increment(in_row(r1, place.row - 1));
         self.count_page_cold(r1, group);
@@ -103,7 +103,7 @@ impl<E: Env> Builder<'_, E> {
     }
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         let save = Memory::area(area::SETTLE_SAVED);
         self.cold.store(RAX, save);
         self.cold.constant(RAX, group.address.displacement as u64);

@@ -11,15 +11,15 @@ use crate::far::{FarReturn, is_old_call, is_privileged};
 use crate::fetch::{self, Piece, Planned};
 use crate::fragment::{Ahead, Drafts, Exit, ExitKind, Fragment, Rare, State};
 use crate::hoisted::LoopBody;
-use crate::kept::Kept;
 use crate::links::Chain;
 use crate::liveness::Liveness;
-use crate::marks::Mark;
+use crate::metadata::FragmentMetadata;
 use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
-use crate::warm::free_register;
+use crate::tier_up::free_register;
+use crate::translation_map::MapEntry;
 use crate::{
-    Changes, Config, Env, Error, ExitId, FragmentId, LastPageId, Question, Room, Scheme, Shape, Site, SiteId, area,
+    Changes, Config, CpuQuery, Env, Error, ExitId, FragmentId, LastPageId, Room, Scheme, Shape, Site, SiteId, area,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,8 +45,8 @@ pub(crate) struct Tools {
     /// Of the fragment that was made last, both halves of its code among it.
     pub drafts: Drafts,
     pub numbers: Numbers,
-    /// Instructions of the program whose groups are hot.
-    pub hot: HashSet<u64>,
+    /// Instructions of the program whose groups are megamorphic.
+    pub megamorphic: HashSet<u64>,
     /// Those of them whose classes change too often as well.
     pub any_class: HashSet<u64>,
     /// And those that have no direct table.
@@ -67,8 +67,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub start: u64,
     pub first_exit: ExitId,
     pub exits: Vec<Exit>,
-    pub hot_marks: Vec<Mark>,
-    pub cold_marks: Vec<Mark>,
+    pub hot_map: Vec<MapEntry>,
+    pub cold_map: Vec<MapEntry>,
     /// Room to pack both in.
     pub packed: Vec<u8>,
     pub sites: Vec<SiteId>,
@@ -111,7 +111,7 @@ pub(crate) struct Builder<'a, E: Env> {
 }
 
 /// Translates the fragment at `ip` into `room`. The fragment's code is complete but not yet placed. None, where the fragment shows that others were translated
-/// in a wrong belief ([`crate::convention`]): they are to be given up, and then this is to be translated.
+/// in a wrong belief ([`crate::flags_abi`]): they are to be invalidated, and then this is to be translated.
 pub(crate) fn translate(
     config: &Config,
     tools: &mut Tools,
@@ -121,7 +121,8 @@ pub(crate) fn translate(
     ip: u64,
     first_exit: ExitId,
 ) -> Result<Option<Fragment>, Error> {
-    let Tools { source, liveness, plan, segments, drafts, numbers, hot, any_class, no_direct, short, long } = tools;
+    let Tools { source, liveness, plan, segments, drafts, numbers, megamorphic, any_class, no_direct, short, long } =
+        tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -134,19 +135,19 @@ pub(crate) fn translate(
     let in_loop = is_loop(ip, list);
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
     find_live(list, liveness, env, end, changes, in_loop && !may_be_short);
-    let warming = if may_be_short { free_register(list) } else { None };
-    if may_be_short && warming.is_none() {
+    let tier_up = if may_be_short { free_register(list) } else { None };
+    if may_be_short && tier_up.is_none() {
         find_live(list, liveness, env, end, changes, true);
     }
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        let last_pages = config.scheme == Scheme::LastPage || in_loop && warming.is_none() || long.contains(&ip);
-        plan.make(list, accesses, !last_pages, [hot, any_class]);
+        let last_pages = config.scheme == Scheme::LastPage || in_loop && tier_up.is_none() || long.contains(&ip);
+        plan.make(list, accesses, !last_pages, [megamorphic, any_class]);
         if in_loop {
             plan.direct(config, numbers, no_direct);
         }
         // Page limits take room that last pages may need.
         let roomy = numbers.last_pages < config.most_sites / 2;
-        let wanted = !plan.at_once && changes == Changes::Never && roomy && !short.contains(&ip);
+        let wanted = !plan.immediate && changes == Changes::Never && roomy && !short.contains(&ip);
         if wanted && let Some(body) = LoopBody::of(list) {
             plan.advance(list, &body);
         }
@@ -160,7 +161,7 @@ pub(crate) fn translate(
     }
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
     builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
-    builder.mark_hot(State::Before);
+    builder.map_hot(State::Before);
     builder.compares = changes == Changes::Silently;
     if builder.compares {
         builder.compare_code(bytes)?;
@@ -168,8 +169,8 @@ pub(crate) fn translate(
     if builder.env.is_watched(ip) {
         builder.reached()?;
     }
-    if let Some(register) = warming.filter(|_| !plan.groups.is_empty()) {
-        builder.count_until_long(register)?;
+    if let Some(register) = tier_up.filter(|_| !plan.groups.is_empty()) {
+        builder.count_until_tier_up(register)?;
     }
     builder.begin_loop(list.first().map_or(u16::MAX, |one| one.before.registers))?;
     let mut closed = false;
@@ -187,7 +188,7 @@ pub(crate) fn translate(
     if !closed {
         builder.current = (end - ip) as u32;
         builder.counted = 0;
-        builder.mark_hot(State::Before);
+        builder.map_hot(State::Before);
         builder.end_derived(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
@@ -226,7 +227,7 @@ impl<'a, E: Env> Builder<'a, E> {
         drafts: Drafts,
         numbers: &'a mut Numbers,
     ) -> Self {
-        let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
+        let Drafts { hot, cold, hot_map, cold_map, packed, exits, sites, site_instructions, ahead, .. } = drafts;
         let Drafts { uses, once, counted_segments, page_limits, pieces, .. } = drafts;
         Builder {
             config,
@@ -237,8 +238,8 @@ impl<'a, E: Env> Builder<'a, E> {
             start,
             first_exit,
             exits,
-            hot_marks,
-            cold_marks,
+            hot_map,
+            cold_map,
             packed,
             sites,
             site_instructions,
@@ -286,8 +287,8 @@ impl<E: Env> Builder<'_, E> {
         let mut drafts = Drafts {
             hot: self.hot.bytes,
             cold: self.cold.bytes,
-            hot_marks: self.hot_marks,
-            cold_marks: self.cold_marks,
+            hot_map: self.hot_map,
+            cold_map: self.cold_map,
             packed: self.packed,
             exits: self.exits,
             goes_back: self.goes_back,
@@ -303,7 +304,7 @@ impl<E: Env> Builder<'_, E> {
         let fragment = Fragment {
             ip,
             hot,
-            kept: Kept::pack(&mut drafts, ip, hot, target),
+            metadata: FragmentMetadata::pack(&mut drafts, ip, hot, target),
             rare: has_rare.then(|| Box::new(rare)),
             landing: None,
             returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32 + 1)),
@@ -325,7 +326,7 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.spilled &= one.before.registers;
         self.current = (one.instruction.ip() - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
     }
 
     pub(crate) fn new_site(&mut self, site: &Site) -> Result<SiteId, Error> {
@@ -335,9 +336,9 @@ impl<E: Env> Builder<'_, E> {
         Ok(id)
     }
 
-    pub(crate) fn mark(&self, offset: u32, state: State) -> Mark {
+    pub(crate) fn map_entry(&self, offset: u32, state: State) -> MapEntry {
         let state = if state == State::Before && self.counted > 0 { State::Counting } else { state };
-        Mark {
+        MapEntry {
             offset,
             instruction: self.current,
             spilled: self.scratch.spilled,
@@ -350,21 +351,21 @@ impl<E: Env> Builder<'_, E> {
     }
 
     #[inline(never)]
-    pub(crate) fn mark_hot(&mut self, state: State) {
-        let mark = self.mark(self.hot.offset(), state);
-        push_mark(&mut self.hot_marks, mark);
+    pub(crate) fn map_hot(&mut self, state: State) {
+        let entry = self.map_entry(self.hot.offset(), state);
+        push_entry(&mut self.hot_map, entry);
     }
 
     /// The same state with other registers spilled.
-    pub(crate) fn mark_spilled(&mut self) {
-        let state = self.hot_marks.last().map_or(State::Before, |mark| mark.state);
-        self.mark_hot(state);
+    pub(crate) fn map_spilled(&mut self) {
+        let state = self.hot_map.last().map_or(State::Before, |entry| entry.state);
+        self.map_hot(state);
     }
 
     #[inline(never)]
-    pub(crate) fn mark_cold(&mut self, state: State) {
-        let mark = self.mark(self.cold.offset(), state);
-        push_mark(&mut self.cold_marks, mark);
+    pub(crate) fn map_cold(&mut self, state: State) {
+        let entry = self.map_entry(self.cold.offset(), state);
+        push_entry(&mut self.cold_map, entry);
     }
 
     pub(crate) fn resolve_hot(&mut self, field: Field, target: u64) -> Result<(), Error> {
@@ -397,7 +398,7 @@ impl<E: Env> Builder<'_, E> {
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
         self.scratch.restore(&mut self.hot, needs);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         if list.first().is_some_and(|access| access.shape == Shape::String) {
             self.string(one, code, list)?;
             return Ok(false);
@@ -409,14 +410,14 @@ impl<E: Env> Builder<'_, E> {
             }
             self.count_access(instruction, access, one.before)?;
             self.counted = self.counted.saturating_add(1);
-            self.mark_hot(State::Counting);
+            self.map_hot(State::Counting);
             self.scratch.restore(&mut self.hot, needs);
         }
         if one.leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
         // With nothing counted here, the thread still stands before the instruction.
-        self.mark_hot(if self.counted == 0 { State::Before } else { State::Counted });
+        self.map_hot(if self.counted == 0 { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
         if sets_fs_base(instruction) {
@@ -428,9 +429,9 @@ impl<E: Env> Builder<'_, E> {
     /// Behind an instruction that has changed the base of FS: a thread that stops here goes on to the next one first.
     fn note_fs_base(&mut self) {
         self.counted = self.counted.max(1);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         let register = self.scratch.pick(&mut self.hot, u16::MAX, 0);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         self.hot.read_fs(register);
         self.hot.store(register, Memory::area(area::FS_BASE));
     }
@@ -449,13 +450,13 @@ impl<E: Env> Builder<'_, E> {
             _ if is_old_call(instruction) => self.old_system_call(next, &code[..one.length])?,
             _ if let Some(how) = FarReturn::of(instruction) => self.hand_over(ExitKind::Returns(how))?,
             _ if is_request(instruction) => self.hand_over(ExitKind::Request)?,
-            _ if let Some(question) = Question::of(self.config, instruction) => {
-                self.hand_over(ExitKind::Asks(question))?;
+            _ if let Some(query) = CpuQuery::of(self.config, instruction) => {
+                self.hand_over(ExitKind::CpuQuery(query))?;
             }
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
                 // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
                 self.hot.constant(RAX, 0);
-                self.mark_hot(State::Counted);
+                self.map_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             _ if self.config.own_processor && is_own(instruction.mnemonic()) => {
@@ -470,7 +471,7 @@ impl<E: Env> Builder<'_, E> {
                 self.copy(one, code)?;
                 self.current = (next - self.start) as u32;
                 self.counted = 0;
-                self.mark_hot(State::Before);
+                self.map_hot(State::Before);
                 self.leave_to(&[0xe9], next)?;
             }
             FlowControl::ConditionalBranch => {
@@ -511,7 +512,7 @@ impl<E: Env> Builder<'_, E> {
         let used = one.usage.reads | one.usage.kills;
         let low = 0xff & !(1 << RSP);
         let register = self.scratch.pick(&mut self.hot, one.before.registers, used | !low);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.constant(register, target);
         let mut copy = [0u8; LONGEST];
         let copy = &mut copy[..code.len()];
@@ -528,7 +529,7 @@ impl<E: Env> Builder<'_, E> {
         const VALUE: u8 = 11;
         self.scratch.take(&mut self.hot, VALUE, u16::MAX);
         self.scratch.take(&mut self.hot, RCX, u16::MAX);
-        self.mark_spilled();
+        self.map_spilled();
         let stale = self.cold.here();
         let mut at = 0;
         while at < bytes.len() {
@@ -549,7 +550,7 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_hot(field, stale)?;
             at += size;
         }
-        self.mark_cold(State::Before);
+        self.map_cold(State::Before);
         for register in [VALUE, RCX] {
             self.cold.load(register, Memory::area(area::spill(register)));
         }
@@ -557,16 +558,16 @@ impl<E: Env> Builder<'_, E> {
     }
 }
 
-/// Adds a mark, in place of one that covers nothing.
-pub(crate) fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
-    if let Some(last) = marks.last_mut() {
-        if last.offset == mark.offset {
-            *last = mark;
+/// Adds an entry to a map, in place of one that covers nothing.
+pub(crate) fn push_entry(entries: &mut Vec<MapEntry>, entry: MapEntry) {
+    if let Some(last) = entries.last_mut() {
+        if last.offset == entry.offset {
+            *last = entry;
             return;
         }
-        if (Mark { offset: mark.offset, ..*last }) == mark {
+        if (MapEntry { offset: entry.offset, ..*last }) == entry {
             return;
         }
     }
-    marks.push(mark);
+    entries.push(entry);
 }

@@ -1,4 +1,4 @@
-//! Loops whose iterations follow from a register, stopped and given up at each of their instructions.
+//! Loops whose iterations follow from a register, stopped and invalidated at each of their instructions.
 
 mod support;
 

@@ -47,7 +47,7 @@ fn code_that_has_counted_much_keeps_last_pages_and_counts_the_same() {
                 |machine: &Machine| machine.world.groups.iter().filter(|(group, _)| group.last_page.is_some()).count();
             let before = with_last_pages(&machine);
             for site in 0..machine.world.sites.len() as u32 {
-                machine.cache.warmed(&mut machine.world, SiteId(site));
+                machine.cache.tier_up(&mut machine.world, SiteId(site));
             }
             machine.run_translated(&registers);
             machine.take_counts();
@@ -104,7 +104,7 @@ fn direct_counters_begin_again_when_pages_change_and_ask_when_they_are_full_or_a
         let begun = machine.direct_in_use();
         assert!(begun.len() >= 2 && begun.iter().any(|one| one.counters > 12), "{scheme:?}: {begun:?}");
         // Others found that pages have changed; the collector asks; and some have counted all that they can.
-        let heats = machine.heats;
+        let retranslations = machine.retranslations;
         let cold_runs = machine.world.cold_runs;
         wanted.extend(run(&mut machine, 1000));
         assert_eq!(machine.world.cold_runs, cold_runs, "{scheme:?}: every page is known");
@@ -129,7 +129,7 @@ fn direct_counters_begin_again_when_pages_change_and_ask_when_they_are_full_or_a
                 assert_eq!(full % u64::from(support::counts::FULL), 0, "{scheme:?}");
             }
         }
-        assert_eq!(machine.heats, heats, "{scheme:?}: they go on");
+        assert_eq!(machine.retranslations, retranslations, "{scheme:?}: they go on");
     }
 }
 
@@ -151,13 +151,13 @@ fn direct_counters_whose_group_leaves_its_pages_are_given_up() {
     let mut machine = Machine::new(Options { scheme: Scheme::Loops, ..Options::default() });
     machine.load(&assemble(&[text])[0]);
     let mut registers = registers(&machine);
-    let mut heats = [ITERATIONS, ITERATIONS].map(|iterations| {
+    let mut retranslations = [ITERATIONS, ITERATIONS].map(|iterations| {
         registers.general[1] = iterations;
         machine.run_translated(&registers);
-        std::mem::take(&mut machine.heats)
+        std::mem::take(&mut machine.retranslations)
     });
-    // Hot, then without a direct table, and perhaps of any class: in the fragment that is entered at the top as well.
-    assert!((2..=6).contains(&heats[0]), "{heats:?}");
-    heats[0] = 0;
-    assert_eq!(heats, [0, 0]);
+    // Megamorphic, then without a direct table, and perhaps of any class: in the fragment that is entered at the top as well.
+    assert!((2..=6).contains(&retranslations[0]), "{retranslations:?}");
+    retranslations[0] = 0;
+    assert_eq!(retranslations, [0, 0]);
 }

@@ -56,17 +56,17 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         each.chain([writes(r.general[2], EXECUTIONS)]).collect()
     });
     let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
-    // All pages have been written: those that have not make their groups hot, and the fragment translated once more.
+    // All pages have been written: those that have not make their groups megamorphic, and the fragment translated once more.
     machine.load(&assemble(&["mov rax, rcx\nrep stosq\nnop"])[0]);
     let mut filling = registers(&machine);
     filling.general[1] = WORDS;
     machine.run_translated(&filling);
     machine.load(&assemble(&[text])[0]);
-    for (executions, heats) in [(1 << 15, 0), (1 << 16, 1)] {
+    for (executions, retranslations) in [(1 << 15, 0), (1 << 16, 1)] {
         let mut registers = registers(&machine);
         registers.general[1] = executions;
         machine.run_translated(&registers);
-        assert_eq!(machine.heats, heats);
+        assert_eq!(machine.retranslations, retranslations);
     }
 }
 

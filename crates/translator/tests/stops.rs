@@ -2,7 +2,7 @@
 
 mod support;
 
-use numalens_translator::{Changes, Question, Scheme, State};
+use numalens_translator::{Changes, CpuQuery, Scheme, State};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use support::assemble::assemble;
@@ -66,11 +66,11 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
         (KERNEL, Told, 64),
         (KERNEL, Silently, 64),
         (KERNEL, Silently, 2),
-        (QUESTIONS, Never, 64),
-        (QUESTIONS, Silently, 64),
+        (CPU_QUERIES, Never, 64),
+        (CPU_QUERIES, Silently, 64),
     ];
     for (text, changes, instructions) in kinds {
-        let own_processor = text == QUESTIONS;
+        let own_processor = text == CPU_QUERIES;
         let options = Options { low_shadow: false, changes, instructions, own_processor, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
@@ -116,7 +116,7 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
 
 /// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and the last selector are those
 /// of the stack of 64-bit programs, the one in between is none.
-const QUESTIONS: &str = "
+const CPU_QUERIES: &str = "
         mov eax, 0x80000002
         xor ecx, ecx
         cmp rdi, rsi
@@ -136,11 +136,11 @@ const QUESTIONS: &str = "
     2:  cpuid";
 
 #[test]
-fn questions_about_the_processor_are_the_owner_s() {
+fn queries_about_the_processor_are_the_owner_s() {
     prepare();
     for own_processor in [true, false] {
         let mut machine = Machine::new(Options { low_shadow: false, own_processor, ..Options::default() });
-        machine.load(&assemble(&[QUESTIONS])[0]);
+        machine.load(&assemble(&[CPU_QUERIES])[0]);
         let start = registers(&machine);
         let native = machine.run_native(&start);
         let memory = machine.data.bytes().to_vec();
@@ -148,8 +148,8 @@ fn questions_about_the_processor_are_the_owner_s() {
         let translated = machine.run_translated(&start);
         assert_eq!((translated.general, translated.flags), (native.general, native.flags));
         assert!(machine.data.bytes() == memory, "memory");
-        let limit = |to, bytes, selector| Question::Limit { to, bytes, selector };
-        let all = [Question::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), Question::Cpuid];
+        let limit = |to, bytes, selector| CpuQuery::Limit { to, bytes, selector };
+        let all = [CpuQuery::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), CpuQuery::Cpuid];
         assert_eq!(machine.world.asked, if own_processor { &all[..] } else { &[] });
         let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
         assert_eq!(counted, 6);
@@ -229,7 +229,7 @@ fn assert_counted(machine: &mut Machine, wanted: &[Expected], what: &str) {
 }
 
 /// Runs into a hole in the middle of the 200th iteration: what the accesses before and after the fault were counted as members of their
-/// groups must be right, by last pages, hot (`stride` of a page), at once and by the flat tables.
+/// groups must be right, by last pages, megamorphic (`stride` of a page), immediately and by the flat tables.
 #[test]
 fn an_iteration_that_breaks_off_counts_what_it_did() {
     prepare();

@@ -25,7 +25,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
-use numalens_translator::{Question, area};
+use numalens_translator::{CpuQuery, area};
 
 /// The segment of each CPU whose limit is the CPU and its node, without the bits of privilege.
 const CPU_SEGMENT: u32 = 0x78;
@@ -33,10 +33,10 @@ const PRIVILEGE: u32 = 3;
 const ZERO_FLAG: u64 = 1 << 6;
 
 /// Puts the answer into the registers of the program.
-pub fn answer(thread: &Thread, placement: &Placement, question: Question) {
+pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
     let area = thread.area;
-    match question {
-        Question::Cpuid => {
+    match query {
+        CpuQuery::Cpuid => {
             let (leaf, part) = (area.register(0) as u32, area.register(1) as u32);
             let host = __cpuid_count(leaf, part);
             let told = match is_about_cpus(leaf) {
@@ -47,7 +47,7 @@ pub fn answer(thread: &Thread, placement: &Placement, question: Question) {
                 area.set_register(register, value.into());
             }
         }
-        Question::Limit { to, bytes, selector } => {
+        CpuQuery::Limit { to, bytes, selector } => {
             let selector = area.register(selector) as u32 & 0xffff;
             let limit = match selector & !PRIVILEGE {
                 CPU_SEGMENT => Some(processor(&thread.place, placement)),

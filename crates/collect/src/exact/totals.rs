@@ -175,7 +175,7 @@ impl<L: Lookup> Reader<'_, L> {
                 let counter = executions.counter(last_page.executions);
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
                 let members = members(known, last_page.row);
-                // That of a hot group was counted.
+                // That of a megamorphic group was counted.
                 let (column, page) = exact::column_and_page(entry);
                 if page != 0 {
                     self.add_page(page, kinds(known, members.clone()).map(|kind| pending.wrapping_mul(kind)));

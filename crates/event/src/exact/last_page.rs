@@ -18,7 +18,7 @@ pub struct LastPageRecord {
     /// How often the page changed.
     pub misses: AtomicU32,
     /// Not 0: it changed so often that the flat tables are used; or [`IS_LIMIT`].
-    pub hot: AtomicU32,
+    pub class: AtomicU32,
 }
 
 /// What stands for a page where it is counted: the place of the counter of site 0 in the column of its class, see [`super::site_and_class`], and the page's
@@ -28,7 +28,7 @@ pub fn column_and_page(word: u64) -> (u64, u64) {
     ((word & 0xffff_ffff) / 8, page)
 }
 
-/// What [`LastPageRecord::hot`] is in a record that is no group's: in place of the page it has the page limit of the groups after it, up to the next such
+/// What [`LastPageRecord::class`] is in a record that is no group's: in place of the page it has the page limit of the groups after it, up to the next such
 /// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
 pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
 
@@ -38,7 +38,7 @@ impl LastPageRecord {
     pub fn look_again(records: &[LastPageRecord], number: usize, page: u64) {
         let Some(record) = records.get(number) else { return };
         if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {
-            let limit = records[..number].iter().rev().find(|record| record.hot.load(Relaxed) == IS_PAGE_LIMIT);
+            let limit = records[..number].iter().rev().find(|record| record.class.load(Relaxed) == IS_PAGE_LIMIT);
             if let Some(limit) = limit {
                 limit.page.store(i64::MIN as u64, Release);
             }

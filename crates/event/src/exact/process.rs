@@ -68,13 +68,13 @@ pub struct ProcessHeader {
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
     /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
-    pub warmed: AtomicU32,
-    pub warmed_seen: AtomicU32,
-    pub warmed_sites: [AtomicU32; WARMED],
+    pub tier_ups: AtomicU32,
+    pub tier_ups_seen: AtomicU32,
+    pub tier_up_sites: [AtomicU32; TIER_UPS],
 }
 
 /// Sites that the collector may name before the agent has seen them; what is more is forgotten.
-pub const WARMED: usize = 1024;
+pub const TIER_UPS: usize = 1024;
 
 impl ProcessHeader {
     /// Calls `write` with the place of the table of pages, which stays there meanwhile; `None`: there is no table. For
@@ -101,27 +101,27 @@ impl ProcessHeader {
     }
 
     /// Names a site that has counted much. For one caller at a time.
-    pub fn warm(&self, site: u32) {
-        let number = self.warmed.load(Relaxed);
-        self.warmed_sites[number as usize % WARMED].store(site, Relaxed);
-        self.warmed.store(number.wrapping_add(1), Release);
+    pub fn request_tier_up(&self, site: u32) {
+        let number = self.tier_ups.load(Relaxed);
+        self.tier_up_sites[number as usize % TIER_UPS].store(site, Relaxed);
+        self.tier_ups.store(number.wrapping_add(1), Release);
     }
 
     /// Whether sites have been named that have not been seen.
     #[inline]
-    pub fn has_warmed(&self) -> bool {
-        self.warmed.load(Relaxed) != self.warmed_seen.load(Relaxed)
+    pub fn has_tier_ups(&self) -> bool {
+        self.tier_ups.load(Relaxed) != self.tier_ups_seen.load(Relaxed)
     }
 
     /// Calls `found` for each site that has been named and not seen. For one caller at a time.
     #[inline]
-    pub fn each_warmed(&self, mut found: impl FnMut(u32)) {
-        let (named, seen) = (self.warmed.load(Acquire), self.warmed_seen.load(Relaxed));
-        let new = named.wrapping_sub(seen).min(WARMED as u32);
+    pub fn each_tier_up(&self, mut found: impl FnMut(u32)) {
+        let (named, seen) = (self.tier_ups.load(Acquire), self.tier_ups_seen.load(Relaxed));
+        let new = named.wrapping_sub(seen).min(TIER_UPS as u32);
         if new != 0 {
             (named.wrapping_sub(new)..named)
-                .for_each(|number| found(self.warmed_sites[number as usize % WARMED].load(Relaxed)));
-            self.warmed_seen.store(named, Relaxed);
+                .for_each(|number| found(self.tier_up_sites[number as usize % TIER_UPS].load(Relaxed)));
+            self.tier_ups_seen.store(named, Relaxed);
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct SessionHeader {
     pub files_written: AtomicU32,
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
-    /// Bytes of translated code that a process keeps before it gives up the oldest.
+    /// Bytes of translated code that a process keeps before it evicts the oldest.
     pub most_code: AtomicU64,
     /// The pointer that the pattern of an empty lookup table, in that of a thread's own memory, consists of; 0: nobody
     /// has written it yet, 1: somebody is about to. A
@@ -147,7 +147,7 @@ pub mod huge_pages {
 pub mod debug {
     /// Translate without counting: what translation alone costs.
     pub const NO_COUNTING: u32 = 1;
-    /// Count every access in the flat tables at once.
+    /// Count every access in the flat tables immediately.
     pub const FLAT: u32 = 2;
     /// Count by last pages wherever that can be done, not in long loops only.
     pub const LAST_PAGE: u32 = 4;

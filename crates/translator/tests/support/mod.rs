@@ -3,11 +3,11 @@
 
 pub mod assemble;
 pub mod counts;
+mod cpu_identity;
 pub mod expected;
 pub mod kernel;
 pub mod memory;
 mod pages;
-mod questions;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
@@ -15,7 +15,7 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Changes, Config, DirectTable, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Question, Room,
+    Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Room,
     Scheme, Segment, Shadow, Site, SiteId, area, settle_derived,
 };
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ pub struct World {
     pub watched: Vec<u64>,
     pub reached: Vec<(u64, u64)>,
     /// What the program has asked about its processor.
-    pub asked: Vec<Question>,
+    pub asked: Vec<CpuQuery>,
     /// The first site of the program that is loaded.
     first_site: usize,
 }
@@ -95,7 +95,7 @@ pub struct Machine {
     /// What is done at the stop with this number, from 1.
     pub at_stop: Option<(usize, stops::Act)>,
     /// How often code was found that would be better translated in another manner.
-    pub heats: usize,
+    pub retranslations: usize,
     /// Given back after the mappings are gone.
     _turn: Option<MutexGuard<'static, ()>>,
 }
@@ -198,7 +198,7 @@ impl Machine {
             end: 0,
             trace: Vec::new(),
             at_stop: None,
-            heats: 0,
+            retranslations: 0,
             _turn: turn,
         });
         let base = machine.area.address();
@@ -377,10 +377,10 @@ impl Machine {
     /// Empties the code cache and fills it with traps.
     pub fn evict(&mut self) {
         let base = self.world.arena.address();
-        for struck in self.cache.close(&mut self.world, base..base + ARENA as u64) {
-            let miss = if struck.is_return { switch::return_miss } else { switch::lookup_miss } as *const () as u64;
-            if self.area.get(struck.entry as usize) == struck.code {
-                self.area.set(struck.entry as usize, miss);
+        for unlinked in self.cache.close(&mut self.world, base..base + ARENA as u64) {
+            let miss = if unlinked.is_return { switch::return_miss } else { switch::lookup_miss } as *const () as u64;
+            if self.area.get(unlinked.entry as usize) == unlinked.code {
+                self.area.set(unlinked.entry as usize, miss);
             }
         }
         self.cache.evict(base..base + ARENA as u64);
@@ -521,9 +521,9 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
             machine.world.reached.push((ip, sp));
             execute
         }
-        Leave::Asks { question, next } => {
-            machine.world.asked.push(question);
-            questions::answer(&mut machine.area, question);
+        Leave::CpuQuery { query, next } => {
+            machine.world.asked.push(query);
+            cpu_identity::answer(&mut machine.area, query);
             machine.cache.entry(&mut machine.world, next).expect("it can be translated")
         }
         Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
@@ -570,10 +570,10 @@ extern "C" fn on_count(area: *mut u8) {
     let machine = machine_of(area);
     let config = *machine.cache.config();
     // SAFETY: this is the area of the calling thread, laid out by this configuration.
-    let hotter = unsafe { settle(area, &config, &mut machine.world) };
-    if let Some(hotter) = hotter {
-        machine.cache.heat(&mut machine.world, hotter);
-        machine.heats += 1;
+    let retranslation = unsafe { settle(area, &config, &mut machine.world) };
+    if let Some(retranslation) = retranslation {
+        machine.cache.retranslate(&mut machine.world, retranslation);
+        machine.retranslations += 1;
     }
 }
 

@@ -52,7 +52,7 @@ impl Drain {
                 continue;
             }
             if all >= MANY && all - more < MANY {
-                header.warm(number);
+                header.request_tier_up(number);
             }
             let mut tell = |home, pinned, more| {
                 let reads = if flags & site::READ != 0 { more } else { 0 };

@@ -9,7 +9,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// What is asked. Registers are numbered as instructions encode them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum CpuQuery {
     /// `cpuid`: the leaf in eax, its part in ecx.
     Cpuid,
     /// `lsl`: the limit of the segment of a selector. Linux keeps CPU and node in one.
@@ -23,7 +23,7 @@ pub enum Question {
     },
 }
 
-impl Question {
+impl CpuQuery {
     /// What an instruction asks. A selector in memory is left to the host: nobody has CPU and node in mind then.
     pub(crate) fn of(config: &Config, instruction: &Instruction) -> Option<Self> {
         if !config.own_processor {
@@ -31,8 +31,8 @@ impl Question {
         }
         let is_register = |operand| instruction.op_kind(operand) == OpKind::Register;
         match instruction.mnemonic() {
-            Mnemonic::Cpuid => Some(Question::Cpuid),
-            Mnemonic::Lsl if is_register(0) && is_register(1) => Some(Question::Limit {
+            Mnemonic::Cpuid => Some(CpuQuery::Cpuid),
+            Mnemonic::Lsl if is_register(0) && is_register(1) => Some(CpuQuery::Limit {
                 to: instruction.op0_register().number() as u8,
                 bytes: if instruction.op0_register().size() == 2 { 2 } else { 8 },
                 selector: instruction.op1_register().number() as u8,

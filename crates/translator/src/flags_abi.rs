@@ -13,7 +13,7 @@
 //!   that was set in f    |   ret
 //! ```
 //!
-//! From then on flags are needed at all calls and returns of the program, and what was translated before is given up. Where a compiler puts another
+//! From then on flags are needed at all calls and returns of the program, and what was translated before is invalidated. Where a compiler puts another
 //! branch's code behind a call that never returns, this may be taken for the first: it costs a few percent, and nothing else.
 
 use crate::Env;
@@ -44,8 +44,8 @@ enum First {
 }
 
 impl Liveness {
-    /// Looks whether the fragment that was decoded shows that the convention does not hold, which was believed until now: then all other
-    /// fragments are to be given up.
+    /// Looks whether the fragment that was decoded shows that the ABI of flags does not hold, which was believed until now: then all other
+    /// fragments are to be invalidated.
     pub fn learn(&mut self, env: &mut impl Env, fragment: &[Decoded]) -> bool {
         let Some(last) = fragment.last().filter(|_| self.flags_dead_at_calls) else { return false };
         let end = last.instruction.next_ip();

@@ -1,9 +1,9 @@
-//! What is kept of a fragment for when a thread is stopped in it or leaves it, packed into one piece of memory.
+//! Metadata of a fragment, for when a thread is stopped in it or leaves it, packed into one piece of memory.
 //!
 //! ```text
 //!   lengths of the first four
-//!   marks of the hot half      see marks.rs
-//!   marks of the cold half
+//!   map of the hot half        see translation_map.rs
+//!   map of the cold half
 //!   exits                      kind, what goes with it, target, stub
 //!   members of groups          each as what it changes of the one before
 //!   pieces                     each from the end of the one before
@@ -13,9 +13,9 @@
 use crate::far::{FarReturn, Obstacle};
 use crate::fetch::Piece;
 use crate::fragment::{Ahead, Drafts, Exit, ExitKind};
-use crate::marks::{self, Mark};
 use crate::packed::{put, put_signed, split, take, take_signed};
-use crate::{LastPageId, LastPageSlot, Question, SiteId};
+use crate::translation_map::{self, MapEntry};
+use crate::{CpuQuery, LastPageId, LastPageSlot, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -23,19 +23,19 @@ use alloc::vec::Vec;
 const MEASURED: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct FragmentMetadata {
     bytes: Box<[u8]>,
 }
 
-impl Kept {
+impl FragmentMetadata {
     /// Of the fragment at `ip` whose halves are at `hot` and `cold`. Members are in order of segment and instruction.
-    pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> Kept {
-        let Drafts { packed, hot_marks, cold_marks, exits, ahead, pieces, .. } = drafts;
+    pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> FragmentMetadata {
+        let Drafts { packed, hot_map, cold_map, exits, ahead, pieces, .. } = drafts;
         packed.clear();
         let mut ends = [0; MEASURED];
-        marks::pack(hot_marks, packed);
+        translation_map::pack(hot_map, packed);
         ends[0] = packed.len();
-        marks::pack(cold_marks, packed);
+        translation_map::pack(cold_map, packed);
         ends[1] = packed.len();
         exits.iter().for_each(|exit| exit.pack(packed, ip, hot, cold));
         ends[2] = packed.len();
@@ -49,7 +49,7 @@ impl Kept {
             start = end;
         }
         let (parts, lengths) = packed.split_at(all);
-        Kept { bytes: [lengths, parts].concat().into() }
+        FragmentMetadata { bytes: [lengths, parts].concat().into() }
     }
 
     /// The part with this number.
@@ -65,12 +65,12 @@ impl Kept {
         }
     }
 
-    pub fn hot_marks(&self) -> impl Iterator<Item = Mark> {
-        marks::unpack(self.part(0))
+    pub fn hot_map(&self) -> impl Iterator<Item = MapEntry> {
+        translation_map::unpack(self.part(0))
     }
 
-    pub fn cold_marks(&self) -> impl Iterator<Item = Mark> {
-        marks::unpack(self.part(1))
+    pub fn cold_map(&self) -> impl Iterator<Item = MapEntry> {
+        translation_map::unpack(self.part(1))
     }
 
     /// The exits of the fragment at `ip` whose halves are at `hot` and `cold`.
@@ -135,8 +135,8 @@ impl Exit {
                 put_signed(into, near(execute, hot));
             }
             ExitKind::Request => into.push(REQUEST),
-            ExitKind::Asks(Question::Cpuid) => into.push(CPUID),
-            ExitKind::Asks(Question::Limit { to, bytes, selector }) => into.extend([LIMIT, to, bytes, selector]),
+            ExitKind::CpuQuery(CpuQuery::Cpuid) => into.push(CPUID),
+            ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }) => into.extend([LIMIT, to, bytes, selector]),
             ExitKind::Reached { execute } => {
                 into.push(REACHED);
                 put_signed(into, near(execute, hot));
@@ -164,9 +164,9 @@ impl Exit {
             DIRECT => ExitKind::Direct { branch: near(hot) },
             SYSCALL => ExitKind::Syscall { execute: near(hot) },
             REQUEST => ExitKind::Request,
-            CPUID => ExitKind::Asks(Question::Cpuid),
+            CPUID => ExitKind::CpuQuery(CpuQuery::Cpuid),
             LIMIT => match *split(bytes, 3) {
-                [to, bytes, selector] => ExitKind::Asks(Question::Limit { to, bytes, selector }),
+                [to, bytes, selector] => ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }),
                 _ => return None,
             },
             REACHED => ExitKind::Reached { execute: near(hot) },
@@ -213,9 +213,10 @@ impl<'a> Members<'a> {
 }
 
 /// What the first member is told from.
-const NONE: Ahead = Ahead { site: SiteId(0), last_page: None, group: 0, segment: 0, hot: false, instruction: 0 };
+const NONE: Ahead =
+    Ahead { site: SiteId(0), last_page: None, group: 0, segment: 0, megamorphic: false, instruction: 0 };
 
-const HOT: u8 = 1;
+const MEGAMORPHIC: u8 = 1;
 const HAS_LAST_PAGE: u8 = 2;
 /// It follows the one before: the next site, with the same group, segment and last page.
 const FOLLOWS: u8 = 4;
@@ -225,7 +226,7 @@ fn pack_members(members: &[Ahead], into: &mut Vec<u8>) {
     for &one in members {
         let like = Ahead { site: SiteId(before.site.0.wrapping_add(1)), instruction: one.instruction, ..before };
         let follows = one == like;
-        let flags = [(HOT, one.hot), (HAS_LAST_PAGE, one.last_page.is_some()), (FOLLOWS, follows)];
+        let flags = [(MEGAMORPHIC, one.megamorphic), (HAS_LAST_PAGE, one.last_page.is_some()), (FOLLOWS, follows)];
         into.push(flags.iter().filter(|(_, is)| *is).map(|(bit, _)| bit).sum());
         let by = |now: u32, before: u32| i64::from(now.wrapping_sub(before) as i32);
         put_signed(into, by(one.instruction, before.instruction));
@@ -251,10 +252,10 @@ fn unpack_member(bytes: &mut &[u8], before: &Ahead) -> Option<Ahead> {
     }
     let site = SiteId(after(before.site.0));
     let (group, segment) = (after(before.group.into()) as u16, after(before.segment.into()) as u16);
-    let hot = flags & HOT != 0;
+    let megamorphic = flags & MEGAMORPHIC != 0;
     let last_page = (flags & HAS_LAST_PAGE != 0)
         .then(|| LastPageSlot { id: LastPageId(take(bytes) as u32), executions: take(bytes) as u32 });
-    Some(Ahead { site, last_page, group, segment, hot, instruction })
+    Some(Ahead { site, last_page, group, segment, megamorphic, instruction })
 }
 
 #[cfg(test)]
@@ -267,15 +268,16 @@ mod tests {
             (any::<u32>(), any::<u32>()).prop_map(|(id, executions)| LastPageSlot { id: LastPageId(id), executions });
         let place = (0..3u16, 0..3u16, any::<bool>(), prop_oneof![0..60u32, any::<u32>()]);
         (0..4u32, prop::option::of(last_page), place).prop_map(
-            |(site, last_page, (group, segment, hot, instruction))| {
+            |(site, last_page, (group, segment, megamorphic, instruction))| {
                 let site = SiteId(site.wrapping_sub(2));
-                Ahead { site, last_page, group, segment, hot, instruction }
+                Ahead { site, last_page, group, segment, megamorphic, instruction }
             },
         )
     }
 
     /// Those of which nothing more is to be said.
-    const PLAIN: [ExitKind; 4] = [ExitKind::Asks(Question::Cpuid), ExitKind::Request, ExitKind::News, ExitKind::Stale];
+    const PLAIN: [ExitKind; 4] =
+        [ExitKind::CpuQuery(CpuQuery::Cpuid), ExitKind::Request, ExitKind::News, ExitKind::Stale];
 
     fn exit() -> impl Strategy<Value = Exit> {
         let kind = prop_oneof![
@@ -283,7 +285,7 @@ mod tests {
             any::<u64>().prop_map(|execute| ExitKind::Syscall { execute }),
             any::<u64>().prop_map(|execute| ExitKind::Reached { execute }),
             any::<[u8; 3]>()
-                .prop_map(|[to, bytes, selector]| { ExitKind::Asks(Question::Limit { to, bytes, selector }) }),
+                .prop_map(|[to, bytes, selector]| { ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }) }),
             prop::sample::select(&PLAIN[..]),
             prop::sample::select(&Obstacle::ALL[..]).prop_map(ExitKind::Unsupported),
             any::<u64>().prop_map(|execute| ExitKind::OldSyscall { execute }),
@@ -307,11 +309,11 @@ mod tests {
         ) {
             let mut drafts =
                 Drafts { ahead: ahead.clone(), exits: exits.clone(), pieces: pieces.clone(), ..Drafts::default() };
-            let kept = Kept::pack(&mut drafts, ip, hot, cold);
-            prop_assert_eq!(kept.members().iter().collect::<Vec<_>>(), ahead);
-            prop_assert_eq!(kept.exits(ip, hot, cold).collect::<Vec<_>>(), exits);
-            prop_assert_eq!(kept.pieces().collect::<Vec<_>>(), pieces);
-            prop_assert!(kept.hot_marks().next().is_none() && kept.cold_marks().next().is_none());
+            let metadata = FragmentMetadata::pack(&mut drafts, ip, hot, cold);
+            prop_assert_eq!(metadata.members().iter().collect::<Vec<_>>(), ahead);
+            prop_assert_eq!(metadata.exits(ip, hot, cold).collect::<Vec<_>>(), exits);
+            prop_assert_eq!(metadata.pieces().collect::<Vec<_>>(), pieces);
+            prop_assert!(metadata.hot_map().next().is_none() && metadata.cold_map().next().is_none());
         }
     }
 
@@ -327,6 +329,6 @@ mod tests {
             pieces: [Piece { from: 0, to: 20, counted_at: Piece::BY_EXECUTION }].into(),
             ..Drafts::default()
         };
-        assert_eq!(Kept::pack(&mut drafts, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);
+        assert_eq!(FragmentMetadata::pack(&mut drafts, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);
     }
 }

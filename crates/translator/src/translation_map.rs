@@ -1,6 +1,6 @@
 //! What program state stands behind each address of a fragment's code.
 //!
-//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`Mark`]s divide the code of a fragment into segments
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`MapEntry`]s divide the code of a fragment into segments
 //! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
 //!
 //! There are many, a dozen a fragment, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
@@ -18,7 +18,7 @@ use crate::packed::{put, put_signed, take, take_signed};
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct MapEntry {
     /// From the start of the half.
     pub offset: u32,
     /// From the start of the fragment; of [`State::Leaving`] through an exit: its index in the fragment.
@@ -34,9 +34,17 @@ pub(crate) struct Mark {
     pub checked: u16,
 }
 
-/// What the first mark of a half is told from.
-const NONE: Mark =
-    Mark { offset: 0, instruction: 0, spilled: 0, saved: 0, state: State::Before, counted: 0, begun: 0, checked: 0 };
+/// What the first entry of a half is told from.
+const NONE: MapEntry = MapEntry {
+    offset: 0,
+    instruction: 0,
+    spilled: 0,
+    saved: 0,
+    state: State::Before,
+    counted: 0,
+    begun: 0,
+    checked: 0,
+};
 
 const STATES: [State; 6] =
     [State::Before, State::Counting, State::Counted, State::AfterSyscall, State::String, State::Leaving];
@@ -48,66 +56,66 @@ const COUNTED: u8 = 1 << 6;
 const GROUPS: u8 = 1 << 7;
 
 /// Packs those of one half.
-pub(crate) fn pack(marks: &[Mark], into: &mut Vec<u8>) {
+pub(crate) fn pack(entries: &[MapEntry], into: &mut Vec<u8>) {
     let mut before = NONE;
-    for &mark in marks {
+    for &entry in entries {
         let changes = [
-            (INSTRUCTION, mark.instruction != before.instruction),
-            (SPILLED, mark.spilled != before.spilled),
-            (SAVED, mark.saved != before.saved),
-            (COUNTED, mark.counted != before.counted),
-            (GROUPS, (mark.begun, mark.checked) != (before.begun, before.checked)),
+            (INSTRUCTION, entry.instruction != before.instruction),
+            (SPILLED, entry.spilled != before.spilled),
+            (SAVED, entry.saved != before.saved),
+            (COUNTED, entry.counted != before.counted),
+            (GROUPS, (entry.begun, entry.checked) != (before.begun, before.checked)),
         ];
         let changed = changes.iter().filter(|(_, changed)| *changed).fold(0, |bits, (bit, _)| bits | bit);
-        into.push(mark.state as u8 | changed);
-        put(into, mark.offset.wrapping_sub(before.offset).into());
+        into.push(entry.state as u8 | changed);
+        put(into, entry.offset.wrapping_sub(before.offset).into());
         if changed & INSTRUCTION != 0 {
             // As 32 bits: one after the largest number is 0.
-            let by = mark.instruction.wrapping_sub(before.instruction) as i32;
+            let by = entry.instruction.wrapping_sub(before.instruction) as i32;
             put_signed(into, by.into());
         }
         if changed & SPILLED != 0 {
-            put(into, mark.spilled.into());
+            put(into, entry.spilled.into());
         }
         if changed & SAVED != 0 {
-            put(into, mark.saved.into());
+            put(into, entry.saved.into());
         }
         if changed & COUNTED != 0 {
-            put(into, mark.counted.into());
+            put(into, entry.counted.into());
         }
         if changed & GROUPS != 0 {
-            put(into, mark.begun.into());
-            put(into, mark.checked.into());
+            put(into, entry.begun.into());
+            put(into, entry.checked.into());
         }
-        before = mark;
+        before = entry;
     }
 }
 
 /// Those of one half, in order.
-pub(crate) fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = Mark> {
-    let mut mark = NONE;
+pub(crate) fn unpack(mut bytes: &[u8]) -> impl Iterator<Item = MapEntry> {
+    let mut entry = NONE;
     core::iter::from_fn(move || {
         let (&first, rest) = bytes.split_first()?;
         bytes = rest;
-        mark.state = STATES[usize::from(first & STATE) % STATES.len()];
-        mark.offset = mark.offset.wrapping_add(take(&mut bytes) as u32);
+        entry.state = STATES[usize::from(first & STATE) % STATES.len()];
+        entry.offset = entry.offset.wrapping_add(take(&mut bytes) as u32);
         if first & INSTRUCTION != 0 {
-            mark.instruction = mark.instruction.wrapping_add(take_signed(&mut bytes) as u32);
+            entry.instruction = entry.instruction.wrapping_add(take_signed(&mut bytes) as u32);
         }
         if first & SPILLED != 0 {
-            mark.spilled = take(&mut bytes) as u16;
+            entry.spilled = take(&mut bytes) as u16;
         }
         if first & SAVED != 0 {
-            mark.saved = take(&mut bytes) as u16;
+            entry.saved = take(&mut bytes) as u16;
         }
         if first & COUNTED != 0 {
-            mark.counted = take(&mut bytes) as u8;
+            entry.counted = take(&mut bytes) as u8;
         }
         if first & GROUPS != 0 {
-            mark.begun = take(&mut bytes) as u16;
-            mark.checked = take(&mut bytes) as u16;
+            entry.begun = take(&mut bytes) as u16;
+            entry.checked = take(&mut bytes) as u16;
         }
-        Some(mark)
+        Some(entry)
     })
 }
 
@@ -116,21 +124,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn mark() -> impl Strategy<Value = Mark> {
+    fn entry() -> impl Strategy<Value = MapEntry> {
         let numbers = (any::<u32>(), prop_oneof![0..300u32, Just(u32::MAX), any::<u32>()]);
         let sets = (any::<u16>(), prop_oneof![Just(0u16), any::<u16>()]);
         let rest = (0..STATES.len(), any::<u8>(), any::<u16>(), any::<u16>());
         (numbers, sets, rest).prop_map(|((offset, instruction), (spilled, saved), (state, counted, begun, checked))| {
-            Mark { offset, instruction, spilled, saved, state: STATES[state], counted, begun, checked }
+            MapEntry { offset, instruction, spilled, saved, state: STATES[state], counted, begun, checked }
         })
     }
 
     proptest! {
         #[test]
-        fn what_was_packed_comes_back(marks in prop::collection::vec(mark(), 0..20)) {
+        fn what_was_packed_comes_back(entries in prop::collection::vec(entry(), 0..20)) {
             let mut bytes = Vec::new();
-            pack(&marks, &mut bytes);
-            prop_assert_eq!(unpack(&bytes).collect::<Vec<_>>(), marks);
+            pack(&entries, &mut bytes);
+            prop_assert_eq!(unpack(&bytes).collect::<Vec<_>>(), entries);
         }
     }
 
@@ -143,9 +151,10 @@ mod tests {
 
     #[test]
     fn neighbours_take_few_bytes() {
-        let marks: Vec<Mark> = (0..10).map(|at| Mark { offset: at * 9, instruction: at * 4, ..NONE }).collect();
+        let entries: Vec<MapEntry> =
+            (0..10).map(|at| MapEntry { offset: at * 9, instruction: at * 4, ..NONE }).collect();
         let mut bytes = Vec::new();
-        pack(&marks, &mut bytes);
+        pack(&entries, &mut bytes);
         assert_eq!(bytes.len(), 29);
     }
 }

@@ -1,4 +1,4 @@
-//! Groups ([`crate::plan`]) that are counted at once: one look-up for all accesses off one base register.
+//! Groups ([`crate::plan`]) that are counted immediately: one look-up for all accesses off one base register.
 //!
 //! For code that is not in a loop, or that changes its page whenever it runs. What [`crate::instrument`] does for each access is done once for
 //! the lowest operand: the page's counters get the group's reads and writes, and the row that stands for one access of each member
@@ -32,12 +32,12 @@ const PAGE: u32 = 4096;
 
 impl<E: Env> Builder<'_, E> {
     /// Counts a group where flags are dead.
-    pub(crate) fn count_at_once(&mut self, group: &Group, place: &Place, live: u16) -> Result<(), Error> {
+    pub(crate) fn count_immediately(&mut self, group: &Group, place: &Place, live: u16) -> Result<(), Error> {
         let registers = group.address.registers(Shape::Plain);
         self.scratch.restore(&mut self.hot, registers);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
-        self.mark_spilled();
+        self.map_spilled();
         let mut across = None;
         if group.is_constant() {
             self.load_entry_of(r1, group.address.displacement as u64 >> 12);
@@ -52,7 +52,7 @@ impl<E: Env> Builder<'_, E> {
         for field in [across, Some(unknown)].into_iter().flatten() {
             self.resolve_hot(field, stub)?;
         }
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         if group.is_constant() {
             self.cold.constant(r1, group.address.displacement as u64);
         } else {
