@@ -95,7 +95,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
     if misses == 0 {
         return;
     }
-    let at = thread.area.0 + runtime.layout.misses();
+    let at = thread.context.0 + runtime.layout.misses();
     // Side by side as the counters of all accesses are.
     let config = &runtime.config;
     let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
@@ -103,7 +103,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
     // The read of a read-modify-write fetches the line.
     let page = page + if run.kind == Kind::Write { 8 } else { 0 };
     for offset in [row, page] {
-        // SAFETY: the thread's own tables, mapped as long as its area: as many as there are site and page counters.
+        // SAFETY: the thread's own tables, mapped as long as its context: as many as there are site and page counters.
         let counter = unsafe { &*((at + offset) as *const AtomicU64) };
         counter.store(counter.load(Relaxed).wrapping_add(misses), Relaxed);
     }

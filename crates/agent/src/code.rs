@@ -1,13 +1,13 @@
 //! Code: reading the program's, and writing down what its translation consists of.
 
-use crate::area::Layout;
 use crate::arenas::Arenas;
 use crate::interposer;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::operand::Operand;
-use crate::seals::Seals;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
+use crate::smc::ProtectedPages;
 use crate::sys::{self, PAGE};
+use crate::thread_context::Layout;
 use alloc::vec::Vec;
 use core::sync::atomic::{
     AtomicU64,
@@ -25,7 +25,7 @@ const CODE_PAGES: usize = 256;
 const NO_PAGE: u64 = 1;
 
 /// What the translator asks about, and what it fills.
-pub struct World {
+pub struct TranslationEnv {
     /// The program's mappings.
     pub maps: Maps,
     /// Where sites are registered.
@@ -45,7 +45,7 @@ pub struct World {
     /// Where translations lie.
     pub arenas: Arenas,
     /// Pages of code that the program could write to.
-    pub seals: Seals,
+    pub protected: ProtectedPages,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
     /// How many segments there are, and execution counters.
@@ -59,10 +59,10 @@ pub struct World {
     code_pages: [u64; CODE_PAGES],
 }
 
-impl World {
-    /// A world without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are kept.
+impl TranslationEnv {
+    /// An environment without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are kept.
     pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout, most_code: u64) -> Self {
-        World {
+        TranslationEnv {
             maps,
             process,
             layout,
@@ -72,7 +72,7 @@ impl World {
             vdso,
             getcpu: None,
             arenas: Arenas::new(most_code),
-            seals: Seals::default(),
+            protected: ProtectedPages::default(),
             sites: Vec::new(),
             segments: 0,
             executions: 0,
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-impl Env for World {
+impl Env for TranslationEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
         let before = self.getcpu.and_then(|at| at.checked_sub(address)).unwrap_or(u64::MAX);
@@ -147,7 +147,7 @@ impl Env for World {
         let of = |mapping: &Mapping| {
             let part = start.max(mapping.start)..end.min(mapping.end);
             match mapping.backing {
-                _ if mapping.may_change() && !self.seals.hold(part) => Changes::Silently,
+                _ if mapping.may_change() && !self.protected.hold(part) => Changes::Silently,
                 // What is not a file's was made by the program, which may make it anew with the help of system calls.
                 Backing::Anonymous if mapping.start != self.vdso => Changes::Told,
                 _ => Changes::Never,
@@ -157,11 +157,11 @@ impl Env for World {
     }
 
     fn looked_at(&mut self, start: u64, end: u64) {
-        self.seals.looked_at(start..end);
+        self.protected.looked_at(start..end);
     }
 
-    fn seal(&mut self, start: u64, end: u64) -> bool {
-        self.seals.close(&self.maps, start..end)
+    fn write_protect(&mut self, start: u64, end: u64) -> bool {
+        self.protected.close(&self.maps, start..end)
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {

@@ -24,7 +24,7 @@ use crate::syscalls::{own_memory, tasks};
 use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Release;
-use numalens_translator::{Shadow, area as fixed};
+use numalens_translator::{Shadow, context as fixed};
 
 /// How long the collector may write to the table before the call is refused.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -41,11 +41,11 @@ impl Code {
         if moves && !self.move_table(thread) {
             return false;
         }
-        let shadow = if moves { Shadow::FromArea } else { self.cache.config().shadow };
-        let Code { cache, world, .. } = self;
-        cache.start_anew(world, shadow);
-        thread.area.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
-        world.arenas.give_up();
+        let shadow = if moves { Shadow::FromContext } else { self.cache.config().shadow };
+        let Code { cache, env, .. } = self;
+        cache.start_anew(env, shadow);
+        thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
+        env.arenas.give_up();
         !own_memory::is_taken(self, range)
     }
 
@@ -59,7 +59,7 @@ impl Code {
         };
         let moved = header.withdraw_shadow(patient) && runtime.shadow.move_away();
         header.shadow.store(runtime.shadow.base(), Release);
-        thread.area.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
+        thread.context.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
         moved
     }
 }

@@ -26,7 +26,6 @@
 extern crate alloc;
 
 pub mod allocator;
-pub mod area;
 pub mod arenas;
 pub mod blocks;
 pub mod boot;
@@ -50,13 +49,14 @@ pub mod rank;
 pub mod reclaim;
 pub mod requests;
 pub mod runtime;
-pub mod seals;
-pub mod shared;
+pub mod session_file;
 pub mod signals;
+pub mod smc;
 pub mod static_program;
 pub mod sys;
 pub mod syscalls;
 pub mod thread;
+pub mod thread_context;
 pub mod user;
 pub mod words;
 

@@ -14,7 +14,7 @@
 //! its turn has accessed and written, and those of the turn before. While a turn goes on and accesses nothing new, they are only read.
 
 use crate::runtime::Runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -168,8 +168,8 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         return;
     };
     let number = u64::from(page) * LINES_OF_PAGE + line;
-    let at = thread.area.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
-    // SAFETY: the thread's own table, mapped as long as its area, which has so many for each page that has a record; made of atomics.
+    let at = thread.context.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
+    // SAFETY: the thread's own table, mapped as long as its context, which has so many for each page that has a record; made of atomics.
     let counts = unsafe { &*(at as *const LineCounts) };
     if run.kind != Kind::Write {
         add(&counts.reads, run.count);
@@ -222,7 +222,7 @@ fn turned(runtime: &Runtime, thread: &Thread, counts: &LineCounts, was: Last, is
     }
     counter(is.sharing).into_iter().for_each(|counter| add(counter, 1));
     let other = u64::from(was.thread - 1).min(u64::from(exact::MOST_EXTENTS) - 1);
-    let at = thread.area.0 + runtime.layout.communication() + other * 8;
+    let at = thread.context.0 + runtime.layout.communication() + other * 8;
     // SAFETY: as above: one for each thread that there can be.
     add(unsafe { &*(at as *const AtomicU64) }, 1);
 }

@@ -15,6 +15,7 @@
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
 //! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
 
+mod access_handler;
 mod ahead;
 mod anew;
 mod ask;
@@ -29,7 +30,6 @@ mod place;
 mod reconcile;
 mod rehome;
 mod stack;
-mod toucher;
 mod walk;
 mod zeros;
 
@@ -41,10 +41,11 @@ use crate::lock::Lock;
 use crate::machine;
 use crate::maps::{Backing, Mapping};
 use crate::runtime::{give_up, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::words;
+pub use access_handler::AccessHandler;
 use alloc::vec::Vec;
 pub use anew::may_begin_anew;
 pub use ask::Exclusive;
@@ -61,7 +62,6 @@ use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 use rustc_hash::FxBuildHasher;
 pub use stack::copy as copy_stack;
-pub use toucher::Toucher;
 
 const PAGE_BITS: u32 = 12;
 /// Page numbers of the address space.
@@ -198,15 +198,15 @@ impl Shadow {
     }
 
     /// The entry of a page that the thread is about to access, new or known.
-    fn touch(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run) -> Option<PageEntry> {
+    fn touch(&self, memory: &ProcessMemory, handler: &mut AccessHandler<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
         let writes = run.kind != Kind::Read;
         let is_known = |entry: PageEntry| entry.class > if writes { PageEntry::READ_ONLY } else { 0 };
         let known = self.load(page);
         if is_known(known) {
             // Another member of a group of which one was told.
-            if toucher.told == page {
-                toucher.tell(memory, run, known);
+            if handler.told == page {
+                handler.tell(memory, run, known);
             }
             return Some(known);
         }
@@ -216,7 +216,7 @@ impl Shadow {
         // What is taken back was counted in a page that is known.
         let takes_back = (run.count as i64) < 0;
         self.catch_up(runtime());
-        let terrain = runtime().code.lock().world.maps.find(run.address).copied();
+        let terrain = runtime().code.lock().env.maps.find(run.address).copied();
         let needed = if writes { raw::PROT_WRITE } else { raw::PROT_READ };
         if terrain.is_some_and(|mapping| mapping.protection & needed == 0) {
             // It will fault, and then be no access.
@@ -232,7 +232,7 @@ impl Shadow {
         let mut used = self.used.lock();
         let mut known = self.load(page);
         if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {
-            known = self.anew(memory, &mut used, toucher.thread, page, known, &terrain)?;
+            known = self.anew(memory, &mut used, handler.thread, page, known, &terrain)?;
         }
         if is_known(known) {
             return Some(known);
@@ -248,10 +248,10 @@ impl Shadow {
             if takes_back && memory.page(known.slot / 2).begins_anew() {
                 return Some(counted_as(memory, known));
             }
-            if memory.page(known.slot / 2).state() == open::SETTLED && toucher.is_watched(memory, run, known) {
+            if memory.page(known.slot / 2).state() == open::SETTLED && handler.is_watched(memory, run, known) {
                 return Some(counted_as(memory, known));
             }
-            match self.ask_again(memory, toucher.thread, run, known) {
+            match self.ask_again(memory, handler.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
                 Again::Rehomed(entry) => {
                     drop(used);
@@ -265,7 +265,7 @@ impl Shadow {
         }
         let chunk = used.entry(page / CHUNK).or_default();
         chunk.used += u32::from(known.slot == 0);
-        let (entry, record) = self.place(memory, toucher.thread, run, &terrain, copies, chunk)?;
+        let (entry, record) = self.place(memory, handler.thread, run, &terrain, copies, chunk)?;
         let leads = chunk.leader == entry.slot / 2 && chunk.used > 1;
         drop(used);
         if leads {
@@ -280,7 +280,7 @@ impl Shadow {
             }
         }
         if record.how.load(Relaxed) == touch::NONE {
-            let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread, run.site) };
+            let stack = if handler.stopped { None } else { stack::note(memory, handler.thread, run.site) };
             record.stack.store(stack.unwrap_or(0), Relaxed);
             record.how.store(touch::FIRST, Release);
         }
@@ -471,8 +471,8 @@ impl Shadow {
         let sites = runtime.process().header().sites.load(Acquire);
         let threads = runtime.threads.lock();
         crate::placement::FORGOTTEN.fetch_add(1, Relaxed);
-        for (_, area) in threads.iter() {
-            area.forget(&runtime.layout, sites, &range);
+        for (_, context) in threads.iter() {
+            context.forget(&runtime.layout, sites, &range);
         }
     }
 

@@ -18,13 +18,13 @@ use crate::machine::policy::{Policy, mode};
 use crate::machine::{self, index_of};
 use crate::pages::is_virtual;
 use crate::runtime::runtime;
-use crate::shared::Session;
+use crate::session_file::Session;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, GONE_ON, end, log};
-use numalens_translator::area as fixed;
+use numalens_translator::context as fixed;
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
 /// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
@@ -112,7 +112,7 @@ fn sit(session: &Session, thread: &mut Thread) {
     let slot = session.entry(thread.first).slot.load(Relaxed);
     thread.place = thread.place.clone().seated(session.placement(), slot);
     thread.node = node_of(session, &thread.place);
-    thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
+    thread.context.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
 }
 
 /// The index of the node that a place binds a thread to: by its CPUs, else by its memory policy; negative: none.
@@ -231,8 +231,8 @@ fn change_counters(thread: &mut Thread, on: i32) {
             None => return,
         },
     };
-    if thread.area.map_counters(&runtime.layout, session, next.extent).is_err() {
-        let _ = thread.area.map_counters(&runtime.layout, session, thread.extent);
+    if thread.context.map_counters(&runtime.layout, session, next.extent).is_err() {
+        let _ = thread.context.map_counters(&runtime.layout, session, thread.extent);
         if known.is_none() {
             end_extent(session, next.extent, end::REPLACED);
         }
@@ -242,7 +242,7 @@ fn change_counters(thread: &mut Thread, on: i32) {
     thread.extent = next.extent;
     if next.forgotten != now {
         let sites = runtime.process().header().sites.load(Acquire);
-        thread.area.forget(&runtime.layout, sites, &(0..u64::MAX));
+        thread.context.forget(&runtime.layout, sites, &(0..u64::MAX));
     }
     if let Some(known) = known {
         thread.seats.swap_remove(known);

@@ -28,33 +28,33 @@ const SLICE_NS: u64 = 20_000_000;
 
 /// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where there is one.
 pub fn answer(thread: &mut Thread, next: u64) {
-    let area = thread.area;
-    let Some(request) = Request::from_number(area.register(7) as u32) else { return };
+    let context = thread.context;
+    let Some(request) = Request::from_number(context.register(7) as u32) else { return };
     match request {
         Request::Start | Request::Stop => count(request == Request::Start),
-        Request::Begin | Request::End | Request::Mark => tell(thread, request, area.register(6)),
+        Request::Begin | Request::End | Request::Mark => tell(thread, request, context.register(6)),
         Request::Moved => look_again(thread),
         Request::Born => {
-            blocks::born(runtime(), area.register(6), area.register(2));
-            area.set_register(2, sys::now_ns());
+            blocks::born(runtime(), context.register(6), context.register(2));
+            context.set_register(2, sys::now_ns());
         }
         Request::Dies => {
-            area.set_register(0, blocks::dies(runtime(), area.register(6)));
-            area.set_register(2, sys::now_ns());
+            context.set_register(0, blocks::dies(runtime(), context.register(6)));
+            context.set_register(2, sys::now_ns());
             return;
         }
         Request::Leaves => {
-            let (start, bytes) = (area.register(6), area.register(2));
+            let (start, bytes) = (context.register(6), context.register(2));
             blocks::leaves(runtime(), start..start.saturating_add(bytes));
-            area.set_register(2, sys::now_ns());
+            context.set_register(2, sys::now_ns());
         }
-        Request::WhenMoved => area.set_register(2, thread.moved_ns.get()),
+        Request::WhenMoved => context.set_register(2, thread.moved_ns.get()),
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
             Some(allocator) => allocator.told(thread, request, next),
             None => return,
         },
     }
-    area.set_register(0, 1);
+    context.set_register(0, 1);
 }
 
 /// Has accesses counted, or not, from here on.

@@ -13,9 +13,9 @@
 //! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
 //! that are gone.
 
-use crate::area::{Area, PAGES, own};
 use crate::runtime::Runtime;
 use crate::thread::Thread;
+use crate::thread_context::{PAGES, ThreadContext, own};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -56,7 +56,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         too_many(runtime);
         return;
     }
-    let base = table(runtime, thread.area.0, number);
+    let base = table(runtime, thread.context.0, number);
     if run.count > i64::MAX as u64 {
         // Taken back: one access, where it was counted.
         let counter = word(base, (run.address % PAGE) >> WORD_BITS);
@@ -120,22 +120,22 @@ enum Whose {
 }
 
 /// The same of a range within the page of this number.
-fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, number: u32, whose: Whose) {
+fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range<u64>, number: u32, whose: Whose) {
     if number >= exact::MOST_LINE_PAGES || range.is_empty() {
         return;
     }
     let words = ((range.start % PAGE) >> WORD_BITS)..(((range.end - 1) % PAGE) >> WORD_BITS) + 1;
-    for (_, area) in threads {
+    for (_, context) in threads {
         // What it has not counted has no memory, and must not get any.
-        let counts = area.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
+        let counts = context.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
         // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
         let counts = unsafe { &*(counts as *const PageCounts) };
         if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
             continue;
         }
-        let base = table(runtime, area.0, number);
-        // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
-        let extent = unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
+        let base = table(runtime, context.0, number);
+        // SAFETY: the thread of a context in use. Its extent changes only with the list of threads locked.
+        let extent = unsafe { (&raw const (*(context.get(own::THREAD) as *const Thread)).extent).read_volatile() };
         let (mut reads, mut writes) = (0, 0);
         for at in words.clone() {
             let counter = word(base, at);
@@ -166,8 +166,8 @@ fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes
     runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number)], &[]);
 }
 
-fn table(runtime: &Runtime, area: u64, number: u32) -> u64 {
-    area + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
+fn table(runtime: &Runtime, context: u64, number: u32) -> u64 {
+    context + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
 }
 
 fn word(base: u64, at: u64) -> &'static AtomicU64 {

@@ -12,7 +12,7 @@ use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, area};
+use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, context};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -87,7 +87,7 @@ pub enum Leave {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target, then takes the program's
-    /// rax and rcx (after returns: rcx) from `area::REGISTERS`.
+    /// rax and rcx (after returns: rcx) from `context::REGISTERS`.
     pub checked: u64,
     /// Where to go on now, with all registers of the program in place.
     pub entry: u64,
@@ -326,10 +326,10 @@ impl Cache {
         code.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(RAX), scale: 1, displacement: 0 });
         code.raw(&[0xe3, 0]); // jrcxz past the next
         let from = code.bytes.len();
-        code.jump_area(None, area::LOOKUP_MISS);
+        code.jump_context(None, context::LOOKUP_MISS);
         code.bytes[from - 1] = (code.bytes.len() - from) as u8;
-        code.load(RCX, Memory::area(area::register(RCX)));
-        code.load(RAX, Memory::area(area::register(RAX)));
+        code.load(RCX, Memory::context(context::register(RCX)));
+        code.load(RAX, Memory::context(context::register(RAX)));
         let field = code.relative(&[0xe9]);
         if !code.resolve(field, entry) {
             return Err(Error::OutOfReach { ip, target: entry });
@@ -411,7 +411,7 @@ impl Cache {
         let is_of_a_group = members.iter().any(|one| one.site == site);
         let pages = ip & !(PAGE - 1)..fragment.end().next_multiple_of(PAGE);
         let is_its = is_of_a_group || fragment.sites().contains(&site);
-        if fragment.compares && is_its && env.seal(pages.start, pages.end) {
+        if fragment.compares && is_its && env.write_protect(pages.start, pages.end) {
             self.tools.long.insert(ip);
             return self.invalidate(env, pages);
         }

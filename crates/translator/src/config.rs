@@ -1,9 +1,9 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{DirectTable, Group, LastPageId, Segment, Site, SiteId, area, returns};
+use crate::{DirectTable, Group, LastPageId, Segment, Site, SiteId, context, returns};
 use core::sync::atomic::AtomicU64;
 
-/// What `area::NEWS` points to where there never are any.
+/// What `context::NEWS` points to where there never are any.
 static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 
 /// How generated code finds the shadow table.
@@ -11,8 +11,8 @@ static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 pub enum Shadow {
     /// At this address, a multiple of 8 below 2 GiB: nothing to load.
     At(u32),
-    /// Anywhere; it is found through `area::SHADOW_BASE`. One addition more per access.
-    FromArea,
+    /// Anywhere; it is found through `context::SHADOW_BASE`. One addition more per access.
+    FromContext,
 }
 
 /// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped), see
@@ -60,7 +60,7 @@ pub struct Config {
     /// Where the shadow table is.
     pub shadow: Shadow,
     /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies of
-    /// `area::LOOKUP_MISS`.
+    /// `context::LOOKUP_MISS`.
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
@@ -94,8 +94,8 @@ pub struct Config {
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
     pub flags_dead_at_calls: bool,
-    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
-    /// through [`crate::Leave::CpuQuery`]. And behind each system call the thread leaves where there is news: `area::NEWS`.
+    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `context::PROCESSOR`, other instructions that tell CPUs apart leave
+    /// through [`crate::Leave::CpuQuery`]. And behind each system call the thread leaves where there is news: `context::NEWS`.
     pub own_processor: bool,
 }
 
@@ -150,32 +150,32 @@ impl Config {
         i64::from(self.direct) + DirectTable::words(direct, self.direct_pages) as i64
     }
 
-    /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
+    /// What generated code finds in the context of every thread besides the code pointers of its owner: offsets and values, for a shadow
     /// table at `shadow`.
     pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
-            (area::RETURN, returns::take_return as *const () as u64),
-            (area::SHADOW_BASE, shadow / 8),
-            (area::SETTLE, crate::last_page::settle_last_page as *const () as u64),
-            (area::COUNT_GROUP, crate::last_page::count_group as *const () as u64),
-            (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
-            (area::COUNT_DIRECT, crate::direct::count_direct as *const () as u64),
-            (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
-            (area::LAST_PAGES, u64::from(self.last_pages)),
-            (area::TOUCHED, u64::from(self.touched)),
-            (area::READ_ONLY, u64::from(self.read_only())),
-            (area::NEWS, NO_NEWS.as_ptr() as u64),
+            (context::RETURN, returns::take_return as *const () as u64),
+            (context::SHADOW_BASE, shadow / 8),
+            (context::SETTLE, crate::last_page::settle_last_page as *const () as u64),
+            (context::COUNT_GROUP, crate::last_page::count_group as *const () as u64),
+            (context::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
+            (context::COUNT_DIRECT, crate::direct::count_direct as *const () as u64),
+            (context::COUNT_STRING, crate::strings::count_string as *const () as u64),
+            (context::LAST_PAGES, u64::from(self.last_pages)),
+            (context::TOUCHED, u64::from(self.touched)),
+            (context::READ_ONLY, u64::from(self.read_only())),
+            (context::NEWS, NO_NEWS.as_ptr() as u64),
         ]
     }
 
     /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
     pub fn return_entry(&self, ip: u64) -> u64 {
-        u64::from(area::RETURNS) + returns::index_of(ip) * 8
+        u64::from(context::RETURNS) + returns::index_of(ip) * 8
     }
 
     /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
     pub fn return_tag(&self, ip: u64) -> (u64, u32) {
-        (u64::from(area::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
+        (u64::from(context::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
@@ -213,7 +213,7 @@ pub enum Changes {
     Silently,
 }
 
-/// The world as the translator sees it.
+/// What the translator needs of whoever uses it.
 pub trait Env {
     /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing is
     /// mapped executable. Asked for look-ahead too, so it must not fault.
@@ -224,7 +224,7 @@ pub trait Env {
 
     /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Told`]. What was translated of its pages is
     /// invalidated then.
-    fn seal(&mut self, start: u64, end: u64) -> bool {
+    fn write_protect(&mut self, start: u64, end: u64) -> bool {
         let _ = (start, end);
         false
     }

@@ -1,15 +1,15 @@
 //! Counting out of line: what inline code leaves to a call.
 //!
-//! Generated code describes the accesses in the area of the thread and leaves through `area::COUNT`; [`settle`] turns the description
-//! into pages and numbers of accesses and counts them. The arguments at `area::COUNT_ARGUMENTS`, by operation:
+//! Generated code describes the accesses in the context of the thread and leaves through `context::COUNT`; [`settle`] turns the description
+//! into pages and numbers of accesses and counts them. The arguments at `context::COUNT_ARGUMENTS`, by operation:
 //!
 //! | operation | 0 | 1 | 2 | 3 |
 //! |---|---|---|---|---|
 //! | [`Operation::One`] | address | | | |
 //! | [`Operation::String`] | rcx after | rsi after | rdi after | base of FS, or 0 |
 //! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
-//! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
-//! | [`Operation::Tile`] | address without the stride | stride; the configuration stands at `area::COUNT_VECTOR` | | |
+//! | [`Operation::Elements`] | address without the index | mask; the indices stand at `context::COUNT_VECTOR` | | |
+//! | [`Operation::Tile`] | address without the stride | stride; the configuration stands at `context::COUNT_VECTOR` | | |
 //! | [`Operation::Image`] | address | edx:eax | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
@@ -21,10 +21,10 @@
 
 use crate::fragment::Unmade;
 use crate::last_page::{LastPage, descriptor};
-use crate::{Config, PageEntry, SiteId, area, direct, image};
+use crate::{Config, PageEntry, SiteId, context, direct, image};
 use numalens_isa::{Kind, Tile};
 
-/// What the operands in the area mean.
+/// What the operands in the context mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
@@ -221,25 +221,25 @@ pub trait Pages {
 pub const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// Access to an area.
+/// Access to a thread context.
 #[derive(Clone, Copy)]
-pub(crate) struct Area(*mut u8);
+pub(crate) struct ThreadContext(*mut u8);
 
-impl Area {
-    pub fn new(area: *mut u8) -> Self {
-        Area(area)
+impl ThreadContext {
+    pub fn new(context: *mut u8) -> Self {
+        ThreadContext(context)
     }
 
     pub fn load(self, offset: u32) -> u64 {
-        // SAFETY: the callers of this module promise an area with its tables; all offsets are below its end and multiples of 8.
+        // SAFETY: the callers of this module promise a thread context with its tables; all offsets are below its end and multiples of 8.
         unsafe { self.0.add(offset as usize).cast::<u64>().read() }
     }
 
     pub fn argument(self, number: u32) -> u64 {
-        self.load(area::COUNT_ARGUMENTS + 8 * number)
+        self.load(context::COUNT_ARGUMENTS + 8 * number)
     }
 
-    /// A part of a table, which may lie below the area.
+    /// A part of a table, which may lie below the context.
     pub fn at<T>(self, offset: i64) -> *mut T {
         // SAFETY: as for `load`; offsets are multiples of the size.
         unsafe { self.0.offset(offset as isize).cast() }
@@ -268,15 +268,15 @@ pub struct Retranslation {
     pub(crate) why: RetranslateReason,
 }
 
-/// Counts what the area describes.
+/// Counts what the context describes.
 ///
 /// # Safety
-/// `area` is the area of the calling thread, laid out as `config` has it, just left through `area::COUNT`.
-pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
-    let area = Area(area);
-    let what = What::unpack(area.load(area::COUNT_WHAT))?;
+/// `context` is the context of the calling thread, laid out as `config` has it, just left through `context::COUNT`.
+pub unsafe fn settle(context: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
+    let context = ThreadContext(context);
+    let what = What::unpack(context.load(context::COUNT_WHAT))?;
     if what.operation == Operation::Again {
-        let sites = area.load(area::COUNT_SITES);
+        let sites = context.load(context::COUNT_SITES);
         let all = [
             RetranslateReason::ShortLoop,
             RetranslateReason::Class,
@@ -286,14 +286,20 @@ pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> 
         let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(RetranslateReason::Page);
         let site = SiteId(sites as u32);
         if why == RetranslateReason::Direct {
-            let retranslation = direct::settle(area, config, site);
+            let retranslation = direct::settle(context, config, site);
             let what = What { operation: Operation::Group, ..what };
-            count(area, config, pages, &what, [area.argument(0), area.argument(1), 0, 0]);
+            count(context, config, pages, &what, [context.argument(0), context.argument(1), 0, 0]);
             return retranslation;
         }
-        return Some(Retranslation { at: area.load(area::COUNT_RETURN), site, why });
+        return Some(Retranslation { at: context.load(context::COUNT_RETURN), site, why });
     }
-    count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
+    count(
+        context,
+        config,
+        pages,
+        &what,
+        [context.argument(0), context.argument(1), context.argument(2), context.argument(3)],
+    );
     None
 }
 
@@ -303,7 +309,7 @@ pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> 
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
 pub unsafe fn finish_string(
-    area: *mut u8,
+    context: *mut u8,
     config: &Config,
     pages: &mut impl Pages,
     rcx: u64,
@@ -311,14 +317,14 @@ pub unsafe fn finish_string(
     rdi: u64,
     fs: u64,
 ) {
-    let area = Area(area);
-    if let Some(what) = What::unpack(area.load(area::COUNT_WHAT)) {
-        count(area, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
+    let context = ThreadContext(context);
+    if let Some(what) = What::unpack(context.load(context::COUNT_WHAT)) {
+        count(context, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
     }
 }
 
-fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
-    let sites = area.load(area::COUNT_SITES);
+fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
+    let sites = context.load(context::COUNT_SITES);
     let first = SiteId(sites as u32);
     let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
     let size = u32::from(what.size);
@@ -333,7 +339,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
     let mut access = |site: SiteId, kind: Kind, address: u64, size: u32, count: u64| {
         let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
-            add(area, config, &run, entry);
+            add(context, config, &run, entry);
             if config.each {
                 pages.counted(&run, entry);
             }
@@ -357,13 +363,13 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
         }
         Operation::Elements => {
             for lane in (0..lanes).filter(|lane| active >> lane & 1 == 1) {
-                let index = index(area, what.index_size, lane);
+                let index = index(context, what.index_size, lane);
                 let offset = index.wrapping_mul(u64::from(what.scale));
                 access(first, what.kind, address.wrapping_add(offset) & limit, size, 1);
             }
         }
         Operation::Tile => {
-            let configuration = configuration(area);
+            let configuration = configuration(context);
             if let Some(tile) = Tile::of(&configuration, what.lanes) {
                 tile.addresses(address, mask).for_each(|row| access(first, what.kind, row & limit, tile.bytes, 1));
             }
@@ -380,7 +386,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
             access(first, what.kind, address.wrapping_add_signed(moved) & limit, what.index_size.into(), 1);
         }
         Operation::String => {
-            let before = [0, 1, 2].map(|number| area.load(area::STRING_BEFORE + 8 * number));
+            let before = [0, 1, 2].map(|number| context.load(context::STRING_BEFORE + 8 * number));
             let done = before[0].wrapping_sub(arguments[0]) & limit;
             let granule = if config.each { LINE } else { PAGE };
             let mut run = |site, kind, from: u64, to: u64, base: u64| {
@@ -425,32 +431,32 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
 pub unsafe fn abandon(
-    area: *mut u8,
+    context: *mut u8,
     config: &Config,
     pages: &mut impl Pages,
     unmade: &Unmade,
     registers: &[u64; 16],
     mut run: impl FnMut(SiteId, &[u64; 16]) -> Option<Run>,
 ) {
-    let area = Area(area);
+    let context = ThreadContext(context);
     for one in &unmade.ahead {
         let Some(run) = run(one.site, &unmade.registers_at(one, registers)) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
         let tables = one.last_page.and_then(|last_page| {
             config.last_page_record(last_page.id).zip(config.execution_counter(last_page.executions))
         });
-        let entry = tables.map_or(0, |(record, _)| area.load(record + LastPage::ENTRY));
+        let entry = tables.map_or(0, |(record, _)| context.load(record + LastPage::ENTRY));
         let entry = config.page_of(entry);
-        let begun = |(record, executions)| area.load(record + LastPage::SINCE) < area.load(executions);
+        let begun = |(record, executions)| context.load(record + LastPage::SINCE) < context.load(executions);
         let is_cached = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };
         if is_cached {
             // The record stands for this execution; the page of a megamorphic group was counted at the check.
-            add_to_row(area, config, &run, entry.class);
+            add_to_row(context, config, &run, entry.class);
             let page = if entry.slot != 0 { Some(entry) } else { counted };
-            page.into_iter().for_each(|page| add_to_page(area, config, &run, page.slot));
+            page.into_iter().for_each(|page| add_to_page(context, config, &run, page.slot));
         } else if let Some(entry) = counted {
-            add(area, config, &run, entry);
+            add(context, config, &run, entry);
         }
     }
 }
@@ -476,17 +482,17 @@ fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u6
 }
 
 /// What `sttilecfg` has stored.
-fn configuration(area: Area) -> [u8; 64] {
+fn configuration(context: ThreadContext) -> [u8; 64] {
     let mut bytes = [0; 64];
     for (offset, word) in (0..).step_by(8).zip(bytes.chunks_exact_mut(8)) {
-        word.copy_from_slice(&area.load(area::COUNT_VECTOR + offset).to_le_bytes());
+        word.copy_from_slice(&context.load(context::COUNT_VECTOR + offset).to_le_bytes());
     }
     bytes
 }
 
-fn index(area: Area, size: u8, lane: u32) -> u64 {
+fn index(context: ThreadContext, size: u8, lane: u32) -> u64 {
     let offset = u32::from(size) * lane;
-    let word = area.load(area::COUNT_VECTOR + (offset & !7));
+    let word = context.load(context::COUNT_VECTOR + (offset & !7));
     match (size, offset & 7) {
         (8, _) => word,
         (_, 0) => i64::from(word as u32 as i32) as u64,
@@ -494,24 +500,24 @@ fn index(area: Area, size: u8, lane: u32) -> u64 {
     }
 }
 
-fn add(area: Area, config: &Config, run: &Run, entry: PageEntry) {
-    add_to_page(area, config, run, entry.slot);
-    add_to_row(area, config, run, entry.class);
+fn add(context: ThreadContext, config: &Config, run: &Run, entry: PageEntry) {
+    add_to_page(context, config, run, entry.slot);
+    add_to_row(context, config, run, entry.class);
 }
 
-fn add_to_page(area: Area, config: &Config, run: &Run, slot: u32) {
+fn add_to_page(context: ThreadContext, config: &Config, run: &Run, slot: u32) {
     let page = u64::from(config.pages) + u64::from(slot) * 8;
     if run.kind != Kind::Write {
-        area.add(page, run.count);
+        context.add(page, run.count);
     }
     if run.kind != Kind::Read {
-        area.add(page + 8, run.count);
+        context.add(page + 8, run.count);
     }
 }
 
-fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
+fn add_to_row(context: ThreadContext, config: &Config, run: &Run, class: u32) {
     if let Some(counter) = config.site_counter(run.site, class) {
-        area.add(u64::from(counter), run.count);
+        context.add(u64::from(counter), run.count);
     }
 }
 
@@ -519,9 +525,9 @@ fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
 ///
 /// # Safety
 /// As for [`settle`].
-pub unsafe fn correct(area: *mut u8, config: &Config, executions: u32, instructions: i64) {
+pub unsafe fn correct(context: *mut u8, config: &Config, executions: u32, instructions: i64) {
     if let Some(counter) = config.execution_counter(executions) {
-        Area(area).add(u64::from(counter), instructions as u64);
+        ThreadContext(context).add(u64::from(counter), instructions as u64);
     }
 }
 
@@ -529,6 +535,6 @@ pub unsafe fn correct(area: *mut u8, config: &Config, executions: u32, instructi
 ///
 /// # Safety
 /// As for [`settle`].
-pub unsafe fn adjust(area: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
-    add(Area(area), config, run, entry);
+pub unsafe fn adjust(context: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
+    add(ThreadContext(context), config, run, entry);
 }

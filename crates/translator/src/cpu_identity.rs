@@ -1,10 +1,10 @@
 //! Instructions by which a program asks which CPU it is on and what CPUs there are, where the processor is not the host's.
 //!
-//! `rdpid` and `rdtscp` are not among them: they are asked often, and a word of the thread's area answers them in place.
+//! `rdpid` and `rdtscp` are not among them: they are asked often, and a word of the thread's context answers them in place.
 
 use crate::emit::{Memory, RCX};
 use crate::translate::Builder;
-use crate::{Config, Env, area};
+use crate::{Config, Env, context};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// What is asked. Registers are numbered as instructions encode them.
@@ -47,7 +47,7 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn processor(&mut self, instruction: &Instruction) {
         let to =
             if instruction.mnemonic() == Mnemonic::Rdpid { instruction.op0_register().number() as u8 } else { RCX };
-        self.hot.memory(false, &[0x8b], to, Memory::area(area::PROCESSOR));
+        self.hot.memory(false, &[0x8b], to, Memory::context(context::PROCESSOR));
         if instruction.mnemonic() == Mnemonic::Rdtscp {
             self.hot.raw(&[0x0f, 0xae, 0xe8, 0x0f, 0x31]); // lfence; rdtsc
         }

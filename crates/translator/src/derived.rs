@@ -22,11 +22,11 @@
 //! ([`crate::Position::derived`]). Whoever reads the counters while it runs finds those of a moment ago,
 //! [`MOST_UNCOUNTED`] at most, and so does whoever reads them when it was killed.
 
-use crate::count::Area;
+use crate::count::ThreadContext;
 use crate::emit::{Code, Memory, RAX, RSP};
 use crate::fragment::State;
 use crate::translate::Builder;
-use crate::{Env, area};
+use crate::{Env, context};
 
 /// Most iterations that their counter does not know of.
 pub(crate) const MOST_UNCOUNTED: u64 = 4096;
@@ -48,11 +48,11 @@ pub struct DerivedCount {
 impl DerivedCount {
     /// Counts the iterations by the value of the induction variable in `register`, which is lost. Flags are dead.
     pub(crate) fn count(&self, code: &mut Code, register: u8) {
-        code.memory(true, &[0x03], register, Memory::area(self.bias)); // add
+        code.memory(true, &[0x03], register, Memory::context(self.bias)); // add
         if self.shift != 0 {
             code.shift_right(register, self.shift);
         }
-        code.store(register, Memory::area(self.executions));
+        code.store(register, Memory::context(self.executions));
     }
 
     /// What the induction variable had before this iteration, from what it has behind it.
@@ -69,20 +69,20 @@ impl<E: Env> Builder<'_, E> {
         let r1 = order.min_by_key(|register| live >> register & 1).unwrap_or(RAX);
         let borrowed = live & 1 << r1;
         if borrowed != 0 {
-            self.hot.store(r1, Memory::area(area::spill(r1)));
+            self.hot.store(r1, Memory::context(context::spill(r1)));
             self.scratch.spilled |= borrowed;
             self.map_hot(State::Before);
         }
-        self.hot.load(r1, Memory::area(derived.executions));
+        self.hot.load(r1, Memory::context(derived.executions));
         self.hot.increment_register(r1);
         if derived.shift != 0 {
             self.hot.registers(true, &[0xc1], 4, r1); // shl
             self.hot.raw(&[derived.shift]);
         }
         self.hot.registers(true, &[0x2b], r1, derived.register); // sub
-        self.hot.store(r1, Memory::area(derived.bias));
+        self.hot.store(r1, Memory::context(derived.bias));
         if borrowed != 0 {
-            self.hot.load(r1, Memory::area(area::spill(r1)));
+            self.hot.load(r1, Memory::context(context::spill(r1)));
             self.scratch.spilled &= !borrowed;
             self.map_hot(State::Before);
         }
@@ -96,14 +96,14 @@ impl<E: Env> Builder<'_, E> {
         let Some((derived, _)) = self.derived.filter(|_| ended) else { return };
         let r1 = self.scratch.pick(&mut self.hot, live, 1 << derived.register);
         self.map_spilled();
-        self.hot.load(r1, Memory::area(derived.bias));
+        self.hot.load(r1, Memory::context(derived.bias));
         let induction = Some(derived.register);
         self.hot
             .lea(r1, Memory::Flat { base: Some(r1), index: induction, scale: 1, displacement: derived.before_step() });
         if derived.shift != 0 {
             self.hot.rotate_right(r1, r1, derived.shift);
         }
-        self.hot.store(r1, Memory::area(derived.executions));
+        self.hot.store(r1, Memory::context(derived.executions));
         self.derived = Some((derived, self.hot.offset()));
         self.map_hot(State::Before);
     }
@@ -121,9 +121,9 @@ impl<E: Env> Builder<'_, E> {
 ///
 /// # Safety
 /// As for [`crate::count::settle`], for the thread that was stopped.
-pub unsafe fn settle_derived(area: *mut u8, derived: &DerivedCount, registers: &[u64; 16]) {
-    let area = Area::new(area);
+pub unsafe fn settle_derived(context: *mut u8, derived: &DerivedCount, registers: &[u64; 16]) {
+    let context = ThreadContext::new(context);
     let induction = registers[usize::from(derived.register & 15)].wrapping_add_signed(derived.grown.wrapping_neg());
-    let executions = induction.wrapping_add(area.load(derived.bias)) >> derived.shift;
-    area.set(derived.executions.into(), executions);
+    let executions = induction.wrapping_add(context.load(derived.bias)) >> derived.shift;
+    context.set(derived.executions.into(), executions);
 }

@@ -34,13 +34,13 @@
 //! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
 //! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more direct tables for.
 
-use crate::count::{Area, RetranslateReason, Retranslation};
+use crate::count::{RetranslateReason, Retranslation, ThreadContext};
 use crate::emit::Memory;
 use crate::fragment::State;
 use crate::last_page::{Place, descriptor};
 use crate::plan::{Group, Plan};
 use crate::translate::{Builder, Numbers};
-use crate::{Config, Env, Error, Shape, SiteId, area};
+use crate::{Config, Env, Error, Shape, SiteId, context};
 use hashbrown::HashSet;
 
 /// What a thread knows of a direct table: 64 bytes. Offsets.
@@ -109,7 +109,7 @@ pub(crate) const MANY: u32 = 1024;
 const SHARE: u64 = 4;
 
 unsafe extern "C" {
-    /// Through `area::COUNT_DIRECT`.
+    /// Through `context::COUNT_DIRECT`.
     #[link_name = "numalens_count_direct"]
     pub fn count_direct();
 }
@@ -142,7 +142,7 @@ impl<E: Env> Builder<'_, E> {
         self.map_hot(State::Before);
         let r1 = self.scratch.pick(&mut self.hot, live, registers);
         self.map_spilled();
-        let field = |offset: u32| Memory::area(header.wrapping_add_unsigned(offset) as u32);
+        let field = |offset: u32| Memory::context(header.wrapping_add_unsigned(offset) as u32);
         let across = self.operand_in_one_page(r1, group);
         self.hot.memory(true, &[0x2b], r1, field(DirectTable::BASE)); // sub
         self.hot.shift_right(r1, 12);
@@ -150,33 +150,33 @@ impl<E: Env> Builder<'_, E> {
         let outside = self.hot.relative(&[0x0f, 0x83]); // jae
         self.map_hot(State::Counting);
         let counters = self.config.direct_counters(direct);
-        self.hot.memory(false, &[0xff], 0, Memory::Area { index: Some(r1), scale: 4, offset: counters }); // inc
+        self.hot.memory(false, &[0xff], 0, Memory::Context { index: Some(r1), scale: 4, offset: counters }); // inc
         let unknown = self.hot.relative(&[0x0f, 0x89]); // jns
         let back = self.hot.here();
-        let number = Memory::area(area::COUNT_ARGUMENTS + 16);
+        let number = Memory::context(context::COUNT_ARGUMENTS + 16);
         self.resolve_hot(outside, self.cold.here())?;
         self.map_cold(State::Counting);
-        self.cold.store_constant(area::COUNT_ARGUMENTS + 16, 0);
-        let outside = self.call_for_group(group, r1, area::COUNT_DIRECT);
+        self.cold.store_constant(context::COUNT_ARGUMENTS + 16, 0);
+        let outside = self.call_for_group(group, r1, context::COUNT_DIRECT);
         // Which counter has been added to, plus 1: its page may have other neighbours by now.
         self.resolve_hot(unknown, self.cold.here())?;
         self.map_cold(State::Counting);
         self.cold.increment_register(r1);
         self.cold.store(r1, number);
-        let unknown = self.call_for_group(group, r1, area::COUNT_DIRECT);
+        let unknown = self.call_for_group(group, r1, context::COUNT_DIRECT);
         let mut descriptors = [Some(outside), Some(unknown), None];
         if let Some(across) = across {
             self.resolve_hot(across, self.cold.here())?;
             self.map_cold(State::Counting);
-            descriptors[2] = Some(self.call_for_group(group, r1, area::COUNT_GROUP));
+            descriptors[2] = Some(self.call_for_group(group, r1, context::COUNT_GROUP));
         }
         self.describe_group(group, &place, descriptors, back)
     }
 }
 
-/// The direct table of a group in the area of a thread, which is in the owner's hands.
+/// The direct table of a group in the context of a thread, which is in the owner's hands.
 struct Counters<'a> {
-    area: Area,
+    context: ThreadContext,
     config: &'a Config,
     /// Offset of the header from GS.
     header: i64,
@@ -185,12 +185,12 @@ struct Counters<'a> {
 impl Counters<'_> {
     fn load<T: Copy>(&self, offset: i64) -> T {
         // SAFETY: a part of the direct tables of the thread that is here: an aligned integer. Others write it at once, if at all.
-        unsafe { self.area.at::<T>(offset).read_volatile() }
+        unsafe { self.context.at::<T>(offset).read_volatile() }
     }
 
     fn store<T>(&self, offset: i64, value: T) {
         // SAFETY: as above.
-        unsafe { self.area.at::<T>(offset).write_volatile(value) };
+        unsafe { self.context.at::<T>(offset).write_volatile(value) };
     }
 
     fn get(&self, field: u32) -> u64 {
@@ -219,10 +219,10 @@ impl Counters<'_> {
         let executions = u64::from(executions);
         let word: u64 = self.load(self.get(DirectTable::WORDS) as i64 + 8 * i64::from(number));
         let page = word >> 32;
-        self.area.add(page, executions * u64::from(self.half(DirectTable::READS)));
-        self.area.add(page + 8, executions * u64::from(self.half(DirectTable::WRITES)));
+        self.context.add(page, executions * u64::from(self.half(DirectTable::READS)));
+        self.context.add(page + 8, executions * u64::from(self.half(DirectTable::WRITES)));
         let row = u64::from(self.config.sites) + 8 * u64::from(self.half(DirectTable::ROW));
-        self.area.add(row + u64::from(word as u32), executions);
+        self.context.add(row + u64::from(word as u32), executions);
         self.set(DirectTable::COUNTED, self.get(DirectTable::COUNTED) + executions);
     }
 
@@ -258,7 +258,7 @@ impl Counters<'_> {
         self.set_half(DirectTable::ROW, row);
         self.set_half(DirectTable::READS, group[0].into());
         self.set_half(DirectTable::WRITES, group[1].into());
-        let direct_in_use = i64::from(area::DIRECT_IN_USE);
+        let direct_in_use = i64::from(context::DIRECT_IN_USE);
         self.store(direct_in_use, self.load::<u64>(direct_in_use).max(u64::from(direct) + 1));
         // Last: from here on others find it.
         self.set(DirectTable::BASE, first << 12);
@@ -267,15 +267,15 @@ impl Counters<'_> {
 
 /// The thread has come here for the direct table of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
 /// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
-pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Retranslation> {
-    let (address, at, one) = (area.argument(0), area.argument(1) as *const u8, area.argument(2) as u32);
+pub(crate) fn settle(context: ThreadContext, config: &Config, site: SiteId) -> Option<Retranslation> {
+    let (address, at, one) = (context.argument(0), context.argument(1) as *const u8, context.argument(2) as u32);
     let word = |offset: u32| {
         // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it. It is not
         // evicted while a thread is inside.
         unsafe { at.add(offset as usize).cast::<u32>().read_unaligned() }
     };
     let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();
-    let direct = Counters { area, config, header: i64::from(word(descriptor::RECORD) as i32) };
+    let direct = Counters { context, config, header: i64::from(word(descriptor::RECORD) as i32) };
     if let Some(number) = one.checked_sub(1) {
         // Full, or to be asked about: the code has added this execution, which is counted behind.
         let at = direct.counter(number);
@@ -299,7 +299,11 @@ pub(crate) fn settle(area: Area, config: &Config, site: SiteId) -> Option<Retran
         if missed >= MANY.into() && direct.get(DirectTable::COUNTED) / SHARE < missed {
             direct.settle(false);
             direct.set(DirectTable::BASE, DirectTable::NOWHERE);
-            return Some(Retranslation { at: area.load(area::COUNT_RETURN), site, why: RetranslateReason::Direct });
+            return Some(Retranslation {
+                at: context.load(context::COUNT_RETURN),
+                site,
+                why: RetranslateReason::Direct,
+            });
         }
     }
     if !within {

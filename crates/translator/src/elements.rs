@@ -16,7 +16,7 @@
 use crate::count::What;
 use crate::emit::Memory;
 use crate::translate::Builder;
-use crate::{Env, Error, SiteId, area};
+use crate::{Env, Error, SiteId, context};
 use numalens_isa::Kind;
 
 /// What the routine must know, in the cold half, behind [`crate::last_page::descriptor::BACK`].
@@ -37,7 +37,7 @@ pub(crate) mod descriptor {
 }
 
 unsafe extern "C" {
-    /// Through `area::COUNT_ELEMENTS`.
+    /// Through `context::COUNT_ELEMENTS`.
     #[link_name = "numalens_count_elements"]
     pub fn count_elements();
 }
@@ -50,12 +50,12 @@ impl<E: Env> Builder<'_, E> {
         site: SiteId,
         [r1, r2]: [u8; 2],
     ) -> Result<(), Error> {
-        let argument = |number: u32| Memory::area(area::COUNT_ARGUMENTS + 8 * number);
+        let argument = |number: u32| Memory::context(context::COUNT_ARGUMENTS + 8 * number);
         self.hot.store(r1, argument(0));
         self.hot.store(r2, argument(1));
         let field = self.hot.load_address(r1);
         self.hot.store(r1, argument(2));
-        self.hot.jump_area(None, area::COUNT_ELEMENTS);
+        self.hot.jump_context(None, context::COUNT_ELEMENTS);
         let back = self.hot.here();
         self.cold.align(8, 0xcc);
         self.resolve_hot(field, self.cold.here())?;

@@ -157,7 +157,7 @@ impl<E: Env> Builder<'_, E> {
         };
         let segment = segment as u16;
         let executions = self.new_execution_counter(segment)?;
-        let counter = Memory::area(executions);
+        let counter = Memory::context(executions);
         self.map_hot(State::Before);
         match planned.own {
             Some(Own::Before(_)) => self.hot.increment(counter),
@@ -179,7 +179,7 @@ impl<E: Env> Builder<'_, E> {
     /// Counts the execution that ends with a lookup, if nothing else has; rcx is saved by now, and not in use.
     pub(crate) fn count_execution_on_the_way(&mut self) {
         if let Some((segment, executions)) = self.count_on_the_way.take() {
-            count_quietly(&mut self.hot, RCX, Memory::area(executions));
+            count_quietly(&mut self.hot, RCX, Memory::context(executions));
             self.begun = segment + 1;
             if let Some(entry) = self.hot_map.last().copied() {
                 push_entry(&mut self.hot_map, MapEntry { offset: self.hot.offset(), begun: self.begun, ..entry });

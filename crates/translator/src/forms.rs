@@ -228,7 +228,7 @@ mod tests {
             stack_operands,
             code: false,
             stack_operations,
-            shadow: Shadow::FromArea,
+            shadow: Shadow::FromContext,
             lookup: 0,
             lookup_bits: 12,
             sites: 0,

@@ -42,9 +42,9 @@ pub struct Position<'a> {
     pub ip: u64,
     /// What to do.
     pub state: State,
-    /// Registers (a bit each) whose value stands in `area::SPILL`.
+    /// Registers (a bit each) whose value stands in `context::SPILL`.
     pub spilled: u16,
-    /// Registers (a bit each) whose value stands in `area::REGISTERS`.
+    /// Registers (a bit each) whose value stands in `context::REGISTERS`.
     pub saved: u16,
     /// The sites of the instruction that have been counted, in the order of counting.
     pub counted: &'a [SiteId],

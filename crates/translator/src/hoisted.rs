@@ -242,7 +242,7 @@ impl<E: Env> Builder<'_, E> {
             self.numbers.last_pages += groups + 1;
             self.page_limits.push((segment, LastPageId(first)));
             let limit = self.config.last_page_record(LastPageId(first)).ok_or(Error::TooMany)?;
-            self.hot.store(induction.register, Memory::area(limit + LastPage::PAGE_LIMIT));
+            self.hot.store(induction.register, Memory::context(limit + LastPage::PAGE_LIMIT));
         }
         if let (Some(shift), Some(&(segment, limit))) = (induction.counts, self.page_limits.first()) {
             let executions = self.begin_segment(segment)?;
@@ -267,7 +267,7 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.restore(&mut self.hot, 1 << induction);
         self.begun = segment + 1;
         self.map_hot(State::Before);
-        self.hot.memory(true, &[0x3b], induction, Memory::area(record + LastPage::PAGE_LIMIT));
+        self.hot.memory(true, &[0x3b], induction, Memory::context(record + LastPage::PAGE_LIMIT));
         let look = self.hot.relative(&[0x0f, 0x8d]);
         let back = self.hot.here();
 
@@ -283,14 +283,14 @@ impl<E: Env> Builder<'_, E> {
         let borrowed = (1u16 << r1 | 1 << least) & !free;
         self.map_cold(State::Counting);
         for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
-            self.cold.store(register, Memory::area(crate::area::spill(register)));
+            self.cold.store(register, Memory::context(crate::context::spill(register)));
         }
         self.scratch.spilled |= borrowed;
         self.map_cold(State::Counting);
         for register in (0..16u8).filter(|register| spilled & needed >> register & 1 != 0) {
-            self.cold.load(register, Memory::area(crate::area::spill(register)));
+            self.cold.load(register, Memory::context(crate::context::spill(register)));
         }
-        self.cold.memory(false, &[0xc7], 0, Memory::area(record + LastPage::CLASS));
+        self.cold.memory(false, &[0xc7], 0, Memory::context(record + LastPage::CLASS));
         self.cold.imm32(LastPage::IS_PAGE_LIMIT);
         let farthest = self.derived.map_or(FARTHEST, |(derived, _)| {
             self.cold.move64(r1, induction);
@@ -314,9 +314,9 @@ impl<E: Env> Builder<'_, E> {
         self.cold.registers(true, &[0x85], least, least); // test
         // lea least, [induction variable + least + 1]
         self.cold.lea(least, Memory::Flat { base: Some(induction), index: Some(least), scale: 1, displacement: 1 });
-        self.cold.store(least, Memory::area(record + LastPage::PAGE_LIMIT));
+        self.cold.store(least, Memory::context(record + LastPage::PAGE_LIMIT));
         let unlimited = self.cold.relative(&[0x0f, 0x88]); // js
-        let looks = Memory::area(record + LastPage::MISSES);
+        let looks = Memory::context(record + LastPage::MISSES);
         self.cold.memory(false, &[0xff], 0, looks); // inc dword
         self.cold.memory(false, &[0xf7], 0, looks); // test dword
         self.cold.imm32(JUDGED - 1);
@@ -324,7 +324,7 @@ impl<E: Env> Builder<'_, E> {
         let judged = self.cold.here();
         self.resolve_cold(unlimited, judged)?;
         for register in (0..16u8).filter(|register| borrowed >> register & 1 != 0) {
-            self.cold.load(register, Memory::area(crate::area::spill(register)));
+            self.cold.load(register, Memory::context(crate::context::spill(register)));
         }
         let field = self.cold.relative(&[0xe9]);
         self.resolve_cold(field, back)?;
@@ -335,7 +335,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.registers(true, &[0xc1], 4, r1); // shl
         self.cold.raw(&[FEW]);
         let executions = self.config.execution_counter(self.executions).ok_or(Error::TooMany)?;
-        self.cold.memory(true, &[0x3b], r1, Memory::area(executions));
+        self.cold.memory(true, &[0x3b], r1, Memory::context(executions));
         let field = self.cold.relative(&[0x0f, 0x82]);
         self.resolve_cold(field, judged)?;
         let what = What { operation: Operation::Again, ..What::one(Kind::Read) };
@@ -375,11 +375,11 @@ impl<E: Env> Builder<'_, E> {
     fn compare_page(&mut self, group: &Group, place: &Place, r1: u8) -> crate::emit::Field {
         let page = place.record + LastPage::PAGE;
         if group.is_constant() {
-            self.cold.compare_area(true, page, 0);
+            self.cold.compare_context(true, page, 0);
             return self.cold.relative(&[0x0f, 0x84]);
         }
         operand(&mut self.cold, r1, group);
-        self.cold.memory(true, &[0x2b], r1, Memory::area(page));
+        self.cold.memory(true, &[0x2b], r1, Memory::context(page));
         self.cold.compare(r1, 4096 - group.span as i32);
         self.cold.relative(&[0x0f, 0x83])
     }

@@ -25,7 +25,7 @@ use crate::instrument::{call_out, load_entry};
 use crate::last_page::{Place, operand};
 use crate::plan::Group;
 use crate::translate::Builder;
-use crate::{Env, Error, Shape, area};
+use crate::{Env, Error, Shape, context};
 use numalens_isa::Kind;
 
 const PAGE: u32 = 4096;
@@ -62,7 +62,7 @@ impl<E: Env> Builder<'_, E> {
             call_out(&mut self.cold, &What::one(kind_of(group)), &[place.first], &[(0, r1)], r1);
             return self.return_to(r1, back);
         }
-        let field = self.call_with_operand(r1, area::COUNT_GROUP);
+        let field = self.call_with_operand(r1, context::COUNT_GROUP);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 

@@ -23,7 +23,7 @@ use crate::emit::{Code, Field, Memory, RAX, RCX, RDX};
 use crate::fragment::State;
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, context};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Address, ImageForm, Kind};
 
@@ -106,8 +106,8 @@ impl<E: Env> Builder<'_, E> {
         self.map_spilled();
         self.hot.constant(r2, 12);
         self.hot.shift_right_by(r2, r1, r2);
-        if self.config.shadow == Shadow::FromArea {
-            self.hot.load(RCX, Memory::area(area::SHADOW_BASE));
+        if self.config.shadow == Shadow::FromContext {
+            self.hot.load(RCX, Memory::context(context::SHADOW_BASE));
             self.hot.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
         }
         load_from_table(&mut self.hot, self.config.shadow, r2);
@@ -289,7 +289,7 @@ impl<E: Env> Builder<'_, E> {
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
         self.map_spilled();
         self.hot.raw(&[0x65, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]); // sttilecfg gs:[..]
-        self.hot.imm32(area::COUNT_VECTOR);
+        self.hot.imm32(context::COUNT_VECTOR);
         let Address { index, scale, narrow, .. } = access.address;
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         match index {
@@ -315,7 +315,7 @@ impl<E: Env> Builder<'_, E> {
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         for (half, register) in [(0, RAX), (4, RDX)] {
             // mov gs:[..], register
-            self.hot.memory(false, &[0x89], register, Memory::area(area::COUNT_ARGUMENTS + 8 + half));
+            self.hot.memory(false, &[0x89], register, Memory::context(context::COUNT_ARGUMENTS + 8 + half));
         }
         let narrow = access.address.narrow;
         let what = What { operation: Operation::Image, lanes: form as u8, narrow, ..What::one(access.kind) };
@@ -341,7 +341,7 @@ impl<E: Env> Builder<'_, E> {
         last: u8,
     ) -> Result<(), Error> {
         for (number, &register) in (0..).zip(registers) {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+            self.hot.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number));
         }
         describe(&mut self.hot, what, &[site]);
         self.leave_to_count(last)
@@ -351,8 +351,8 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn leave_to_count(&mut self, register: u8) -> Result<(), Error> {
         // lea register, [rip + ...]: what follows the jump
         let field = self.hot.load_address(register);
-        self.hot.store(register, Memory::area(area::COUNT_RETURN));
-        self.hot.jump_area(None, area::COUNT);
+        self.hot.store(register, Memory::context(context::COUNT_RETURN));
+        self.hot.jump_context(None, context::COUNT);
         let here = self.hot.here();
         self.resolve_hot(field, here)
     }
@@ -361,25 +361,25 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn return_to(&mut self, register: u8, back: u64) -> Result<(), Error> {
         let field = crate::emit::Field(self.cold.bytes.len() - 4);
         self.resolve_cold(field, back)?;
-        self.cold.store(register, Memory::area(area::COUNT_RETURN));
-        self.cold.jump_area(None, area::COUNT);
+        self.cold.store(register, Memory::context(context::COUNT_RETURN));
+        self.cold.jump_context(None, context::COUNT);
         Ok(())
     }
 }
 
 /// `register`: page number in, entry of the page out, where flags are dead.
 pub(crate) fn load_entry(code: &mut Code, shadow: Shadow, register: u8) {
-    if shadow == Shadow::FromArea {
-        code.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
+    if shadow == Shadow::FromContext {
+        code.memory(true, &[0x03], register, Memory::context(context::SHADOW_BASE));
     }
     load_from_table(code, shadow, register);
 }
 
-/// The same, with what stands at `area::SHADOW_BASE` added already if the table may be anywhere.
+/// The same, with what stands at `context::SHADOW_BASE` added already if the table may be anywhere.
 fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
     let displacement = match shadow {
         Shadow::At(address) => address as i32,
-        Shadow::FromArea => 0,
+        Shadow::FromContext => 0,
     };
     code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
 }
@@ -410,9 +410,9 @@ pub(crate) fn in_row(word: u8, row: u32) -> Memory {
 }
 
 pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
-    code.store_constant(area::COUNT_WHAT, what.pack());
+    code.store_constant(context::COUNT_WHAT, what.pack());
     for (number, site) in sites.iter().enumerate() {
-        code.memory(false, &[0xc7], 0, Memory::area(area::COUNT_SITES + 4 * number as u32));
+        code.memory(false, &[0xc7], 0, Memory::context(context::COUNT_SITES + 4 * number as u32));
         code.imm32(site.0);
     }
 }
@@ -420,7 +420,7 @@ pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
 /// Stores the description and arguments and begins `lea last, [rip + ..]`, whose displacement is left to be filled.
 pub(crate) fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u8)], last: u8) {
     for &(number, register) in arguments {
-        code.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+        code.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number));
     }
     describe(code, what, sites);
     code.load_address(last);
@@ -446,7 +446,7 @@ fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
         code.memory(wide, &[0x8d], r1, memory);
     }
     if address.fs {
-        code.load(r2, Memory::area(area::FS_BASE));
+        code.load(r2, Memory::context(context::FS_BASE));
         code.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: 1, displacement: 0 });
     }
 }
@@ -502,7 +502,7 @@ fn vector_mask(code: &mut Code, to: u8, mask: Register, instruction: &Instructio
     code.raw(&[0xc4, second, 0x78 | u8::from(wide) << 2 | prefix, opcode, 0xc0 | (to & 7) << 3 | number & 7]);
 }
 
-/// Stores a vector register at `area::COUNT_VECTOR`.
+/// Stores a vector register at `context::COUNT_VECTOR`.
 fn store_vector(code: &mut Code, vector: Register, evex: bool) {
     let number = vector.number() as u8;
     let modrm = [(number & 7) << 3 | 4, 0x25];
@@ -517,7 +517,7 @@ fn store_vector(code: &mut Code, vector: Register, evex: bool) {
         code.raw(&[0xc4, u8::from(number < 8) << 7 | 0x61, 0x7a | u8::from(vector.is_ymm()) << 2, 0x7f]);
     }
     code.raw(&modrm);
-    code.imm32(area::COUNT_VECTOR);
+    code.imm32(context::COUNT_VECTOR);
 }
 
 /// Elements that the mask of an instruction has a bit for.

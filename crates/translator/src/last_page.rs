@@ -44,7 +44,7 @@ use crate::fragment::{Ahead, State};
 use crate::plan::Group;
 use crate::strings::descriptor as strings;
 use crate::translate::Builder;
-use crate::{Env, Error, LastPageId, LastPageSlot, Shape, Site, SiteId, area};
+use crate::{Env, Error, LastPageId, LastPageSlot, Shape, Site, SiteId, context};
 use core::arch::global_asm;
 
 /// The last page of a group, as a thread has it: 32 bytes in its table of last pages. Offsets.
@@ -101,10 +101,10 @@ pub(crate) mod descriptor {
 }
 
 unsafe extern "C" {
-    /// Through `area::SETTLE`, as a stub of a group enters it.
+    /// Through `context::SETTLE`, as a stub of a group enters it.
     #[link_name = "numalens_settle_last_page"]
     pub fn settle_last_page();
-    /// Through `area::COUNT_GROUP`, as a stub of a group that is counted immediately enters it.
+    /// Through `context::COUNT_GROUP`, as a stub of a group that is counted immediately enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
     /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_direct`]: a thread that is stopped within must be let go on to the cache.
@@ -363,20 +363,20 @@ numalens_count_group:
     include_str!("direct.s"),
     "numalens_settle_last_page_end:",
     "nop",
-    save = const area::SETTLE_SAVED,
-    arguments = const area::COUNT_ARGUMENTS,
-    count_return = const area::COUNT_RETURN,
-    count_what = const area::COUNT_WHAT,
-    count_sites = const area::COUNT_SITES,
+    save = const context::SETTLE_SAVED,
+    arguments = const context::COUNT_ARGUMENTS,
+    count_return = const context::COUNT_RETURN,
+    count_what = const context::COUNT_WHAT,
+    count_sites = const context::COUNT_SITES,
     again = const Operation::Again as u32,
     of_page = const RetranslateReason::Page as u32,
     of_class = const RetranslateReason::Class as u32,
     of_direct = const RetranslateReason::Direct as u32,
-    count = const area::COUNT,
-    last_pages = const area::LAST_PAGES,
-    touched = const area::TOUCHED,
-    read_only = const area::READ_ONLY,
-    shadow = const area::SHADOW_BASE,
+    count = const context::COUNT,
+    last_pages = const context::LAST_PAGES,
+    touched = const context::TOUCHED,
+    read_only = const context::READ_ONLY,
+    shadow = const context::SHADOW_BASE,
     group = const Operation::Group as u32,
     page = const LastPage::PAGE,
     since = const LastPage::SINCE,
@@ -403,7 +403,7 @@ numalens_count_group:
     d_writes = const descriptor::WRITES,
     d_members = const descriptor::MEMBERS,
     d_constant = const descriptor::CONSTANT,
-    vector = const area::COUNT_VECTOR,
+    vector = const context::COUNT_VECTOR,
     e_counter = const elements::COUNTER,
     e_row = const elements::ROW,
     e_what = const elements::WHAT,
@@ -421,7 +421,7 @@ numalens_count_group:
     t_missed = const DirectTable::MISSED,
     t_begun = const DirectTable::BEGUN,
     t_many = const direct::MANY,
-    string_before = const area::STRING_BEFORE,
+    string_before = const context::STRING_BEFORE,
     s_source = const strings::SOURCE,
     s_destination = const strings::DESTINATION,
     s_size = const strings::SIZE,
@@ -461,7 +461,7 @@ impl<E: Env> Builder<'_, E> {
         if self.segment != Some(group.segment) {
             let executions = self.begin_segment(group.segment)?;
             self.map_hot(State::Before);
-            self.hot.increment(Memory::area(executions));
+            self.hot.increment(Memory::context(executions));
         }
         if group.advance.is_some() {
             return self.check_hoisted(live);
@@ -476,7 +476,7 @@ impl<E: Env> Builder<'_, E> {
         self.begun = counted;
         self.map_hot(State::Before);
         if group.is_constant() {
-            self.hot.compare_area(true, place.record + LastPage::PAGE, 0);
+            self.hot.compare_context(true, place.record + LastPage::PAGE, 0);
             let miss = self.hot.relative(&[0x0f, 0x84]);
             let (stub, back) = (self.cold.here(), self.hot.here());
             self.resolve_hot(miss, stub)?;
@@ -489,7 +489,7 @@ impl<E: Env> Builder<'_, E> {
             let r1 = self.scratch.pick(&mut self.hot, live, registers);
             self.map_spilled();
             operand(&mut self.hot, r1, group);
-            self.hot.memory(true, &[0x2b], r1, Memory::area(place.record + LastPage::PAGE));
+            self.hot.memory(true, &[0x2b], r1, Memory::context(place.record + LastPage::PAGE));
             self.hot.compare(r1, 4096 - group.span as i32);
             let miss = self.hot.relative(&[0x0f, 0x83]);
             let (stub, back) = (self.cold.here(), self.hot.here());
@@ -561,12 +561,12 @@ pub(crate) fn operand(code: &mut Code, to: u8, group: &Group) {
     let address = &group.address;
     let displacement = (address.displacement + group.shift) as i32;
     if address.fs && address.base.is_none() && address.index.is_none() {
-        code.load(to, Memory::area(area::FS_BASE));
+        code.load(to, Memory::context(context::FS_BASE));
         return code.lea(to, Memory::base(to, displacement));
     }
     let memory = Memory::Flat { base: address.base, index: address.index, scale: address.scale.max(1), displacement };
     code.lea(to, memory);
     if address.fs {
-        code.memory(true, &[0x03], to, Memory::area(area::FS_BASE)); // add
+        code.memory(true, &[0x03], to, Memory::context(context::FS_BASE)); // add
     }
 }

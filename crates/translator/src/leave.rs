@@ -22,7 +22,7 @@ use crate::emit::{Memory, RAX, RCX};
 use crate::fragment::{Exit, ExitKind, State};
 use crate::translate::{Builder, push_entry};
 use crate::translation_map::MapEntry;
-use crate::{Env, Error, ExitId, area};
+use crate::{Env, Error, ExitId, context};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};
 
 impl<E: Env> Builder<'_, E> {
@@ -79,12 +79,12 @@ impl<E: Env> Builder<'_, E> {
         };
         push_entry(&mut self.cold_map, entry);
         let stub = self.cold.here();
-        self.cold.store(RAX, Memory::area(area::register(RAX)));
+        self.cold.store(RAX, Memory::context(context::register(RAX)));
         if goes_back {
             self.end_derived_for_good();
         }
         self.cold.constant(RAX, u64::from(id));
-        self.cold.jump_area(None, area::DISPATCH);
+        self.cold.jump_context(None, context::DISPATCH);
         self.exits.push(Exit { kind, target, stub });
         Ok(())
     }
@@ -126,13 +126,13 @@ impl<E: Env> Builder<'_, E> {
     /// The thread is in no system call any more.
     fn note_return(&mut self) {
         self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
-        self.hot.imm32(area::CALLING);
+        self.hot.imm32(context::CALLING);
         self.hot.imm32(0);
     }
 
     /// Leaves where the owner wants to hear of it. Behind a system call rcx is free, and the flags are the program's.
     fn look_for_news(&mut self, next: u64) -> Result<(), Error> {
-        self.hot.load(RCX, Memory::area(area::NEWS));
+        self.hot.load(RCX, Memory::context(context::NEWS));
         self.hot.load(RCX, Memory::Flat { base: Some(RCX), index: None, scale: 1, displacement: 0 });
         self.hot.raw(&[0xe3, 0]); // jrcxz past the jump
         let from = self.hot.bytes.len();
@@ -168,8 +168,8 @@ impl<E: Env> Builder<'_, E> {
     }
 
     fn save_for_lookup(&mut self) {
-        self.hot.store(RAX, Memory::area(area::register(RAX)));
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
+        self.hot.store(RAX, Memory::context(context::register(RAX)));
+        self.hot.store(RCX, Memory::context(context::register(RCX)));
         let entry = MapEntry { saved: 1 << RAX | 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
         push_entry(&mut self.hot_map, entry);
     }
@@ -187,7 +187,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.constant(RCX, u64::from(above));
         self.hot.shift_left_half_by(RCX, RAX, RCX);
         self.hot.rotate_right(RCX, RCX, above);
-        self.hot.jump_area(Some(RCX), self.config.lookup);
+        self.hot.jump_context(Some(RCX), self.config.lookup);
     }
 
     /// An indirect jump or call.

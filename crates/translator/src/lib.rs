@@ -6,7 +6,7 @@
 //! fall through, up to a jump, call, return or system call. Its translation lies in the *code cache*, within 2 GiB of the
 //! program's own code, and consists of the program's instructions, byte for byte, with only displacements changed, and
 //! counting code before each instruction that accesses memory. Translated code is shared by all threads; what belongs
-//! to a thread is reached through GS, whose base is the [`area`] of the thread. A program that uses GS itself is not
+//! to a thread is reached through GS, whose base is the [`context`] of the thread. A program that uses GS itself is not
 //! supported: its instructions leave through [`Leave::Unsupported`], as do those few that cannot be translated for
 //! other reasons ([`Obstacle`]).
 //!
@@ -38,14 +38,14 @@
 //!
 //! # How control leaves the cache
 //!
-//! Through the code pointers in the area, see [`area`]:
+//! Through the code pointers in the context, see [`context`]:
 //! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes only once.
 //! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
 //!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
 //! - `RETURN_MISS`: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what to enter.
 //! - `SETTLE`: a group of accesses has changed its page; [`settle_last_page`], which this crate brings along.
 //! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
-//!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
+//!   gathers, masked vectors. Every register and flag must be preserved; go on at `context::COUNT_RETURN`.
 //!
 //! The generated code assumes that BMI2 and FSGSBASE exist.
 //!
@@ -57,10 +57,10 @@
 
 extern crate alloc;
 
-pub mod area;
 mod by_address;
 mod cache;
 mod config;
+pub mod context;
 pub mod count;
 mod cpu_identity;
 mod decode;

@@ -39,7 +39,7 @@ impl<E: Env> Builder<'_, E> {
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
         self.hot.increment_register(r1);
-        self.hot.memory(false, &[0x3b], r1, Memory::area(place.record + LastPage::CLASS)); // cmp r1d, gs:[class]
+        self.hot.memory(false, &[0x3b], r1, Memory::context(place.record + LastPage::CLASS)); // cmp r1d, gs:[class]
         let other = self.hot.relative(&[0x0f, 0x85]);
         self.map_hot(State::Counting);
         count_in_page(&mut self.hot, self.config, r1, (group.reads, group.writes));

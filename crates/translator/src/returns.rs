@@ -33,16 +33,16 @@ use crate::emit::{Memory, RCX, RSP};
 use crate::fragment::State;
 use crate::translate::{Builder, push_entry};
 use crate::translation_map::MapEntry;
-use crate::{Env, Error, area};
+use crate::{Env, Error, context};
 use core::arch::global_asm;
 use iced_x86::Instruction;
 
 unsafe extern "C" {
-    /// Through `area::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to the cache.
+    /// Through `context::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_take_return"]
     pub fn take_return();
     /// The instruction of it that writes to the program's stack. If it faults, as natively nothing would, put rax and rdx back from
-    /// `area::SETTLE_SAVED` and rcx from `area::REGISTERS`, take the address off the stack, and go on at `area::RETURN_MISS`.
+    /// `context::SETTLE_SAVED` and rcx from `context::REGISTERS`, take the address off the stack, and go on at `context::RETURN_MISS`.
     #[link_name = "numalens_take_return_writes"]
     pub fn take_return_writes();
     /// The end of it.
@@ -79,17 +79,17 @@ numalens_take_return_writes:
 numalens_take_return_end:
     nop
     "#,
-    ip = const area::RETURN_IP,
-    save = const area::SETTLE_SAVED,
-    tags = const area::RETURN_TAGS,
-    miss = const area::RETURN_MISS,
-    returns = const area::RETURNS,
-    rcx = const area::register(RCX),
+    ip = const context::RETURN_IP,
+    save = const context::SETTLE_SAVED,
+    tags = const context::RETURN_TAGS,
+    miss = const context::RETURN_MISS,
+    returns = const context::RETURNS,
+    rcx = const context::register(RCX),
 );
 
 /// Which entry of the table a return address has: not by its lowest bits, as calls lie apart.
 pub(crate) fn index_of(ip: u64) -> u64 {
-    ip >> 3 & ((1 << area::RETURNS_BITS) - 1)
+    ip >> 3 & ((1 << context::RETURNS_BITS) - 1)
 }
 
 /// What tells it from the others that have the same entry.
@@ -137,7 +137,7 @@ impl<E: Env> Builder<'_, E> {
 
     /// A return.
     pub(crate) fn give_back(&mut self, instruction: &Instruction) {
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
+        self.hot.store(RCX, Memory::context(context::register(RCX)));
         let entry = MapEntry { saved: 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
         push_entry(&mut self.hot_map, entry);
         self.count_execution_on_the_way();
@@ -145,7 +145,7 @@ impl<E: Env> Builder<'_, E> {
         if instruction.op_count() == 1 {
             self.hot.lea(RSP, Memory::base(RSP, instruction.immediate16().into()));
         }
-        self.hot.jump_area(None, area::RETURN);
+        self.hot.jump_context(None, context::RETURN);
     }
 }
 

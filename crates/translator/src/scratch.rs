@@ -1,9 +1,9 @@
 //! Registers for counting code: which ones it may use, and where the program's values are meanwhile.
 //!
-//! A register that is dead is free. Else one is *spilled*: stored in its slot in the area when it is first needed, and loaded
+//! A register that is dead is free. Else one is *spilled*: stored in its slot in the context when it is first needed, and loaded
 //! again only before the program's next use of it, so that several instructions share one store and one load.
 
-use crate::area;
+use crate::context;
 use crate::emit::{Code, Memory, RSP};
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ impl Scratch {
     }
 
     fn spill(&mut self, code: &mut Code, register: u8) {
-        code.store(register, Memory::area(area::spill(register)));
+        code.store(register, Memory::context(context::spill(register)));
         self.spilled |= 1 << register;
     }
 
@@ -69,7 +69,7 @@ impl Scratch {
         let mut left = registers;
         while left != 0 {
             let register = left.trailing_zeros() as u8;
-            code.load(register, Memory::area(area::spill(register)));
+            code.load(register, Memory::context(context::spill(register)));
             left &= left - 1;
         }
         self.spilled &= !registers;

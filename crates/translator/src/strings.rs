@@ -20,7 +20,7 @@ use crate::fragment::State;
 use crate::instrument::{call_out, describe, load_entry};
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Env, Error, Site, SiteId, area};
+use crate::{Env, Error, Site, SiteId, context};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind};
 
@@ -34,7 +34,7 @@ pub(crate) mod descriptor {
 }
 
 unsafe extern "C" {
-    /// Through `area::COUNT_STRING`.
+    /// Through `context::COUNT_STRING`.
     #[link_name = "numalens_count_string"]
     pub fn count_string();
 }
@@ -111,7 +111,7 @@ impl<E: Env> Builder<'_, E> {
     /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
     fn before_string(&mut self, what: &What, sites: &[SiteId]) {
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::STRING_BEFORE + 8 * number as u32));
+            self.hot.store(register, Memory::context(context::STRING_BEFORE + 8 * number as u32));
         }
         describe(&mut self.hot, what, sites);
     }
@@ -122,12 +122,12 @@ impl<E: Env> Builder<'_, E> {
         let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
         self.map_spilled();
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
+            self.hot.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number as u32));
         }
         if self.is_simple(what, live) {
             let field = self.hot.load_address(r1);
-            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
-            self.hot.jump_area(None, area::COUNT_STRING);
+            self.hot.store(r1, Memory::context(context::COUNT_ARGUMENTS + 24));
+            self.hot.jump_context(None, context::COUNT_STRING);
             let back = self.hot.here();
             self.cold.align(8, 0xcc);
             self.resolve_hot(field, self.cold.here())?;
@@ -141,9 +141,9 @@ impl<E: Env> Builder<'_, E> {
         }
         if what.has_fs {
             self.hot.read_fs(r1);
-            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
+            self.hot.store(r1, Memory::context(context::COUNT_ARGUMENTS + 24));
         } else {
-            self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
+            self.hot.store_constant(context::COUNT_ARGUMENTS + 24, 0);
         }
         self.leave_to_count(r1)
     }

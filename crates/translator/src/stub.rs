@@ -8,15 +8,15 @@ use crate::instrument::{count_in_page, in_row, load_entry};
 use crate::last_page::{LastPage, Place, operand};
 use crate::plan::Group;
 use crate::translate::Builder;
-use crate::{Env, Error, area};
+use crate::{Env, Error, context};
 use numalens_isa::Kind;
 
 impl<E: Env> Builder<'_, E> {
     /// Where a group goes whose page is another: counts immediately if it is megamorphic, settles otherwise.
     pub(crate) fn stub(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let class = Memory::area(place.record + LastPage::CLASS);
+        let class = Memory::context(place.record + LastPage::CLASS);
         self.map_cold(State::Counting);
-        self.cold.compare_area(false, place.record + LastPage::CLASS, 0);
+        self.cold.compare_context(false, place.record + LastPage::CLASS, 0);
         let by_page = self.cold.relative(&[0x0f, 0x84]);
         operand(&mut self.cold, r1, group);
         let across = (group.span > 0).then(|| {
@@ -64,7 +64,7 @@ impl<E: Env> Builder<'_, E> {
                 self.cold.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.cold.compare_area(false, place.record + LastPage::CLASS, 0xff);
+        self.cold.compare_context(false, place.record + LastPage::CLASS, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
         self.cold.increment(in_row(r1, place.row - 1));
         self.count_page_cold(r1, group);
@@ -79,7 +79,7 @@ impl<E: Env> Builder<'_, E> {
 
     /// Has the last page of a group settled, from the cold half.
     pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let field = self.call_for_group(group, r1, area::SETTLE);
+        let field = self.call_for_group(group, r1, context::SETTLE);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 
@@ -91,10 +91,10 @@ impl<E: Env> Builder<'_, E> {
 
     /// The same, with the lowest operand in `r1` already.
     pub(crate) fn call_with_operand(&mut self, r1: u8, routine: u32) -> Field {
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        self.cold.store(r1, Memory::context(context::COUNT_ARGUMENTS));
         let field = self.cold.load_address(r1);
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
-        self.cold.jump_area(None, routine);
+        self.cold.store(r1, Memory::context(context::COUNT_ARGUMENTS + 8));
+        self.cold.jump_context(None, routine);
         field
     }
 
@@ -104,14 +104,14 @@ impl<E: Env> Builder<'_, E> {
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
         self.map_cold(State::Counting);
-        let save = Memory::area(area::SETTLE_SAVED);
+        let save = Memory::context(context::SETTLE_SAVED);
         self.cold.store(RAX, save);
         self.cold.constant(RAX, group.address.displacement as u64);
-        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS));
+        self.cold.store(RAX, Memory::context(context::COUNT_ARGUMENTS));
         let field = self.cold.load_address(RAX);
-        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.store(RAX, Memory::context(context::COUNT_ARGUMENTS + 8));
         self.cold.load(RAX, save);
-        self.cold.jump_area(None, area::SETTLE);
+        self.cold.jump_context(None, context::SETTLE);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 

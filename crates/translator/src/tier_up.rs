@@ -35,7 +35,7 @@ impl<E: Env> Builder<'_, E> {
         self.numbers.last_pages += 1;
         self.map_hot(State::Before);
         self.hot.raw(&[0x66]);
-        self.hot.memory(false, &[0xff], 0, Memory::area(record + LastPage::MISSES));
+        self.hot.memory(false, &[0xff], 0, Memory::context(record + LastPage::MISSES));
         let many = self.hot.relative(&[0x0f, 0x84]);
         let back = self.hot.here();
         let stub = self.cold.here();

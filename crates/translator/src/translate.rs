@@ -19,7 +19,7 @@ use crate::scratch::Scratch;
 use crate::tier_up::free_register;
 use crate::translation_map::MapEntry;
 use crate::{
-    Changes, Config, CpuQuery, Env, Error, ExitId, FragmentId, LastPageId, Room, Scheme, Shape, Site, SiteId, area,
+    Changes, Config, CpuQuery, Env, Error, ExitId, FragmentId, LastPageId, Room, Scheme, Shape, Site, SiteId, context,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -433,7 +433,7 @@ impl<E: Env> Builder<'_, E> {
         let register = self.scratch.pick(&mut self.hot, u16::MAX, 0);
         self.map_hot(State::Counted);
         self.hot.read_fs(register);
-        self.hot.store(register, Memory::area(area::FS_BASE));
+        self.hot.store(register, Memory::context(context::FS_BASE));
     }
 
     /// The instruction itself.
@@ -552,7 +552,7 @@ impl<E: Env> Builder<'_, E> {
         }
         self.map_cold(State::Before);
         for register in [VALUE, RCX] {
-            self.cold.load(register, Memory::area(area::spill(register)));
+            self.cold.load(register, Memory::context(context::spill(register)));
         }
         self.exit_stub(ExitKind::Stale, self.start)
     }

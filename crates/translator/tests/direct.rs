@@ -44,10 +44,10 @@ fn code_that_has_counted_much_keeps_last_pages_and_counts_the_same() {
             assert_eq!(pages, by_page(&wanted), "{scheme:?}, round {round}");
             assert_eq!(sites.iter().map(|(_, count)| count).sum::<u64>(), wanted.len() as u64, "{scheme:?}");
             let with_last_pages =
-                |machine: &Machine| machine.world.groups.iter().filter(|(group, _)| group.last_page.is_some()).count();
+                |machine: &Machine| machine.env.groups.iter().filter(|(group, _)| group.last_page.is_some()).count();
             let before = with_last_pages(&machine);
-            for site in 0..machine.world.sites.len() as u32 {
-                machine.cache.tier_up(&mut machine.world, SiteId(site));
+            for site in 0..machine.env.sites.len() as u32 {
+                machine.cache.tier_up(&mut machine.env, SiteId(site));
             }
             machine.run_translated(&registers);
             machine.take_counts();
@@ -105,15 +105,15 @@ fn direct_counters_begin_again_when_pages_change_and_ask_when_they_are_full_or_a
         assert!(begun.len() >= 2 && begun.iter().any(|one| one.counters > 12), "{scheme:?}: {begun:?}");
         // Others found that pages have changed; the collector asks; and some have counted all that they can.
         let retranslations = machine.retranslations;
-        let cold_runs = machine.world.cold_runs;
+        let cold_runs = machine.env.cold_runs;
         wanted.extend(run(&mut machine, 1000));
-        assert_eq!(machine.world.cold_runs, cold_runs, "{scheme:?}: every page is known");
+        assert_eq!(machine.env.cold_runs, cold_runs, "{scheme:?}: every page is known");
         machine.direct_counters_look_again();
         wanted.extend(run(&mut machine, 5000));
         assert!(machine.query_direct() > 20);
-        let cold_runs = machine.world.cold_runs;
+        let cold_runs = machine.env.cold_runs;
         wanted.extend(run(&mut machine, 5000));
-        let asked = machine.world.cold_runs - cold_runs;
+        let asked = machine.env.cold_runs - cold_runs;
         assert_eq!(asked, 16 + 8, "{scheme:?}: each page once");
         let (counted, sites) = machine.take_counts();
         assert_eq!(counted, by_page(&wanted), "{scheme:?}");

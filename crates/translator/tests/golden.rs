@@ -85,7 +85,7 @@ fn a_loop_that_is_not_long_yet() {
 
 #[test]
 fn shadow_anywhere() {
-    let config = Config { shadow: Shadow::FromArea, ..CONFIG };
+    let config = Config { shadow: Shadow::FromContext, ..CONFIG };
     insta::assert_snapshot!(translate(
         "mov rax, [rdi]\nadd rax, [rsi]\njz 1f\n1: ret",
         config,

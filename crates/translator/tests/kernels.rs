@@ -470,13 +470,13 @@ fn classes_sum_to_accesses_and_follow_the_page() {
     for i in 0..2048 {
         wanted[support::class_of((registers.general[7] + 8 * i) >> 12) as usize] += 1;
     }
-    let counted: Vec<u64> = (0..machine.world.sites.len()).fold(vec![0; 8], |mut sum, site| {
+    let counted: Vec<u64> = (0..machine.env.sites.len()).fold(vec![0; 8], |mut sum, site| {
         machine.classes_of(site).iter().enumerate().for_each(|(class, count)| sum[class] += count);
         sum
     });
     assert_eq!(counted, wanted);
     // Two fragments hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
-    assert!(machine.world.cold_runs >= 4 && machine.world.cold_runs <= 8, "{} cold runs", machine.world.cold_runs);
+    assert!(machine.env.cold_runs >= 4 && machine.env.cold_runs <= 8, "{} cold runs", machine.env.cold_runs);
 }
 
 /// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else changes.
@@ -500,7 +500,7 @@ fn watched_addresses_are_reported_each_time() {
         registers.general[15] = program;
         fill(machine.data.bytes_mut());
         let native = machine.run_native(&registers);
-        machine.world.watched = [after, whole, half].map(|offset| program + offset).to_vec();
+        machine.env.watched = [after, whole, half].map(|offset| program + offset).to_vec();
         let sp = registers.general[4];
         let call = [(whole, sp - 8), (half, sp - 8), (after, sp)];
         let wanted = [call, call, call].concat().into_iter().chain([(half, sp - 8)]);
@@ -509,7 +509,7 @@ fn watched_addresses_are_reported_each_time() {
             fill(machine.data.bytes_mut());
             let translated = machine.run_translated(&registers);
             assert_eq!(hex(&native), hex(&translated), "registers, round {round}");
-            assert_eq!(std::mem::take(&mut machine.world.reached), wanted, "round {round}");
+            assert_eq!(std::mem::take(&mut machine.env.reached), wanted, "round {round}");
         }
     }
 }

@@ -150,7 +150,7 @@ fn queries_about_the_processor_are_the_owner_s() {
         assert!(machine.data.bytes() == memory, "memory");
         let limit = |to, bytes, selector| CpuQuery::Limit { to, bytes, selector };
         let all = [CpuQuery::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), CpuQuery::Cpuid];
-        assert_eq!(machine.world.asked, if own_processor { &all[..] } else { &[] });
+        assert_eq!(machine.env.asked, if own_processor { &all[..] } else { &[] });
         let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
         assert_eq!(counted, 6);
     }
@@ -173,7 +173,7 @@ fn the_owner_hears_of_news_behind_system_calls() {
     prepare();
     let mut machine = Machine::new(Options { low_shadow: false, own_processor: true, ..Options::default() });
     machine.load(&assemble(&[CALLS])[0]);
-    machine.area.set(numalens_translator::area::NEWS as usize, NEWS.as_ptr() as u64);
+    machine.context.set(numalens_translator::context::NEWS as usize, NEWS.as_ptr() as u64);
     let start = registers(&machine);
     let native = machine.run_native(&start);
     let memory = machine.data.bytes().to_vec();
@@ -181,11 +181,11 @@ fn the_owner_hears_of_news_behind_system_calls() {
     let left = [0, 0, 0, 1].map(|news| {
         NEWS.store(news, Relaxed);
         machine.data.bytes_mut().fill(0);
-        machine.world.left = 0;
+        machine.env.left = 0;
         let translated = machine.run_translated(&start);
         assert_eq!((translated.general, translated.flags), (native.general, native.flags));
         assert!(machine.data.bytes() == memory, "memory");
-        machine.world.left
+        machine.env.left
     });
     assert_eq!(left[3], left[2] + 2);
 }
@@ -439,7 +439,7 @@ fn fragments_that_are_invalid_are_not_entered_again() {
     machine.poke(0, &first);
     let at = machine.program_address();
     let called = first.iter().zip(&second).position(|(a, b)| a != b).expect("they differ") as u64;
-    machine.cache.invalidate(&mut machine.world, at + called..at + called + 1);
+    machine.cache.invalidate(&mut machine.env, at + called..at + called + 1);
     assert_eq!(machine.run_translated(&start).general[3], 2);
 }
 
@@ -451,7 +451,7 @@ fn jumps_to_fragments_that_are_there_need_no_dispatcher() {
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
     // Each fragment but the first is translated when it is first jumped to. The last jump leads out of the program.
-    assert_eq!(machine.world.left, machine.cache.size().0);
+    assert_eq!(machine.env.left, machine.cache.size().0);
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn evicted_code_is_translated_anew() {
     assert_eq!(machine.run_translated(&start).general, native.general);
     let (fragments, _) = machine.cache.size();
     // Jumps that are not linked any more link themselves again.
-    machine.cache.unlink(&mut machine.world);
+    machine.cache.unlink(&mut machine.env);
     assert_eq!(machine.run_translated(&start).general, native.general);
     assert_eq!(machine.cache.size().0, fragments);
     machine.evict();
@@ -485,6 +485,6 @@ fn evicted_code_is_translated_anew() {
     assert_eq!(machine.cache.size().0, 2 * fragments);
     // What was evicted is not patched any more, and what came after still is.
     let program = machine.program_address();
-    machine.cache.invalidate(&mut machine.world, program..program + 4096);
+    machine.cache.invalidate(&mut machine.env, program..program + 4096);
     assert_eq!(machine.run_translated(&start).general, native.general);
 }

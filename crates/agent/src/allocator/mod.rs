@@ -125,7 +125,7 @@ struct Old {
 
 impl Underway {
     fn caller(&self, thread: &Thread) -> Caller {
-        Caller { ip: self.back, sp: self.sp + 8, bp: thread.area.register(RBP) }
+        Caller { ip: self.back, sp: self.sp + 8, bp: thread.context.register(RBP) }
     }
 }
 
@@ -163,7 +163,7 @@ impl Allocator {
         if thread.borrows || !self.channel.is_open() {
             return;
         }
-        let sp = thread.area.register(RSP);
+        let sp = thread.context.register(RSP);
         if let Some(call) = thread.allocations.underway.take_if(|call| call.back == ip && call.sp + 8 == sp) {
             self.returned(thread, &call);
         }
@@ -176,7 +176,7 @@ impl Allocator {
     }
 
     fn entered(&self, thread: &mut Thread, function: Function, sp: u64) {
-        let arguments = ARGUMENTS.map(|register| thread.area.register(register));
+        let arguments = ARGUMENTS.map(|register| thread.context.register(register));
         if let Function::Region(is_first) = function {
             if let Some(back) = on_stack(sp, sp) {
                 // As a return address, which is one byte behind what it is about at least.
@@ -220,7 +220,7 @@ impl Allocator {
     }
 
     fn returned(&self, thread: &mut Thread, call: &Underway) {
-        let result = thread.area.register(RAX);
+        let result = thread.context.register(RAX);
         let [first, second, third, ..] = call.arguments;
         match call.function {
             Function::Starts | Function::Releases | Function::Region(_) => {}
@@ -292,12 +292,12 @@ impl Allocator {
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
     pub fn told(&self, thread: &mut Thread, request: Request, next: u64) {
-        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.area.register(register));
+        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.context.register(register));
         let key = first | TOLD;
         match request {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
-                let [sp, bp] = [RSP, RBP].map(|register| thread.area.register(register));
+                let [sp, bp] = [RSP, RBP].map(|register| thread.context.register(register));
                 let block = Block { call: Call::Told, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
                 self.allocated(thread, &block, &Caller { ip: next, sp, bp });
             }
@@ -413,9 +413,9 @@ fn on_stack(at: u64, sp: u64) -> Option<u64> {
 /// Has the program come here when it comes to `ip`.
 fn watch(ip: u64) {
     let mut code = runtime().code.lock();
-    let crate::runtime::Code { cache, world, .. } = &mut *code;
-    if world.watched.insert(ip) {
-        cache.invalidate(world, ip..ip + 1);
+    let crate::runtime::Code { cache, env, .. } = &mut *code;
+    if env.watched.insert(ip) {
+        cache.invalidate(env, ip..ip + 1);
     }
 }
 

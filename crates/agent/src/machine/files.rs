@@ -173,7 +173,7 @@ fn name_of_working_folder(thread: &Thread, [to, room, ..]: [u64; 6]) -> Option<u
 /// them itself.)
 fn is_other(address: u64, works_in: Option<Region>) -> bool {
     let code = runtime().code.lock();
-    let Some(mapping) = code.world.maps.find(address).filter(|mapping| mapping.protection & raw::PROT_READ != 0) else {
+    let Some(mapping) = code.env.maps.find(address).filter(|mapping| mapping.protection & raw::PROT_READ != 0) else {
         return false;
     };
     // SAFETY: a byte of a readable mapping; nothing is unmapped while the lock is held. (Of a file that was cut behind its mapping's back the

@@ -49,7 +49,7 @@ impl Whose {
     fn move_page(&mut self, runtime: &Runtime, address: u64, node: u16) {
         match self {
             Whose::Own => {
-                let file = runtime.code.lock().world.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
+                let file = runtime.code.lock().env.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
                 let page = address & !(PAGE - 1);
                 runtime.shadow.rehome(runtime.process(), |_| file, page..page + PAGE, |_, _| Some(node));
             }
@@ -197,7 +197,7 @@ pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, .
         match &mut whose {
             Whose::Own => {
                 let code = runtime.code.lock();
-                let file = |page| code.world.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);
+                let file = |page| code.env.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);
                 runtime.shadow.rehome(runtime.process(), file, 0..sys::USER_END, place);
             }
             Whose::Others(other) => other.rehome(place),

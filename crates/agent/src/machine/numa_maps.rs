@@ -62,7 +62,7 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {
         let first = pieces.len();
-        for mapping in code.world.maps.overlapping(range.clone()) {
+        for mapping in code.env.maps.overlapping(range.clone()) {
             let part = mapping.start.max(range.start)..mapping.end.min(range.end);
             let own = shared_policies::of_page(mapping, part.start >> PAGE_BITS);
             let policy = if own.mode == mode::DEFAULT { policy } else { own };

@@ -85,7 +85,7 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
         }
         (0, memory_nodes(placement()))
     } else if flags & F_ADDR != 0 {
-        let mapping = runtime.code.lock().world.maps.find(address).copied().ok_or(EFAULT)?;
+        let mapping = runtime.code.lock().env.maps.find(address).copied().ok_or(EFAULT)?;
         let policy = shared_policies::of_page(&mapping, address / PAGE);
         let told = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
         (told, policy.told())
@@ -165,7 +165,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     let moves = flags & (MF_MOVE | MF_MOVE_ALL) != 0;
     let memory = runtime.process();
     let mut code = runtime.code.lock();
-    let maps = &mut code.world.maps;
+    let maps = &mut code.env.maps;
     let mut next = range.start;
     let mut has_hole = false;
     for mapping in maps.overlapping(range.clone()) {
@@ -227,7 +227,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     if range.is_empty() {
         return Ok(0);
     }
-    let maps = &mut runtime.code.lock().world.maps;
+    let maps = &mut runtime.code.lock().env.maps;
     let with = |mapping: &&crate::maps::Mapping| mapping.policy != Policy::NONE;
     let mut policies =
         maps.overlapping(range.clone()).iter().filter(with).map(|mapping| mapping.policy.mode).peekable();
@@ -260,10 +260,10 @@ pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bo
     }
     let placement = placement();
     let used = placement.nodes.load(Relaxed);
-    let toucher = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
+    let handler = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
     match within.mode {
-        mode::DEFAULT if by_address => own.home_within(placement, toucher, number),
-        mode::DEFAULT => own.home(placement, toucher, &thread.place.last),
-        _ => within.home_within(placement, toucher, number),
+        mode::DEFAULT if by_address => own.home_within(placement, handler, number),
+        mode::DEFAULT => own.home(placement, handler, &thread.place.last),
+        _ => within.home_within(placement, handler, number),
     }
 }

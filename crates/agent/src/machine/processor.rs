@@ -25,7 +25,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
-use numalens_translator::{CpuQuery, area};
+use numalens_translator::{CpuQuery, context as fixed};
 
 /// The segment of each CPU whose limit is the CPU and its node, without the bits of privilege.
 const CPU_SEGMENT: u32 = 0x78;
@@ -34,30 +34,30 @@ const ZERO_FLAG: u64 = 1 << 6;
 
 /// Puts the answer into the registers of the program.
 pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
-    let area = thread.area;
+    let context = thread.context;
     match query {
         CpuQuery::Cpuid => {
-            let (leaf, part) = (area.register(0) as u32, area.register(1) as u32);
+            let (leaf, part) = (context.register(0) as u32, context.register(1) as u32);
             let host = __cpuid_count(leaf, part);
             let told = match is_about_cpus(leaf) {
                 true => told(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
                 false => host,
             };
             for (register, value) in [(0, told.eax), (3, told.ebx), (1, told.ecx), (2, told.edx)] {
-                area.set_register(register, value.into());
+                context.set_register(register, value.into());
             }
         }
         CpuQuery::Limit { to, bytes, selector } => {
-            let selector = area.register(selector) as u32 & 0xffff;
+            let selector = context.register(selector) as u32 & 0xffff;
             let limit = match selector & !PRIVILEGE {
                 CPU_SEGMENT => Some(processor(&thread.place, placement)),
                 _ => limit_of(selector),
             };
-            let flags = area.get(area::FLAGS);
-            area.set(area::FLAGS, if limit.is_some() { flags | ZERO_FLAG } else { flags & !ZERO_FLAG });
+            let flags = context.get(fixed::FLAGS);
+            context.set(fixed::FLAGS, if limit.is_some() { flags | ZERO_FLAG } else { flags & !ZERO_FLAG });
             if let Some(limit) = limit {
                 let changes = u64::MAX >> (64 - 8 * u32::from(bytes));
-                area.set_register(to, area.register(to) & !changes | limit & changes);
+                context.set_register(to, context.register(to) & !changes | limit & changes);
             }
         }
     }

@@ -72,7 +72,7 @@ pub fn tell(runtime: &Runtime, maps: &Maps) {
 
 /// A child of a fork has the mappings of its parent, and has not told anybody.
 pub fn tell_again(runtime: &Runtime) {
-    tell(runtime, &runtime.code.lock().world.maps);
+    tell(runtime, &runtime.code.lock().env.maps);
 }
 
 /// The mappings with policies of another process, by address.

@@ -3,9 +3,9 @@
 //! It counts when it is done, and nobody can tell then which pages it has placed itself. So the kernel is asked before about those that are not
 //! known; the ones that are there become known, as if an ordinary access came to them. What it then places are the others.
 
-use super::{PAGE_BITS, Shadow, Toucher, ask};
+use super::{AccessHandler, PAGE_BITS, Shadow, ask};
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::raw;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -17,7 +17,7 @@ const AT_ONCE: u64 = 1024;
 
 impl Shadow {
     /// Finds out which pages of a range that is about to be written are there already.
-    pub(super) fn ahead(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run, range: Range<u64>) {
+    pub(super) fn ahead(&self, memory: &ProcessMemory, handler: &mut AccessHandler<'_>, run: &Run, range: Range<u64>) {
         let last = (range.end - 1) >> PAGE_BITS;
         let mut page = range.start >> PAGE_BITS;
         let is_new = |page: &u64| self.load(*page) == PageEntry::default();
@@ -26,14 +26,14 @@ impl Shadow {
                 page += 1;
                 continue;
             }
-            let mapping = runtime().code.lock().world.maps.find(page << PAGE_BITS).copied();
+            let mapping = runtime().code.lock().env.maps.find(page << PAGE_BITS).copied();
             let Some(mapping) = mapping.filter(|mapping| mapping.protection & raw::PROT_WRITE != 0) else { return };
             let end = (last + 1).min(mapping.end >> PAGE_BITS).min(page + AT_ONCE);
             let new: Vec<u64> = (page..end).filter(is_new).collect();
             for (page, there) in new.iter().zip(ask::presences(&new)) {
                 if there.is_some() {
                     let address = range.start.max(page << PAGE_BITS);
-                    self.touch(memory, toucher, &Run { address, count: 1, ..*run });
+                    self.touch(memory, handler, &Run { address, count: 1, ..*run });
                 }
             }
             page = end;

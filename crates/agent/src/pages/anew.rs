@@ -15,7 +15,7 @@
 use super::home::class_of;
 use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, continuing, entry_class, open};
 use crate::maps::Mapping;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use alloc::vec::Vec;

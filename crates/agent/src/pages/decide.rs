@@ -15,7 +15,7 @@
 
 use super::home::{class_of, is_virtual, undecided};
 use super::{Chunks, PATIENCE, Shadow, ask, open};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};

@@ -3,7 +3,7 @@
 use super::{CHUNK, END, PAGE_BITS, Shadow, ask, may_be_huge};
 use crate::machine;
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use numalens_isa::Kind;
 use numalens_translator::SiteId;
@@ -17,7 +17,7 @@ impl Shadow {
         if page >= END || self.load(page).slot != 0 {
             return;
         }
-        let Some(terrain) = runtime().code.lock().world.maps.find(address).copied() else { return };
+        let Some(terrain) = runtime().code.lock().env.maps.find(address).copied() else { return };
         let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
         // The zero page and the kernel's own code are nowhere.

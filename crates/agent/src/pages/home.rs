@@ -5,7 +5,7 @@ use crate::call;
 use crate::machine;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -36,12 +36,12 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u16> {
     if let Some(drawn) = exact::home_under(policy, seed, placed, u64::from(memory_nodes)) {
         return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
     }
-    let toucher = match usize::try_from(thread.node) {
+    let handler = match usize::try_from(thread.node) {
         Ok(node) => node,
         Err(_) if is_virtual() => usize::try_from(thread.place.current_node(sys::cpu)).ok()?,
         Err(_) => usize::from(placement.node_of_cpu.get(sys::cpu() as usize)?.load(Relaxed)),
     };
-    let home = placement.home_of.get(toucher)?.load(Relaxed);
+    let home = placement.home_of.get(handler)?.load(Relaxed);
     (home != exact::NO_NODE).then_some(home)
 }
 

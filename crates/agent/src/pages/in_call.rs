@@ -16,17 +16,17 @@
 //! ([`fixed::NEWS`]), and comes to the agent; a signal's handler does before it begins.
 
 use super::home::{class_of, class_with, expected, is_virtual, may_be_huge};
-use super::{Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, Toucher, ask, common, new_record, open, stack};
-use crate::area::Area;
+use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, ask, common, new_record, open, stack};
 use crate::lines;
 use crate::lock::Lock;
 use crate::machine;
 use crate::maps::Maps;
 use crate::runtime::{Runtime, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::syscalls::written::{Amount, Written};
 use crate::thread::Thread;
+use crate::thread_context::ThreadContext;
 use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -35,7 +35,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use numalens_event::exact::{PageRecord, fault, touch};
 use numalens_isa::Kind;
 use numalens_translator::count::Run;
-use numalens_translator::{PageEntry, SiteId, area as fixed};
+use numalens_translator::{PageEntry, SiteId, context as fixed};
 
 /// Calls under way, of all threads.
 static UNDER_WAY: Lock<Vec<UnderWay>> = Lock::new(Vec::new());
@@ -45,7 +45,7 @@ static MANY: AtomicU32 = AtomicU32::new(0);
 static IS_NEWS: AtomicU64 = AtomicU64::new(1);
 
 struct UnderWay {
-    area: Area,
+    context: ThreadContext,
     call: Call,
     written: Written,
 }
@@ -91,32 +91,35 @@ pub fn begin(thread: &mut Thread, ip: u64, written: Written) {
     look_before(thread, &written);
     let call = call(memory, thread, ip, &written);
     let mut calls = UNDER_WAY.lock();
-    calls.push(UnderWay { area: thread.area, call, written });
+    calls.push(UnderWay { context: thread.context, call, written });
     MANY.store(calls.len() as u32, Release);
     drop(calls);
-    thread.in_call = Some(thread.area.get(fixed::NEWS));
-    thread.area.set(fixed::NEWS, IS_NEWS.as_ptr() as u64);
+    thread.in_call = Some(thread.context.get(fixed::NEWS));
+    thread.context.set(fixed::NEWS, IS_NEWS.as_ptr() as u64);
 }
 
 /// The thread is behind its call, if it has made such a one; `result` is the kernel's word, none for a call that is to
 /// be made again.
 pub fn end(thread: &mut Thread, result: Option<u64>) {
     let Some(news) = thread.in_call.take() else { return };
-    thread.area.set(fixed::NEWS, news);
+    thread.context.set(fixed::NEWS, news);
     let found = {
         let calls = UNDER_WAY.lock();
-        calls.iter().find(|under_way| under_way.area == thread.area).map(|found| (found.call, found.written.clone()))
+        calls
+            .iter()
+            .find(|under_way| under_way.context == thread.context)
+            .map(|found| (found.call, found.written.clone()))
     };
     if let Some((call, written)) = found {
         settle(thread, call, &written, result);
     }
-    forget(thread.area);
+    forget(thread.context);
 }
 
-/// The thread of an area has no call under way, or is gone.
-pub fn forget(area: Area) {
+/// The thread of a context has no call under way, or is gone.
+pub fn forget(context: ThreadContext) {
     let mut calls = UNDER_WAY.lock();
-    calls.retain(|under_way| under_way.area != area);
+    calls.retain(|under_way| under_way.context != context);
     MANY.store(calls.len() as u32, Release);
 }
 
@@ -146,7 +149,7 @@ pub(super) fn look(runtime: &Runtime, page: u64) {
     if MANY.load(Relaxed) != 0 {
         let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
         let code = runtime.code.lock();
-        runtime.shadow.under_way(runtime.process(), &code.world.maps, range);
+        runtime.shadow.under_way(runtime.process(), &code.env.maps, range);
     }
 }
 
@@ -189,15 +192,15 @@ fn look_before(thread: &Thread, written: &Written) {
         }
         if is_large(range) {
             let code = runtime.code.lock();
-            shadow.reconcile(memory, thread, &code.world.maps, range.clone());
+            shadow.reconcile(memory, thread, &code.env.maps, range.clone());
             continue;
         }
         let new: Vec<u64> = pages(range).filter(|&page| shadow.load(page).slot == 0).collect();
-        let toucher = &mut Toucher::new(thread, true);
+        let handler = &mut AccessHandler::new(thread, true);
         for (page, _) in new.iter().zip(ask::presences(&new)).filter(|(_, there)| there.is_some()) {
             let address = page << PAGE_BITS;
             let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 1, done: false };
-            shadow.touch(memory, toucher, &run);
+            shadow.touch(memory, handler, &run);
         }
     }
 }
@@ -246,7 +249,7 @@ impl Shadow {
     fn placed_in_call(&self, runtime: &Runtime, thread: &Thread, call: Call, range: Range<u64>, copies: bool) {
         const PIECE: u64 = CHUNK << 6;
         let memory = runtime.process();
-        let mut mappings: Vec<Mapping> = runtime.code.lock().world.maps.overlapping(range.clone()).to_vec();
+        let mut mappings: Vec<Mapping> = runtime.code.lock().env.maps.overlapping(range.clone()).to_vec();
         if mappings.is_empty() {
             // What no mapping is known of can only be the stack, which the kernel extends.
             let all = pages(&range);
@@ -365,7 +368,7 @@ impl Shadow {
         for under_way in calls.iter() {
             // SAFETY: the thread is in the kernel, or on its way to wait for this lock, and changes nothing of itself
             // before it has taken its call out of the list.
-            let thread = unsafe { Thread::of(under_way.area) };
+            let thread = unsafe { Thread::of(under_way.context) };
             for written in under_way.written.ranges.all() {
                 let both = written.start.max(range.start)..written.end.min(range.end);
                 if both.start >= both.end {

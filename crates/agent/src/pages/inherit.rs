@@ -5,7 +5,7 @@ use super::home::is_virtual;
 use super::leaders::addresses;
 use super::{CHUNK, Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};

@@ -9,7 +9,7 @@
 
 use super::home::is_virtual;
 use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, ask, continuing, open};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -5,7 +5,7 @@ use super::{CHUNK, END, PAGE_BITS, Shadow, ask, common, new_record};
 use crate::interposer;
 use crate::machine;
 use crate::maps::{Mapping, Maps};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use alloc::vec::Vec;

@@ -13,7 +13,7 @@ use super::{CHUNK, PAGE_BITS, Shadow, ask, continuing, entry_class};
 use crate::lines;
 use crate::maps::File;
 use crate::runtime::{Runtime, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -142,7 +142,7 @@ impl Shadow {
             return told[0];
         }
         let code = runtime.code.lock();
-        let maps = &code.world.maps;
+        let maps = &code.env.maps;
         if told[1] != seen[1] {
             let file = |page: u64| maps.find(page << PAGE_BITS).map_or(File::NONE, |mapping| mapping.file);
             self.follow(memory, file, 0..sys::USER_END);

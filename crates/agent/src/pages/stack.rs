@@ -17,14 +17,14 @@
 //! Places whose words led nowhere then are not compared: unwinding takes the first word that it reads from a place that
 //! was told, so it is led to the second by the same rule as then, and so on to the end.
 
-use crate::area::{Area, own};
 use crate::call;
 use crate::lock::Lock;
 use crate::maps::Maps;
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, PAGE};
 use crate::thread::Thread;
+use crate::thread_context::{ThreadContext, own};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -32,7 +32,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
 use numalens_event::exact::process::LOG_BYTES;
 use numalens_event::exact::{Extent, log};
-use numalens_translator::{Cache, SiteId, area as fixed};
+use numalens_translator::{Cache, SiteId, context as fixed};
 use rustc_hash::FxBuildHasher;
 
 /// Bytes of a stack that are looked through.
@@ -166,20 +166,20 @@ pub unsafe fn release() {
 /// Notes the call stack of a thread, which came here to count an access of `site`. Returns what the page's record says
 /// of it.
 pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32> {
-    let area = thread.area;
-    let bp = frame_pointer(&runtime().code.lock().cache, area);
-    note_at(memory, thread, memory.site(site.0).address.load(Relaxed), area.get(own::COUNT_STACK), bp)
+    let context = thread.context;
+    let bp = frame_pointer(&runtime().code.lock().cache, context);
+    note_at(memory, thread, memory.site(site.0).address.load(Relaxed), context.get(own::COUNT_STACK), bp)
 }
 
 /// Notes the call stack of a thread, which came here to make the system call at `ip`. As [`note`].
 pub fn note_call(memory: &ProcessMemory, thread: &Thread, ip: u64) -> Option<u32> {
-    note_at(memory, thread, ip, thread.area.register(4), thread.area.register(RBP))
+    note_at(memory, thread, ip, thread.context.register(4), thread.context.register(RBP))
 }
 
 fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -> Option<u32> {
     let first = runtime().session.entry(thread.first).stack.load(Relaxed);
     let mut own_stack = OwnStack::new(sp, first);
-    let code_changes = runtime().code.lock().world.maps.code_changes();
+    let code_changes = runtime().code.lock().env.maps.code_changes();
     let frame = Some(bp).filter(|bp| stack_from(sp).contains(bp));
     {
         let mut known = KNOWN.lock();
@@ -190,7 +190,7 @@ fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -
     }
     let (words, bytes) = {
         let code = runtime().code.lock();
-        leading(&code.world.maps, &mut own_stack)
+        leading(&code.env.maps, &mut own_stack)
     };
     let stack = tell(memory, [ip, sp, bp, bytes], &words)?;
     let mut known = KNOWN.lock();
@@ -238,10 +238,10 @@ fn leading(maps: &Maps, own_stack: &mut OwnStack) -> (Box<[Word]>, u64) {
 }
 
 /// The program's rbp: generated code may have put it aside.
-fn frame_pointer(cache: &Cache, area: Area) -> u64 {
-    match cache.locate(area.get(fixed::COUNT_RETURN)) {
-        Some(position) if position.spilled >> RBP & 1 != 0 => area.get(fixed::spill(RBP)),
-        _ => area.get(own::COUNT_FRAME),
+fn frame_pointer(cache: &Cache, context: ThreadContext) -> u64 {
+    match cache.locate(context.get(fixed::COUNT_RETURN)) {
+        Some(position) if position.spilled >> RBP & 1 != 0 => context.get(fixed::spill(RBP)),
+        _ => context.get(own::COUNT_FRAME),
     }
 }
 

@@ -5,7 +5,7 @@
 //! So a page is looked for again before it writes what the program reads from a file, and, ever more seldom, when the collector takes the class away.
 
 use super::Shadow;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, Release};

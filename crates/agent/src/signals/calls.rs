@@ -92,7 +92,7 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
 /// The program's sigaltstack.
 pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     const SMALLEST: u64 = 2048;
-    let stack = thread.area.register(4);
+    let stack = thread.context.register(4);
     let on_it = thread.alternate.holds(stack);
     let was = seen(thread.alternate, on_it);
     if new != 0 {

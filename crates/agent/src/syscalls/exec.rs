@@ -16,7 +16,6 @@
 
 use super::tasks::reconcile;
 use super::{Verdict, errno};
-use crate::area::own;
 use crate::inject::{self, Plan};
 use crate::lock::Lock;
 use crate::program::{self, Prospect};
@@ -24,6 +23,7 @@ use crate::runtime::{self, runtime};
 use crate::static_program::environment::Passed;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
+use crate::thread_context::own;
 use crate::{call, entry, placement, signals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -124,7 +124,7 @@ pub fn execute(
     let runtime = runtime();
     let memory = runtime.process();
     let header = runtime.session.header();
-    if thread.area.get(own::PENDING) != 0 {
+    if thread.context.get(own::PENDING) != 0 {
         return Verdict::Continue(runtime::enter(thread, ip));
     }
     // What the command itself executes goes on being the command.

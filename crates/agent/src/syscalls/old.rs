@@ -79,9 +79,9 @@ const MOST: usize = 1 << 20;
 
 /// Looks at the call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
-    let area = thread.area;
-    let old = area.register(0) as u32;
-    let arguments = [3, 1, 2, 6, 7, 5].map(|register| area.register(register) & 0xffff_ffff);
+    let context = thread.context;
+    let old = context.register(0) as u32;
+    let arguments = [3, 1, 2, 6, 7, 5].map(|register| context.register(register) & 0xffff_ffff);
     let strictly = match old {
         1 => raw::__NR_exit,
         3 => raw::__NR_read,

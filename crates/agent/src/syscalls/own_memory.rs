@@ -46,8 +46,8 @@ pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]
         raw::__NR_mmap if fourth as u32 & raw::MAP_FIXED != 0 => (named, ENOMEM),
         raw::__NR_mremap if is_taken(code, &named) => return refuse("mremap", &named, EFAULT),
         raw::__NR_mremap if fourth as u32 & raw::MREMAP_FIXED != 0 => (range_of(fifth, third), ENOMEM),
-        raw::__NR_brk if code.world.heap_end != 0 && address > code.world.heap_end => {
-            let grown = range_of(code.world.heap_end, address - code.world.heap_end);
+        raw::__NR_brk if code.env.heap_end != 0 && address > code.env.heap_end => {
+            let grown = range_of(code.env.heap_end, address - code.env.heap_end);
             // So far no heap can grow: libraries and the stack are in between.
             if is_taken_for_good(code, &grown) {
                 return Judgement::Pass;
@@ -76,7 +76,7 @@ pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]
         // It returns where the heap ends.
         raw::__NR_brk => {
             tell(name, &place);
-            Judgement::Refuse(code.world.heap_end)
+            Judgement::Refuse(code.env.heap_end)
         }
         _ => refuse(name, &place, refusal),
     }
@@ -120,7 +120,7 @@ fn fixed() -> impl Iterator<Item = Range<u64>> {
 
 /// Where the agent's memory is, and maybe in between memory of the program's.
 fn own(code: &Code) -> impl Iterator<Item = Range<u64>> + use<'_> {
-    fixed().chain([runtime().shadow.range()]).chain(code.world.arenas.ranges())
+    fixed().chain([runtime().shadow.range()]).chain(code.env.arenas.ranges())
 }
 
 fn both(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
@@ -145,7 +145,7 @@ pub fn is_taken_for_good(code: &Code, range: &Range<u64>) -> bool {
 
 fn overlaps(own: impl Iterator<Item = Range<u64>>, code: &Code, range: &Range<u64>) -> bool {
     let mut shared = own.map(|own| both(&own, range)).filter(|shared| !shared.is_empty());
-    shared.any(|shared| !is_programs(&code.world.maps, &shared))
+    shared.any(|shared| !is_programs(&code.env.maps, &shared))
 }
 
 /// What of a range is not the agent's.
@@ -156,7 +156,7 @@ fn pieces(code: &Code, range: Range<u64>) -> Vec<Range<u64>> {
         let without = |piece: Range<u64>| [piece.start..piece.end.min(own.start), piece.start.max(own.end)..piece.end];
         left = left.into_iter().flat_map(without).filter(|piece| !piece.is_empty()).collect();
         let shared = both(&own, &range);
-        let programs = code.world.maps.overlapping(shared.start..shared.end.max(shared.start)).iter();
+        let programs = code.env.maps.overlapping(shared.start..shared.end.max(shared.start)).iter();
         between.extend(programs.map(|mapping| both(&(mapping.start..mapping.end), &shared)));
     }
     left.extend(between);

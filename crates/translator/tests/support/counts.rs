@@ -31,21 +31,22 @@ impl Machine {
     /// Adds what is pending in last pages to the tables; these go on.
     pub(super) fn settle_last_pages(&mut self) {
         let config = *self.cache.config();
-        for (group, row) in &self.world.groups {
+        for (group, row) in &self.env.groups {
             let Some(last_page) = group.last_page else { continue };
             let record = config.last_page_record(last_page.id).expect("a record") as usize;
-            let executions = self.area.get(config.execution_counter(last_page.executions).expect("a counter") as usize);
-            let entry = self.area.get(record + LastPage::ENTRY as usize);
+            let executions =
+                self.context.get(config.execution_counter(last_page.executions).expect("a counter") as usize);
+            let entry = self.context.get(record + LastPage::ENTRY as usize);
             if entry as u32 == 0 {
                 continue;
             }
-            let pending = executions.wrapping_sub(self.area.get(record + LastPage::SINCE as usize));
-            self.area.set(record + LastPage::SINCE as usize, executions);
-            let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+            let pending = executions.wrapping_sub(self.context.get(record + LastPage::SINCE as usize));
+            self.context.set(record + LastPage::SINCE as usize, executions);
+            let mut add = |at: usize, count: u64| self.context.set(at, self.context.get(at).wrapping_add(count));
             let page = (entry >> 32) as usize;
             let members = if entry >> 32 == 0 { 0 } else { group.members };
             for member in group.first.0..group.first.0 + members {
-                let kind = self.world.sites[member as usize].kind;
+                let kind = self.env.sites[member as usize].kind;
                 add(page, if kind == Kind::Write { 0 } else { pending });
                 add(page + 8, if kind == Kind::Read { 0 } else { pending });
             }
@@ -53,14 +54,14 @@ impl Machine {
         }
         self.settle_direct();
         // Rows that stand for several sites.
-        for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
+        for (group, row) in self.env.groups.iter().filter(|(group, _)| group.members > 1) {
             for class in 0..1u32 << CLASSES_LOG2 {
                 let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
-                let count = self.area.get(counter(*row));
-                self.area.set(counter(*row), 0);
+                let count = self.context.get(counter(*row));
+                self.context.set(counter(*row), 0);
                 for member in group.first.0..group.first.0 + group.members {
                     let at = counter(SiteId(member));
-                    self.area.set(at, self.area.get(at).wrapping_add(count));
+                    self.context.set(at, self.context.get(at).wrapping_add(count));
                 }
             }
         }
@@ -126,7 +127,7 @@ impl Machine {
                 let count = u64::from(DirectTable::count_of(counter));
                 self.direct.set_half(at, counter & DirectTable::BEGUN);
                 let word = self.direct.get((DirectTable::words(direct, DIRECT_PAGES) + u64::from(number) * 8) as usize);
-                let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+                let mut add = |at: usize, count: u64| self.context.set(at, self.context.get(at).wrapping_add(count));
                 let page = (word >> 32) as usize;
                 if count != 0 {
                     add(page, count * u64::from(reads));
@@ -148,29 +149,29 @@ impl Machine {
     pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
         self.settle_last_pages();
         let mut pages = PageCounts::new();
-        for (number, &page) in self.world.slots.iter().enumerate() {
+        for (number, &page) in self.env.slots.iter().enumerate() {
             let at = PAGES as usize + number * 16;
             let updates = self.updates.get(number * 8);
-            let [reads, writes] = [at, at + 8].map(|at| self.area.get(at).wrapping_add(updates));
+            let [reads, writes] = [at, at + 8].map(|at| self.context.get(at).wrapping_add(updates));
             if reads | writes != 0 {
                 let sum: &mut (u64, u64) = pages.entry(page).or_default();
                 *sum = (sum.0.wrapping_add(reads), sum.1.wrapping_add(writes));
             }
-            self.area.set(at, 0);
-            self.area.set(at + 8, 0);
+            self.context.set(at, 0);
+            self.context.set(at + 8, 0);
             self.updates.set(number * 8, 0);
         }
         let mut sites = Vec::new();
         let config = *self.cache.config();
-        for (number, site) in self.world.sites.iter().enumerate().skip(self.world.first_site) {
+        for (number, site) in self.env.sites.iter().enumerate().skip(self.env.first_site) {
             let mut sum = 0;
             for class in 0..1u32 << CLASSES_LOG2 {
                 let at = config.site_counter(SiteId(number as u32), class).expect("a site") as usize;
-                let count = self.area.get(at);
+                let count = self.context.get(at);
                 let may_be = class != PageEntry::READ_ONLY || site.kind == Kind::Read || count == 0;
                 assert!(may_be, "a write is counted in a page that is only read: {site:x?}");
                 sum += count;
-                self.area.set(at, 0);
+                self.context.set(at, 0);
             }
             if sum != 0 {
                 sites.push((*site, sum));
@@ -185,7 +186,7 @@ impl Machine {
         let config = *self.cache.config();
         (0..1u32 << CLASSES_LOG2)
             .map(|class| config.site_counter(SiteId(site as u32), class).expect("a site"))
-            .map(|at| self.area.get(at as usize))
+            .map(|at| self.context.get(at as usize))
             .collect()
     }
 }

@@ -3,7 +3,7 @@
 //! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a fragment's code whenever it is entered
 //! costs more than the fragment itself: loops of Java took seven times as long.
 //!
-//! Mechanism: once a site of such a fragment has counted much, its pages are *sealed*: the kernel lets nobody write there. Fragments of sealed pages are translated
+//! Mechanism: once a site of such a fragment has counted much, its pages are *write-protected*: the kernel lets nobody write there. Fragments of protected pages are translated
 //! without a comparison. Whoever writes there faults, and comes here:
 //!
 //! ```text
@@ -11,14 +11,14 @@
 //!   the program writes        SIGSEGV, mprotect with PROT_WRITE
 //!                             the thread makes one step: SIGTRAP, mprotect without, the page is compared with the copy
 //!                             fragments of what is not as it was are invalidated; most writes are not to code, but to what stands beside it
-//!   the kernel would write    before the call the seal is taken off, and all fragments of the page are invalidated ([`make_way`])
+//!   the kernel would write    before the call the protection is taken off, and all fragments of the page are invalidated ([`make_way`])
 //! ```
 //! What other threads write in the course of that step is found by the same comparison. That is why the kernel always has our handler of SIGSEGV, and never a
-//! mask with it ([`crate::signals`]). A page that is written all the time is not sealed any more. Memory that holds a stack is never sealed: the kernel
+//! mask with it ([`crate::signals`]). A page that is written all the time is not protected any more. Memory that holds a stack is never protected: the kernel
 //! writes signals there, and functions within functions write what leads to them.
 
 use crate::call;
-use crate::code::World;
+use crate::code::TranslationEnv;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::runtime::{Code, runtime};
 use crate::sys::{self, PAGE, raw};
@@ -30,25 +30,25 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// How often a page is sealed: each time all of its code is translated anew, with new sites.
+/// How often a page is protected: each time all of its code is translated anew, with new sites.
 const MOST_TIMES: u8 = 4;
-/// How often the program may write to a sealed page in a second: each time takes some 10 microseconds.
+/// How often the program may write to a protected page in a second: each time takes some 10 microseconds.
 const MOST_WRITES: u32 = 200;
 /// Words of a page.
 const WORDS: usize = PAGE as usize / 8;
-/// Pages sealed at once: each may be a mapping of its own.
+/// Pages protected at the same time: each may be a mapping of its own.
 const MOST_PAGES: usize = 2048;
 
-/// Where mappings with sealed pages are, in all: from the start of the first to the end of the last. Only grows.
+/// Where mappings with protected pages are, in all: from the start of the first to the end of the last. Only grows.
 static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
 static HIGHEST: AtomicU64 = AtomicU64::new(0);
 
-/// A page that is sealed, or was.
+/// A page that is protected, or was.
 #[derive(Default)]
-struct Seal {
-    /// How often it was sealed.
+struct ProtectedPage {
+    /// How often it was protected.
     times: u8,
-    /// What it holds; none: it is not sealed.
+    /// What it holds; none: it is not protected.
     copy: Option<Box<[u64; WORDS]>>,
     /// Words of it that were looked at for the translation of others.
     looked_at: Option<Box<[u64; WORDS / 64]>>,
@@ -59,50 +59,54 @@ struct Seal {
     writes: u32,
 }
 
-/// Pages that are sealed, and that were.
+/// Pages that are protected, and that were.
 #[derive(Default)]
-pub struct Seals {
-    pages: HashMap<u64, Seal, FxBuildHasher>,
+pub struct ProtectedPages {
+    pages: HashMap<u64, ProtectedPage, FxBuildHasher>,
     closed: usize,
 }
 
-impl Seals {
+impl ProtectedPages {
     /// Code in a range was looked at for the translation of other code.
     pub fn looked_at(&mut self, range: Range<u64>) {
-        let Some(seal) = self.pages.get_mut(&(range.start & !(PAGE - 1))) else { return };
-        let words = seal.looked_at.get_or_insert_default();
+        let Some(protected) = self.pages.get_mut(&(range.start & !(PAGE - 1))) else { return };
+        let words = protected.looked_at.get_or_insert_default();
         for address in range {
             let word = (address % PAGE / 8) as usize;
             words[word / 64] |= 1 << (word % 64);
         }
     }
 
-    /// Whether all of a range is sealed.
+    /// Whether all of a range is protected.
     pub fn hold(&self, range: Range<u64>) -> bool {
         pages(&range).all(|page| self.is_closed(page))
     }
 
     fn is_closed(&self, page: u64) -> bool {
-        self.closed > 0 && self.pages.get(&page).is_some_and(|seal| seal.copy.is_some())
+        self.closed > 0 && self.pages.get(&page).is_some_and(|protected| protected.copy.is_some())
     }
 
     /// Seals a range of pages, if it may be. Whether it is.
     pub fn close(&mut self, maps: &Maps, range: Range<u64>) -> bool {
         let open: Vec<u64> = pages(&range).filter(|&page| !self.is_closed(page)).collect();
-        let spent = |page| self.pages.get(page).is_some_and(|seal| seal.times >= MOST_TIMES);
+        let spent = |page| self.pages.get(page).is_some_and(|protected| protected.times >= MOST_TIMES);
         if self.closed + open.len() > MOST_PAGES || open.iter().any(spent) {
             return false;
         }
         let mappings: Vec<&Mapping> = open.iter().filter_map(|&page| maps.find(page)).collect();
-        if mappings.len() < open.len() || !mappings.iter().all(|mapping| may_be_sealed(mapping)) {
+        if mappings.len() < open.len() || !mappings.iter().all(|mapping| may_be_protected(mapping)) {
             return false;
         }
         for (&page, mapping) in open.iter().zip(mappings) {
             if !protect(page, mapping.protection & !raw::PROT_WRITE) {
                 return false;
             }
-            let seal = self.pages.entry(page).or_default();
-            *seal = Seal { times: seal.times + 1, copy: Some(Box::new(read(page))), ..Seal::default() };
+            let protected = self.pages.entry(page).or_default();
+            *protected = ProtectedPage {
+                times: protected.times + 1,
+                copy: Some(Box::new(read(page))),
+                ..ProtectedPage::default()
+            };
             self.closed += 1;
             LOWEST.fetch_min(mapping.start, Relaxed);
             HIGHEST.fetch_max(mapping.end, Relaxed);
@@ -110,7 +114,7 @@ impl Seals {
         true
     }
 
-    /// Lets the program write to the sealed pages of a range, and returns them.
+    /// Lets the program write to the protected pages of a range, and returns them.
     fn open(&mut self, maps: &Maps, range: &Range<u64>) -> Vec<u64> {
         if self.closed == 0 {
             return Vec::new();
@@ -126,8 +130,8 @@ impl Seals {
             {
                 crate::runtime::give_up(format_args!("the page at {page:#x} cannot be made writable again"));
             }
-            if let Some(seal) = self.pages.get_mut(&page) {
-                *seal = Seal { times: seal.times, ..Seal::default() };
+            if let Some(protected) = self.pages.get_mut(&page) {
+                *protected = ProtectedPage { times: protected.times, ..ProtectedPage::default() };
                 self.closed -= 1;
             }
         }
@@ -136,69 +140,75 @@ impl Seals {
 }
 
 impl Code {
-    /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing that was translated of its sealed pages holds.
-    pub fn unseal(&mut self, range: &Range<u64>) {
-        let Code { cache, world, .. } = self;
-        for page in world.seals.open(&world.maps, range) {
-            cache.invalidate(world, page..page + PAGE);
+    /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing that was translated of its protected pages holds.
+    pub fn unprotect(&mut self, range: &Range<u64>) {
+        let Code { cache, env, .. } = self;
+        for page in env.protected.open(&env.maps, range) {
+            cache.invalidate(env, page..page + PAGE);
         }
     }
 
     /// The program has faulted at an address.
     pub fn faulted(&mut self, address: u64) -> Fault {
         let page = address & !(PAGE - 1);
-        let World { maps, seals, .. } = &mut self.world;
+        let TranslationEnv { maps, protected: all, .. } = &mut self.env;
         let mapping = maps.find(page).filter(|mapping| mapping.protection & raw::PROT_WRITE != 0);
-        let (Some(mapping), Some(seal)) = (mapping, seals.pages.get_mut(&page)) else { return Fault::NotOurs };
-        if seal.copy.is_none() {
-            // The seal has been taken off meanwhile.
+        let (Some(mapping), Some(protected)) = (mapping, all.pages.get_mut(&page)) else { return Fault::NotOurs };
+        if protected.copy.is_none() {
+            // The protection has been taken off meanwhile.
             return Fault::Again;
         }
         let second = sys::now_ns() / 1_000_000_000;
-        seal.writes = if seal.second == second { seal.writes + 1 } else { 1 };
-        seal.second = second;
-        if seal.writes > MOST_WRITES || !protect(page, mapping.protection) {
-            self.unseal(&(page..page + PAGE));
+        protected.writes = if protected.second == second { protected.writes + 1 } else { 1 };
+        protected.second = second;
+        if protected.writes > MOST_WRITES || !protect(page, mapping.protection) {
+            self.unprotect(&(page..page + PAGE));
             return Fault::Again;
         }
-        seal.writers += 1;
+        protected.writers += 1;
         Fault::Step(page)
     }
 
     /// A thread has written to a page, as [`Fault::Step`] said.
     pub fn written(&mut self, page: u64) {
-        let World { maps, seals, .. } = &mut self.world;
-        let Some(seal) = seals.pages.get_mut(&page) else { return };
-        seal.writers = seal.writers.saturating_sub(1);
-        let Some(copy) = &mut seal.copy else { return };
-        if seal.writers == 0
+        let TranslationEnv { maps, protected: all, .. } = &mut self.env;
+        let Some(protected) = all.pages.get_mut(&page) else { return };
+        protected.writers = protected.writers.saturating_sub(1);
+        let Some(copy) = &mut protected.copy else { return };
+        if protected.writers == 0
             && !maps.find(page).is_some_and(|mapping| protect(page, mapping.protection & !raw::PROT_WRITE))
         {
-            self.unseal(&(page..page + PAGE));
+            self.unprotect(&(page..page + PAGE));
             return;
         }
         let now = read(page);
         let changed: Vec<usize> = (0..WORDS).filter(|&word| now[word] != copy[word]).collect();
         **copy = now;
         let looked_at =
-            |word: &usize| seal.looked_at.as_ref().is_some_and(|words| words[word / 64] >> (word % 64) & 1 != 0);
+            |word: &usize| protected.looked_at.as_ref().is_some_and(|words| words[word / 64] >> (word % 64) & 1 != 0);
         let all = changed.iter().any(looked_at);
-        let Code { cache, world, .. } = self;
+        let Code { cache, env, .. } = self;
         if all {
-            cache.invalidate(world, page..page + PAGE);
+            cache.invalidate(env, page..page + PAGE);
         } else if !changed.is_empty() {
             let ranges = changed.iter().map(|&word| page + 8 * word as u64).map(|start| start..start + 8);
-            cache.changed(world, ranges);
+            cache.changed(env, ranges);
         }
     }
 
     /// In the child of a fork, where no other thread goes on writing.
-    pub fn close_seals(&mut self) {
-        let open: Vec<u64> =
-            self.world.seals.pages.iter().filter(|(_, seal)| seal.writers > 0).map(|(&page, _)| page).collect();
+    pub fn close_protected(&mut self) {
+        let open: Vec<u64> = self
+            .env
+            .protected
+            .pages
+            .iter()
+            .filter(|(_, protected)| protected.writers > 0)
+            .map(|(&page, _)| page)
+            .collect();
         for page in open {
-            if let Some(seal) = self.world.seals.pages.get_mut(&page) {
-                seal.writers = 1;
+            if let Some(protected) = self.env.protected.pages.get_mut(&page) {
+                protected.writers = 1;
             }
             self.written(page);
         }
@@ -208,7 +218,7 @@ impl Code {
 /// What a fault of the program's comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Not from a seal.
+    /// Not from such a protection.
     NotOurs,
     /// From one that is there no more.
     Again,
@@ -216,7 +226,7 @@ pub enum Fault {
     Step(u64),
 }
 
-/// Takes the seals off that are in the way of a system call of the program's, which may write wherever its arguments lead.
+/// Takes the protection off that is in the way of a system call of the program's, which may write wherever its arguments lead.
 pub fn make_way(number: u32, arguments: &[u64; 6]) {
     if HIGHEST.load(Relaxed) == 0 {
         return;
@@ -241,9 +251,9 @@ fn make_way_at(address: u64) {
         return;
     }
     let mut code = runtime().code.lock();
-    let mapping = code.world.maps.find(address).filter(|mapping| mapping.executable() && mapping.may_change());
+    let mapping = code.env.maps.find(address).filter(|mapping| mapping.executable() && mapping.may_change());
     if let Some(end) = mapping.map(|mapping| mapping.end) {
-        code.unseal(&(address & !(PAGE - 1)..end));
+        code.unprotect(&(address & !(PAGE - 1)..end));
     }
 }
 
@@ -251,11 +261,11 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
     (range.start & !(PAGE - 1)..range.end).step_by(PAGE as usize)
 }
 
-fn may_be_sealed(mapping: &Mapping) -> bool {
+fn may_be_protected(mapping: &Mapping) -> bool {
     let wanted = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
     let holds_a_stack = || {
         let threads = runtime().threads.lock();
-        threads.iter().any(|(_, area)| (mapping.start..mapping.end).contains(&area.register(4)))
+        threads.iter().any(|(_, context)| (mapping.start..mapping.end).contains(&context.register(4)))
     };
     mapping.backing == Backing::Anonymous
         && !mapping.shared

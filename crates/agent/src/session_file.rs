@@ -1,7 +1,7 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
-use crate::area::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use crate::sys::{self, Errno, raw};
+use crate::thread_context::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use core::ffi::CStr;
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -401,7 +401,7 @@ impl ProcessMemory {
     }
 }
 
-/// Where stands in the session file what areas begin with: tables in which each entry is one of `misses` (of lookups,
+/// Where stands in the session file what thread contexts begin with: tables in which each entry is one of `misses` (of lookups,
 /// of returns), and zeros. All programs share it, as long as their agents lie at the same address.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
 
 use super::PAGE_BITS;
-use crate::area::own;
 use crate::cache;
 use crate::lines;
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
+use crate::thread_context::own;
 use crate::words;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
@@ -15,7 +15,7 @@ use numalens_translator::PageEntry;
 use numalens_translator::count::{Pages, Run};
 
 /// What a thread uses to count out of line.
-pub struct Toucher<'a> {
+pub struct AccessHandler<'a> {
     /// Itself.
     pub thread: &'a Thread,
     /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
@@ -24,10 +24,10 @@ pub struct Toucher<'a> {
     pub told: u64,
 }
 
-impl<'a> Toucher<'a> {
+impl<'a> AccessHandler<'a> {
     /// A thread that counts, or is `stopped`.
     pub fn new(thread: &'a Thread, stopped: bool) -> Self {
-        Toucher { thread, stopped, told: 0 }
+        AccessHandler { thread, stopped, told: 0 }
     }
 
     /// Tells the collector of an access, which has made this page one to look at. Whether the page stays one.
@@ -60,7 +60,7 @@ impl<'a> Toucher<'a> {
     }
 }
 
-impl Pages for Toucher<'_> {
+impl Pages for AccessHandler<'_> {
     fn entry(&mut self, run: &Run) -> Option<PageEntry> {
         // What no program can map faults before it is an access.
         if run.address >= sys::USER_END {
@@ -73,7 +73,7 @@ impl Pages for Toucher<'_> {
     fn ahead(&mut self, run: &Run) {
         const BACKWARDS: u64 = 1 << 10;
         // SAFETY: the flags are what counting out of line puts on the thread's agent stack first.
-        let flags = unsafe { (self.thread.area.get(own::STACK) as *const u64).sub(1).read() };
+        let flags = unsafe { (self.thread.context.get(own::STACK) as *const u64).sub(1).read() };
         let size = u64::from(run.size);
         let bytes = run.count.saturating_mul(size);
         let range = if flags & BACKWARDS != 0 {

@@ -1,8 +1,8 @@
-//! The area of a thread: where GS points while translated code runs. Offsets in bytes.
+//! The context of a thread: where GS points while translated code runs. Offsets in bytes.
 //!
 //! The first page is what this module names; the tables follow at offsets that [`crate::Config`] gives.
 
-/// The address of the area itself.
+/// The address of the context itself.
 pub const SELF: u32 = 0x00;
 /// Code pointer. Entered by `jmp` with an [`crate::ExitId`] in eax; the program's rax stands in [`REGISTERS`]`[0]`, every other register
 /// and the flags are the program's.
@@ -75,7 +75,7 @@ pub const RETURNS: u32 = 0x40_0000;
 pub const RETURN_TAGS: u32 = 0x38_0000;
 /// As many as `movzx` takes, which leaves the flags alone.
 pub const RETURNS_BITS: u8 = 16;
-/// From here to [`END`] for the owner of the area: generated code does not touch it.
+/// From here to [`END`] for the owner of the context: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.
 pub const END: u32 = 0x1000;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  GS - ...        direct tables; counters of updates: shared memory as well
-//!     + 0          the fixed part (numalens_translator::area), with our own fields from OWNER on}
+//!     + 0          the fixed part (numalens_translator::context), with our own fields from OWNER on}
 //!     + 4 KiB      lookup table of indirect branches                                          }
 //!     + ~2 MiB     the agent's stack in this thread, a gap below it                           } copy-on-write from
 //!     + ~2.5 MiB   the signal stack, a gap below it                                           } the session's pattern
@@ -21,19 +21,19 @@
 //! file has its parts in this order, and nothing is protected in between.
 
 use crate::call;
-use crate::shared::{ProcessMemory, Session};
+use crate::session_file::{ProcessMemory, Session};
 use crate::sys::{self, Errno, PAGE, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
-use numalens_translator::{DirectTable, area as fixed};
+use numalens_translator::{DirectTable, context as fixed};
 
-/// Bytes of the counters of updates, which lie below an area: above it, there is no room for them within reach of a displacement.
+/// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach of a displacement.
 pub const UPDATES_BYTES: u64 = exact::thread::UPDATES_BYTES;
 /// Bytes of the direct tables, which lie below those.
 pub const DIRECT_BYTES: u64 = exact::thread::DIRECT_BYTES;
-/// What lies below an area.
+/// What lies below a thread context.
 const BELOW: u64 = UPDATES_BYTES + DIRECT_BYTES;
 const _: () =
     assert!(DIRECT_BYTES == DirectTable::bytes(exact::DIRECT_PAGES) && DirectTable::MOST == exact::MOST_DIRECT);
@@ -90,7 +90,7 @@ pub const PAGES: u64 = exact::thread::PAGES_FROM_GS;
 
 /// Our own fields in the fixed part.
 pub mod own {
-    use numalens_translator::area::OWNER;
+    use numalens_translator::context::OWNER;
 
     /// The top of the agent's stack.
     pub const STACK: u32 = OWNER;
@@ -114,14 +114,14 @@ pub mod own {
     pub const EPOCH: u32 = OWNER + 0x48;
 }
 
-/// The shape that all areas of a process have.
+/// The shape that all thread contexts of a process have.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// log2 of the classes.
     pub classes_log2: u8,
     /// Most sites.
     pub sites: u32,
-    /// Where stands in the session file what areas begin with, up to [`SITES`].
+    /// Where stands in the session file what thread contexts begin with, up to [`SITES`].
     pub pattern: u64,
     /// Cache lines are counted.
     pub lines: bool,
@@ -180,38 +180,38 @@ impl Layout {
         self.misses() + if self.cache.is_some() { exact::thread::MISSES_BYTES } else { 0 }
     }
 
-    /// Bytes of an area, without what lies below it.
+    /// Bytes of a context, without what lies below it.
     fn bytes(&self) -> u64 {
         self.words() + if self.words { exact::thread::WORDS_BYTES } else { 0 }
     }
 }
 
-/// A thread's area.
+/// A thread's context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub struct Area(pub u64);
+pub struct ThreadContext(pub u64);
 
-impl Area {
-    /// Reserves an area and fills it for the extent of a thread.
+impl ThreadContext {
+    /// Reserves a thread context and fills it for the extent of a thread.
     ///
     /// # Errors
     /// The kernel's: no address space or memory.
     pub fn new(layout: &Layout, session: &Session, thread: Extent) -> Result<Self, Errno> {
         let base = sys::map_private(BELOW + layout.bytes(), raw::PROT_NONE)?;
-        let area = Area(base + BELOW);
-        if let Err(error) = area.fill(layout, session, thread) {
-            area.unmap(layout);
+        let context = ThreadContext(base + BELOW);
+        if let Err(error) = context.fill(layout, session, thread) {
+            context.unmap(layout);
             return Err(error);
         }
-        Ok(area)
+        Ok(context)
     }
 
-    /// Gives an area back that nobody uses any more.
+    /// Gives a thread context back that nobody uses any more.
     pub fn unmap(self, layout: &Layout) {
         sys::unmap(self.0 - BELOW, BELOW + layout.bytes());
     }
 
-    /// Fills a reserved or used area anew.
+    /// Fills a reserved or used context anew.
     ///
     /// # Errors
     /// The kernel's.
@@ -272,7 +272,7 @@ impl Area {
     pub fn forget(self, layout: &Layout, sites: u32, pages: &core::ops::Range<u64>) {
         const AT_ONCE: u64 = PAGE / size_of::<LastPageRecord>() as u64;
         for chunk in 0..u64::from(sites.min(layout.sites)).div_ceil(AT_ONCE * 8) {
-            // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the area. Each is stored by itself; all are 0 as a rule, and programs that
+            // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the context. Each is stored by itself; all are 0 as a rule, and programs that
             // unmap memory all the time wait for this.
             let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const AtomicU64) }.load(Relaxed).to_le_bytes();
             if eight == [0; 8] {
@@ -302,7 +302,7 @@ impl Area {
     /// A field of the fixed part.
     pub fn get(self, offset: u32) -> u64 {
         debug_assert!(offset + 8 <= fixed::END);
-        // SAFETY: an area's fixed part is mapped as long as the area is used, and used by its own thread.
+        // SAFETY: a thread context's fixed part is mapped as long as the context is used, and used by its own thread.
         unsafe { ((self.0 + u64::from(offset)) as *const u64).read_volatile() }
     }
 
@@ -337,7 +337,7 @@ impl Area {
     }
 
     /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that holds the lock under which
-    /// [`Area::set_lookup`] is called.
+    /// [`ThreadContext::set_lookup`] is called.
     pub fn unlink_lookup(self, entry: u64, code: u64, miss: u64) {
         let at = (self.0 + entry) as *mut u64;
         // SAFETY: as above; generated code reads the entry all at once.
@@ -363,7 +363,7 @@ impl Area {
         }
     }
 
-    /// Notes the base of FS of the calling thread, whose area this is, for the generated code.
+    /// Notes the base of FS of the calling thread, whose context this is, for the generated code.
     pub fn note_fs_base(self) {
         let base: u64;
         // SAFETY: reads a register; the collector makes sure that there is the instruction.
