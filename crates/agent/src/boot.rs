@@ -108,7 +108,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     prepare(context);
     context.enter().map_err(because("GS cannot be set"))?;
     context.note_fs_base();
-    let told = (caller != Extent::NONE).then(|| session.entry(caller).bound_anew.load(Acquire));
+    let told = (caller != Extent::NONE).then(|| session.entry(caller).rebound.load(Acquire));
     let place = if is_virtual { placement::inherited(&session, caller) } else { Place::nowhere() };
     let thread = Thread::new(context, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);

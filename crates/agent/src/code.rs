@@ -54,7 +54,7 @@ pub struct TranslationEnv {
     /// Pages of code that was translated lately: somebody is about to fetch from them.
     fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
-    told_full: bool,
+    logged_full: bool,
     /// Pages that were found to be code since mappings last changed, each at a place that follows from its number.
     code_pages: [u64; CODE_PAGES],
 }
@@ -77,7 +77,7 @@ impl TranslationEnv {
             segments: 0,
             executions: 0,
             fetched: Vec::new(),
-            told_full: false,
+            logged_full: false,
             code_pages: [NO_PAGE; CODE_PAGES],
         }
     }
@@ -149,7 +149,7 @@ impl Env for TranslationEnv {
             match mapping.backing {
                 _ if mapping.may_change() && !self.protected.hold(part) => Changes::Silently,
                 // What is not a file's was made by the program, which may make it anew with the help of system calls.
-                Backing::Anonymous if mapping.start != self.vdso => Changes::Told,
+                Backing::Anonymous if mapping.start != self.vdso => Changes::Notified,
                 _ => Changes::Never,
             }
         };
@@ -169,8 +169,8 @@ impl Env for TranslationEnv {
         const MARGIN: usize = 4096;
         let used = self.sites.len().max(self.executions as usize);
         let full = used + MARGIN > self.layout.sites as usize;
-        if full && !self.told_full {
-            self.told_full = true;
+        if full && !self.logged_full {
+            self.logged_full = true;
             let text = b"a process has executed more code than there is room for sites: what it executed first after that is not counted";
             self.process.log(log::NOTE, &[], text);
         }

@@ -37,8 +37,8 @@ mod policies;
 pub mod policy;
 mod proc_files;
 mod processor;
+pub mod published_policies;
 mod shared_policies;
-pub mod told_policies;
 
 use crate::runtime::runtime;
 use crate::sys::raw;

@@ -10,25 +10,25 @@
 //!                      else                         the kernel placed it, unseen
 //! ```
 //! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be asked
-//! afterwards: the first access is counted as *undecided*, the entry stays *open*, and the next access asks. See `decide.rs`.
+//! afterwards: the first access is counted as *pending*, the entry stays *open*, and the next access asks. See `resolve.rs`.
 //!
 //! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
 //! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
 
 mod access_handler;
-mod ahead;
-mod anew;
-mod ask;
+mod before_string_write;
 mod common;
-mod decide;
 mod fetched;
+mod generation;
 mod home;
+mod huge_pages;
 pub mod in_call;
 mod inherit;
-mod leaders;
+mod migrate;
 mod place;
+mod query;
 mod reconcile;
-mod rehome;
+mod resolve;
 mod stack;
 mod walk;
 mod zeros;
@@ -47,19 +47,19 @@ use crate::thread::Thread;
 use crate::words;
 pub use access_handler::AccessHandler;
 use alloc::vec::Vec;
-pub use anew::may_begin_anew;
-pub use ask::Exclusive;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+pub use generation::may_begin_generation;
 use hashbrown::HashMap;
 pub use home::{class_in, expected, is_virtual};
-use home::{class_of, class_with, may_be_huge, undecided};
+use home::{class_of, class_with, may_be_huge, pending_home};
 pub use inherit::Inherited;
 use numalens_event::exact::{self, PageRecord, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
+pub use query::Exclusive;
 use rustc_hash::FxBuildHasher;
 pub use stack::copy as copy_stack;
 
@@ -109,11 +109,11 @@ type Chunks = HashMap<u64, Chunk, FxBuildHasher>;
 struct Chunk {
     /// Entries.
     used: u32,
-    /// The page whose first touch may have placed all of the chunk as one huge page (`leaders.rs`); 0: none.
+    /// The page whose first touch may have placed all of the chunk as one huge page (`huge_pages.rs`); 0: none.
     leader: u32,
     /// Pages of the chunk may have gone since: whether any is left is to be asked.
     is_unsure: bool,
-    /// Of the entries, at least so many are marked (`anew.rs`).
+    /// Of the entries, at least so many are marked (`generation.rs`).
     marked: u32,
 }
 
@@ -205,8 +205,8 @@ impl Shadow {
         let known = self.load(page);
         if is_known(known) {
             // Another member of a group of which one was told.
-            if handler.told == page {
-                handler.tell(memory, run, known);
+            if handler.logged == page {
+                handler.log_access(memory, run, known);
             }
             return Some(known);
         }
@@ -231,8 +231,8 @@ impl Shadow {
         }
         let mut used = self.used.lock();
         let mut known = self.load(page);
-        if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {
-            known = self.anew(memory, &mut used, handler.thread, page, known, &terrain)?;
+        if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_generation() {
+            known = self.next_generation(memory, &mut used, handler.thread, page, known, &terrain)?;
         }
         if is_known(known) {
             return Some(known);
@@ -242,18 +242,18 @@ impl Shadow {
             return None;
         }
         if known.slot != 0 {
-            if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
-                return Some(PageEntry { class: undecided(memory), ..known });
+            if takes_back && resolve::is_open(memory, memory.page(known.slot / 2)) {
+                return Some(PageEntry { class: pending_home(memory), ..known });
             }
-            if takes_back && memory.page(known.slot / 2).begins_anew() {
+            if takes_back && memory.page(known.slot / 2).begins_generation() {
                 return Some(counted_as(memory, known));
             }
             if memory.page(known.slot / 2).state() == open::SETTLED && handler.is_watched(memory, run, known) {
                 return Some(counted_as(memory, known));
             }
-            match self.ask_again(memory, handler.thread, run, known) {
+            match self.query_again(memory, handler.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
-                Again::Rehomed(entry) => {
+                Again::Migrated(entry) => {
                     drop(used);
                     let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
                     self.renumbered(range, &[(page, known.slot / 2, entry.slot / 2)]);
@@ -270,7 +270,7 @@ impl Shadow {
         drop(used);
         if leads {
             // In place of a huge zero page.
-            self.written_by_kernel(leaders::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
+            self.written_by_kernel(huge_pages::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
         }
         if known.slot != 0 {
             words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
@@ -288,18 +288,18 @@ impl Shadow {
     }
 
     /// Looks again at a page that was known and is open.
-    fn ask_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
+    fn query_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
         let (page, writes) = (run.address >> PAGE_BITS, run.kind != Kind::Read);
         let record = memory.page(known.slot / 2);
         let waits = record.state();
-        if decide::is_open(memory, record) {
-            if let Some(entry) = decide::counted_along(memory, thread, run, known) {
+        if resolve::is_open(memory, record) {
+            if let Some(entry) = resolve::counted_along(memory, thread, run, known) {
                 return Again::Known(entry);
             }
-            match ask::presence(page) {
-                Some(home) => decide::decide(memory, record, home),
+            match query::presence(page) {
+                Some(home) => resolve::resolve(memory, record, home),
                 None if waits == open::PLACED || !writes => {
-                    if let Some(entry) = decide::counted_early(memory, thread, run, known) {
+                    if let Some(entry) = resolve::counted_early(memory, thread, run, known) {
                         return Again::Known(entry);
                     }
                 }
@@ -310,19 +310,19 @@ impl Shadow {
             }
         }
         match waits {
-            open::ZERO if !writes && ask::presence(page).is_none() => {
+            open::ZERO if !writes && query::presence(page).is_none() => {
                 self.not_written(memory, record, page, known);
                 return Again::Known(counted_as(memory, known));
             }
             // Another one's write may have placed it, with all around it.
-            open::ZERO => return if writes && ask::presence(page).is_none() { Again::Copied } else { Again::Gone },
+            open::ZERO => return if writes && query::presence(page).is_none() { Again::Copied } else { Again::Gone },
             open::SHARED if writes => return Again::Copied,
             open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
             open::SHARED => return Again::Known(self.settle(record, page, known, record.class.load(Relaxed))),
             _ => {}
         }
         let class = record.class.load(Relaxed);
-        let Some(home) = ask::presence(page) else {
+        let Some(home) = query::presence(page) else {
             if waits == open::IN_DOUBT {
                 record.end_ns.store(sys::now_ns(), Relaxed);
                 if record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0 {
@@ -341,7 +341,7 @@ impl Shadow {
         let now = class_of(memory, home, pinned || waits == open::MOVED && home != was);
         if now != class {
             record.set_state(open::SETTLED);
-            return Again::Rehomed(self.count_in(memory, page, PageEntry { class, ..known }, now));
+            return Again::Migrated(self.count_in(memory, page, PageEntry { class, ..known }, now));
         }
         Again::Known(self.settle(record, page, known, now))
     }
@@ -369,7 +369,7 @@ impl Shadow {
         let page = run.address >> PAGE_BITS;
         let writes = run.kind != Kind::Read;
         let private = terrain.backing != Backing::Shared;
-        let there = if copies { None } else { ask::presence(page) };
+        let there = if copies { None } else { query::presence(page) };
         let leader = chunk.leader;
         let whole = may_be_huge(terrain, page);
         let pinned = thread.node >= 0 || terrain.bound;
@@ -379,7 +379,7 @@ impl Shadow {
             _ if before && is_virtual() => (touch::UNSEEN, fault::ANOTHERS),
             Some(_) if leader != 0 && terrain.backing == Backing::Anonymous => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
-            Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
+            Some(_) if writes && terrain.backing == Backing::PrivateFile && query::is_files(page) => {
                 (touch::FIRST, fault::COPY_ON_WRITE)
             }
             // Repeated string instructions come here when they are done.
@@ -414,8 +414,8 @@ impl Shadow {
             touch::FIRST if !is_virtual() && !run.done => open::PLACED,
             _ => open::SETTLED,
         };
-        let is_undecided = how == touch::FIRST && !is_virtual() && !run.done;
-        let counted = if is_undecided { undecided(memory) } else { class };
+        let is_pending = how == touch::FIRST && !is_virtual() && !run.done;
+        let counted = if is_pending { pending_home(memory) } else { class };
         if how == touch::FIRST && whole {
             chunk.led_by(page, number);
         }
@@ -484,7 +484,7 @@ impl Shadow {
         }
         self.each(range.clone(), |shadow, page, entry| {
             let record = memory.page(entry.slot / 2);
-            let is_marked = record.begins_anew() && record.state() == open::SETTLED;
+            let is_marked = record.begins_generation() && record.state() == open::SETTLED;
             if entry.class > PageEntry::READ_ONLY || is_marked {
                 changed = true;
                 record.class.store(entry_class(record, entry), Relaxed);
@@ -537,7 +537,7 @@ enum Again {
     /// It is counted like this.
     Known(PageEntry),
     /// It was moved, and is counted like this under another number.
-    Rehomed(PageEntry),
+    Migrated(PageEntry),
     /// This access replaces it by a copy.
     Copied,
     /// It is gone: what is there now is another page.
@@ -558,7 +558,7 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.state() {
-        _ if decide::is_open(memory, record) || record.begins_anew() => false,
+        _ if resolve::is_open(memory, record) || record.begins_generation() => false,
         // It had its class already, and somebody wants it looked for.
         open::ZERO if record.class.load(Relaxed) == PageEntry::READ_ONLY => false,
         open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),

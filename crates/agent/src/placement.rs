@@ -167,14 +167,14 @@ pub fn inherited(session: &Session, caller: Extent) -> Place {
 /// The calling thread is about to be known by another extent. Takes over what others have told it at the one before since it was told so many things, which it
 /// takes notice of when it next leaves the code cache; whoever comes later than this tells it at the new one.
 pub fn carry_over(session: &Session, before: Extent, told: u32, now: Extent) {
-    let by_now = session.entry(before).bound_anew.fetch_or(GONE_ON, AcqRel);
+    let by_now = session.entry(before).rebound.fetch_or(GONE_ON, AcqRel);
     if by_now == told {
         return;
     }
     if is_virtual() {
         write_wanted(session, now, &read(session, before.offset() + exact::thread::WANTED).0);
     }
-    session.entry(now).bound_anew.fetch_add(1, Release);
+    session.entry(now).rebound.fetch_add(1, Release);
 }
 
 /// The calling thread of a real machine may run elsewhere now.
@@ -285,22 +285,22 @@ pub fn end_seats(session: &Session, thread: &Thread, how: u32) {
 pub fn notify(tid: u32) {
     let session = &runtime().session;
     if let Some(extent) = session.thread_of(tid) {
-        tell(session, tid, extent, |_| {});
+        notify_thread(session, tid, extent, |_| {});
     }
 }
 
 /// Somebody wants the thread `tid` of a virtual machine, which has been found at this extent, on these CPUs.
 pub fn want(session: &Session, tid: u32, extent: Extent, cpus: &CpuSet) {
-    tell(session, tid, extent, |extent| write_wanted(session, extent, cpus));
+    notify_thread(session, tid, extent, |extent| write_wanted(session, extent, cpus));
 }
 
 /// Tells a thread to look where it may run, at the extent that it has by now.
-fn tell(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
+fn notify_thread(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
     /// A thread that is stopped on its way is not waited for any longer: naps.
     const PATIENCE: u32 = 10_000;
     loop {
         write(extent);
-        if session.entry(extent).bound_anew.fetch_add(1, AcqRel) & GONE_ON == 0 {
+        if session.entry(extent).rebound.fetch_add(1, AcqRel) & GONE_ON == 0 {
             return;
         }
         let next = (0..PATIENCE).find_map(|_| {
@@ -327,7 +327,7 @@ fn write_wanted(session: &Session, extent: Extent, cpus: &CpuSet) {
 /// Where another thread of a virtual machine may run, whether it has noticed or not.
 pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
     // In this order: what the thread notices in between, it has written down before it says so.
-    let has_noticed = session.entry(extent).bound_anew.load(Acquire) & !GONE_ON == 0;
+    let has_noticed = session.entry(extent).rebound.load(Acquire) & !GONE_ON == 0;
     let (cpus, policy) = current(session, extent);
     if has_noticed { (cpus, policy) } else { (read(session, extent.offset() + exact::thread::WANTED).0, policy) }
 }
@@ -361,7 +361,7 @@ fn current(session: &Session, extent: Extent) -> (CpuSet, Policy) {
 pub fn take_notice(thread: &mut Thread) {
     let session = &runtime().session;
     let told = thread.first;
-    let count = &session.entry(told).bound_anew;
+    let count = &session.entry(told).rebound;
     loop {
         let seen = count.load(Acquire);
         if seen == 0 {

@@ -32,7 +32,7 @@ pub fn answer(thread: &mut Thread, next: u64) {
     let Some(request) = Request::from_number(context.register(7) as u32) else { return };
     match request {
         Request::Start | Request::Stop => count(request == Request::Start),
-        Request::Begin | Request::End | Request::Mark => tell(thread, request, context.register(6)),
+        Request::Begin | Request::End | Request::Mark => log_mark(thread, request, context.register(6)),
         Request::Moved => look_again(thread),
         Request::Born => {
             blocks::born(runtime(), context.register(6), context.register(2));
@@ -50,7 +50,7 @@ pub fn answer(thread: &mut Thread, next: u64) {
         }
         Request::WhenMoved => context.set_register(2, thread.moved_ns.get()),
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
-            Some(allocator) => allocator.told(thread, request, next),
+            Some(allocator) => allocator.declared(thread, request, next),
             None => return,
         },
     }
@@ -62,7 +62,7 @@ fn count(wanted: bool) {
     let runtime = runtime();
     let header = runtime.session.header();
     // What has been accessed is counted for where it is, as far as that can be known by now.
-    runtime.shadow.decide(runtime.process(), 0..sys::USER_END);
+    runtime.shadow.resolve(runtime.process(), 0..sys::USER_END);
     header.wanted.store(wanted.into(), Release);
     if header.counting.load(Acquire) == u32::from(wanted) {
         return;
@@ -100,7 +100,7 @@ fn ask(header: &SessionHeader) -> u32 {
 }
 
 /// Tells of a phase or a mark.
-fn tell(thread: &Thread, request: Request, name: u64) {
+fn log_mark(thread: &Thread, request: Request, name: u64) {
     let runtime = runtime();
     let header = runtime.session.header();
     if header.marks.fetch_add(1, Relaxed) >= exact::MOST_MARKS {

@@ -372,7 +372,7 @@ impl ThreadContext {
     }
 
     /// The same, and tells the collector, whose process is known, where the thread has its thread-local variables.
-    pub fn tell_fs_base(self, memory: &ProcessMemory) {
+    pub fn log_fs_base(self, memory: &ProcessMemory) {
         self.note_fs_base();
         let base = self.get(fixed::FS_BASE);
         if base != 0 {

@@ -75,7 +75,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         let before = counter.fetch_add(pack(run.kind, count), Relaxed);
         if before as u32 >= MANY || (before >> WORD_WRITES) as u32 >= MANY {
             let page = run.address & !(PAGE - 1);
-            tell(runtime, thread.extent, page + (at << WORD_BITS), counter.swap(0, Relaxed), number);
+            log_words(runtime, thread.extent, page + (at << WORD_BITS), counter.swap(0, Relaxed), number);
         }
     }
 }
@@ -144,7 +144,7 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range
             }
             let count = counter.swap(0, Relaxed);
             if whose == Whose::EachItsOwner {
-                tell(runtime, extent, range.start + (at << WORD_BITS), count, number);
+                log_words(runtime, extent, range.start + (at << WORD_BITS), count, number);
                 continue;
             }
             let [more_reads, more_writes] = exact::word_counts(count);
@@ -156,7 +156,7 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range
     }
 }
 
-fn tell(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
+fn log_words(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
     let [reads, writes] = exact::word_counts(count);
     log_share(runtime, extent, address, reads, writes, number);
 }

@@ -93,7 +93,7 @@ mod tests {
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };
-        let policies = process::TOLD_POLICIES * (POLICY_WORDS + 4) * 8 + 24;
+        let policies = process::MOST_PUBLISHED_POLICIES * (POLICY_WORDS + 4) * 8 + 24;
         assert!(process::POLICIES + policies as u64 <= process::SITES);
         assert!(process::SITES + u64::from(MOST_SITES) * size_of::<SiteRecord>() as u64 <= process::SEGMENTS);
         assert!(process::SEGMENTS + u64::from(MOST_SEGMENTS) * size_of::<SegmentRecord>() as u64 <= process::PAGES);

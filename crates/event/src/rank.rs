@@ -10,9 +10,9 @@ pub const LONGEST: usize = 64;
 
 /// What the variables that were looked at say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told(Option<(usize, u32)>);
+pub struct RankSource(Option<(usize, u32)>);
 
-impl Told {
+impl RankSource {
     /// Looks at a variable, `NAME=VALUE`. They may come in any order.
     pub fn look_at(&mut self, variable: &[u8]) {
         let of_name = |name: &[u8]| variable.strip_prefix(name)?.strip_prefix(b"=");
@@ -37,9 +37,9 @@ mod tests {
     use super::*;
 
     fn told(variables: &[&[u8]]) -> Option<u32> {
-        let mut told = Told::default();
-        variables.iter().for_each(|variable| told.look_at(variable));
-        told.rank()
+        let mut source = RankSource::default();
+        variables.iter().for_each(|variable| source.look_at(variable));
+        source.rank()
     }
 
     #[test]

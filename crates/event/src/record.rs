@@ -39,7 +39,7 @@ numbered! {
     Kind: u16 {
         /// Memory came to be (address, size, prot + flags<<32 of an mmap or mprotect, file offset of an mmap).
         Alloc = 1,
-        /// A recorded heap allocation is released (address; 1 if the program itself told of it, see [`Call::Told`]).
+        /// A recorded heap allocation is released (address; 1 if the program itself told of it, see [`Call::Declared`]).
         Free = 2,
         /// A mapping went (address, size).
         Munmap = 3,
@@ -97,7 +97,7 @@ numbered! {
         /// `mmap`
         Mmap = 6,
         /// `numalens_alloc` of numalens.h: a block that an allocator of the program's own has carved out of other memory.
-        Told = 7,
+        Declared = 7,
         /// `mprotect` that gives access: to memory that was reserved before, as far as there is such (protection as of
         /// an mmap).
         Protect = 8,

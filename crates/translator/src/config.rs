@@ -208,7 +208,7 @@ pub enum Changes {
     /// Not at all, but by [`crate::Cache::invalidate`]: what is translated may depend on other code than its own.
     Never,
     /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is told so of its page: what is translated depends on its own pages only.
-    Told,
+    Notified,
     /// Without anybody being told (pages that are writable, or shared): a fragment compares its bytes whenever it is entered.
     Silently,
 }
@@ -222,14 +222,14 @@ pub trait Env {
     /// How the code in `start..end` may change.
     fn changes(&mut self, start: u64, end: u64) -> Changes;
 
-    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Told`]. What was translated of its pages is
+    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Notified`]. What was translated of its pages is
     /// invalidated then.
     fn write_protect(&mut self, start: u64, end: u64) -> bool {
         let _ = (start, end);
         false
     }
 
-    /// What was translated depends on the code in `start..end`, which [`Changes::Told`] and is not its own. The range is within a page.
+    /// What was translated depends on the code in `start..end`, which [`Changes::Notified`] and is not its own. The range is within a page.
     fn looked_at(&mut self, start: u64, end: u64) {
         let _ = (start, end);
     }

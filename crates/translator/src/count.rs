@@ -16,7 +16,7 @@
 //! | [`Operation::Again`] | (direct tables: as above) | | a counter | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
-//! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
+//! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::before_string_write`], with rcx and
 //! rdi as they are then), as nobody can tell afterwards which pages were there already.
 
 use crate::fragment::Unmade;
@@ -92,8 +92,8 @@ pub struct What {
     pub destination: bool,
     /// The source of a string instruction is relative to FS.
     pub has_fs: bool,
-    /// A string instruction is about to begin: see [`Pages::ahead`].
-    pub ahead: bool,
+    /// A string instruction is about to begin: see [`Pages::before_string_write`].
+    pub before: bool,
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
@@ -124,7 +124,7 @@ impl What {
             source: false,
             destination: false,
             has_fs: false,
-            ahead: false,
+            before: false,
         }
     }
 
@@ -147,7 +147,7 @@ impl What {
             | i32::from(self.source) << 20
             | i32::from(self.destination) << 21
             | i32::from(self.has_fs) << 22
-            | i32::from(self.ahead) << 23
+            | i32::from(self.before) << 23
     }
 
     /// The inverse of [`What::pack`]; `None` for what it cannot have made.
@@ -164,7 +164,7 @@ impl What {
             source: bits(20, 1) == 1,
             destination: bits(21, 1) == 1,
             has_fs: bits(22, 1) == 1,
-            ahead: bits(23, 1) == 1,
+            before: bits(23, 1) == 1,
         })
     }
 }
@@ -201,7 +201,7 @@ pub trait Pages {
 
     /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how much of it, it may find
     /// out on the way.
-    fn ahead(&mut self, run: &Run) {
+    fn before_string_write(&mut self, run: &Run) {
         let _ = run;
     }
 
@@ -328,9 +328,9 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
     let first = SiteId(sites as u32);
     let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
     let size = u32::from(what.size);
-    if what.ahead {
+    if what.before {
         let (count, address) = (arguments[0] & limit, arguments[1] & limit);
-        return pages.ahead(&Run { site: first, kind: what.kind, address, size, count, done: false });
+        return pages.before_string_write(&Run { site: first, kind: what.kind, address, size, count, done: false });
     }
     let image = match what.operation {
         Operation::Image => image::asked(pages, arguments, what.lanes),

@@ -181,8 +181,8 @@ pub(crate) fn find_live(
     let own = pages(first..end);
     let mut at = |liveness: &mut Liveness, ip: u64| match changes {
         Changes::Never => liveness.at(env, ip, in_loop),
-        Changes::Told if own.contains(&(ip / PAGE)) => liveness.within_page(env, ip, in_loop),
-        Changes::Told | Changes::Silently => Live::ALL,
+        Changes::Notified if own.contains(&(ip / PAGE)) => liveness.within_page(env, ip, in_loop),
+        Changes::Notified | Changes::Silently => Live::ALL,
     };
     let mut live = match last.flow_control() {
         _ if last_is_unsupported || leaves_the_program(&last) => Live::ALL,

@@ -66,7 +66,7 @@ impl LastPage {
     /// Megamorphic, and the class changes too often.
     pub const ANY_CLASS: u32 = u32::MAX;
     /// Megamorphic, and the record holds no class now.
-    pub const UNDECIDED: u32 = 0x7fff_ffff;
+    pub const NO_CLASS: u32 = 0x7fff_ffff;
     /// In a record that is no group's: below which the induction variable of a loop may grow, as a signed number: see [`crate::hoisted`].
     pub const PAGE_LIMIT: u32 = 0;
     /// There as well, of a loop whose iterations follow from its induction variable: what is added to that to have the iterations.
@@ -307,7 +307,7 @@ numalens_settle_last_page:
     je 7f
     cmp dword ptr gs:[rdx + {class}], 0
     je 7f
-    mov dword ptr gs:[rdx + {class}], {undecided}
+    mov dword ptr gs:[rdx + {class}], {no_class}
     jmp 7f
 numalens_count_group:
     NUMALENS_BEGIN 8
@@ -384,7 +384,7 @@ numalens_count_group:
     misses = const LastPage::MISSES,
     class = const LastPage::CLASS,
     any = const LastPage::ANY_CLASS,
-    undecided = const LastPage::UNDECIDED,
+    no_class = const LastPage::NO_CLASS,
     // Looked at whenever so many changes have come; too often is more than one execution in sixteen.
     often = const 16,
     // Most memory is written sooner or later, and then the last page is cheaper.

@@ -74,9 +74,9 @@ impl<E: Env> Builder<'_, E> {
     fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
         self.map_spilled();
-        let ahead = What { ahead: true, ..*what };
+        let before = What { before: true, ..*what };
         if !self.is_simple(what, live) {
-            return self.call_out_inline(&ahead, site, &[RCX, RDI], r1);
+            return self.call_out_inline(&before, site, &[RCX, RDI], r1);
         }
         let end = |index| Memory::Flat { base: Some(RDI), index: Some(index), scale: what.size, displacement: 0 };
         let mut tell = Vec::with_capacity(4);
@@ -104,7 +104,7 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_hot(field, self.cold.here())?;
         }
         self.map_cold(State::Before);
-        call_out(&mut self.cold, &ahead, &[site], &[(0, RCX), (1, RDI)], r1);
+        call_out(&mut self.cold, &before, &[site], &[(0, RCX), (1, RDI)], r1);
         self.return_to(r1, back)
     }
 

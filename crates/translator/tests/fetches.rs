@@ -72,7 +72,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     for padding in [0, 4096 - 40] {
         let text = format!(".fill {padding}, 1, 0x90\n{KERNEL}");
         for (scheme, instructions) in SCHEMES.into_iter().flat_map(|scheme| [64, 5].map(|length| (scheme, length))) {
-            for changes in [Changes::Never, Changes::Told, Changes::Silently] {
+            for changes in [Changes::Never, Changes::Notified, Changes::Silently] {
                 let options =
                     Options { low_shadow: false, stack: false, scheme, instructions, changes, ..Options::default() };
                 let mut machine = Machine::new(options);

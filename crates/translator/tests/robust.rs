@@ -47,7 +47,7 @@ proptest! {
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), changes in 0..3usize, stack: bool) {
         let length = bytes.len();
         let base = 0x4000_0000;
-        let mut paper = Paper { changes: [Changes::Never, Changes::Told, Changes::Silently][changes], ..Paper::new(bytes, base) };
+        let mut paper = Paper { changes: [Changes::Never, Changes::Notified, Changes::Silently][changes], ..Paper::new(bytes, base) };
         let mut cache = Cache::new(Config { code: true, stack_operands: stack, stack_operations: stack, ..CONFIG });
         match cache.entry(&mut paper, base) {
             Ok(entry) => {

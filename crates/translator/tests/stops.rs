@@ -60,10 +60,10 @@ fn registers(machine: &Machine) -> Registers {
 #[test]
 fn every_instruction_begins_in_a_state_that_can_be_had() {
     prepare();
-    use Changes::{Never, Silently, Told};
+    use Changes::{Never, Notified, Silently};
     let kinds = [
         (KERNEL, Never, 64),
-        (KERNEL, Told, 64),
+        (KERNEL, Notified, 64),
         (KERNEL, Silently, 64),
         (KERNEL, Silently, 2),
         (CPU_QUERIES, Never, 64),

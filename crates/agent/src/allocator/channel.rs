@@ -70,12 +70,12 @@ impl Channel {
     }
 
     /// Tells something short.
-    pub fn tell(&self, record: &Record) -> bool {
+    pub fn publish(&self, record: &Record) -> bool {
         self.write(RingKind::Notes, record, 0, |_| 0)
     }
 
     /// Tells of an allocation by `caller`, with as much of its stack as there is room for.
-    pub fn tell_allocation(&self, record: &Record, call: Call, mean: u64, caller: &Caller) -> bool {
+    pub fn publish_allocation(&self, record: &Record, call: Call, mean: u64, caller: &Caller) -> bool {
         self.write(RingKind::Wides, record, call as u8, |words| {
             for (word, value) in words[8..].iter().zip([caller.ip, caller.sp, caller.bp, mean]) {
                 word.store(value, Relaxed);
@@ -87,7 +87,7 @@ impl Channel {
     }
 
     /// Tells something with a text, of which as much as fits.
-    pub fn tell_text(&self, record: &Record, text: &[u8]) -> bool {
+    pub fn publish_text(&self, record: &Record, text: &[u8]) -> bool {
         self.write(RingKind::Wides, record, 0, |words| {
             words[8..PAYLOAD_WORD].iter().for_each(|word| word.store(0, Relaxed));
             put_payload(words, &text[..text.len().min(PAYLOAD_BYTES)])

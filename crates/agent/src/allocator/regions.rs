@@ -42,7 +42,7 @@ struct Waiting {
     call: u64,
     span: Option<Span>,
     /// When something was told of it.
-    told_ns: u64,
+    published_ns: u64,
 }
 
 impl Regions {
@@ -64,16 +64,16 @@ impl Regions {
     fn lasted(&mut self, span: Span) -> Option<Span> {
         let Some(known) = self.waiting.iter_mut().find(|waiting| waiting.call == span.call) else {
             if self.waiting.len() < MOST {
-                self.waiting.push(Waiting { call: span.call, span: None, told_ns: span.ended_ns });
+                self.waiting.push(Waiting { call: span.call, span: None, published_ns: span.ended_ns });
             }
             return Some(span);
         };
         let span = Span { begun_ns: known.span.map_or(span.begun_ns, |first| first.begun_ns), ..span };
-        if span.ended_ns - known.told_ns < AT_ONCE_NS {
+        if span.ended_ns - known.published_ns < AT_ONCE_NS {
             known.span = Some(span);
             return None;
         }
-        (known.span, known.told_ns) = (None, span.ended_ns);
+        (known.span, known.published_ns) = (None, span.ended_ns);
         Some(span)
     }
 

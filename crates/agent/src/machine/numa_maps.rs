@@ -6,7 +6,7 @@
 
 use super::others::Other;
 use super::policy::{Policy, mode};
-use super::{number_of, placement, shared_policies, told_policies};
+use super::{number_of, placement, published_policies, shared_policies};
 use crate::maps;
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
@@ -87,7 +87,7 @@ fn count(counts: &mut Counts, home: u16) {
 
 /// The mappings of another process, with the pages that it has touched.
 fn of_another(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Range<u64>]) -> Option<Vec<Piece>> {
-    let told = told_policies::of(runtime, process);
+    let told = published_policies::of(runtime, process);
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {
         let first = pieces.len();

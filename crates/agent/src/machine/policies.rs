@@ -2,7 +2,7 @@
 
 use super::cpus::NodeSet;
 use super::policy::{self, Policy, mode};
-use super::{all_nodes, memory_nodes, number_of, placement, shared_policies, told_policies};
+use super::{all_nodes, memory_nodes, number_of, placement, published_policies, shared_policies};
 use crate::pages::{Exclusive, expected};
 use crate::placement as places;
 use crate::runtime::Runtime;
@@ -79,7 +79,7 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
     if flags & !(F_NODE | F_ADDR | F_MEMS_ALLOWED) != 0 || mask != 0 && bits < numbers {
         return Err(EINVAL);
     }
-    let (told, nodes) = if flags & F_MEMS_ALLOWED != 0 {
+    let (reported, nodes) = if flags & F_MEMS_ALLOWED != 0 {
         if flags & (F_NODE | F_ADDR) != 0 {
             return Err(EINVAL);
         }
@@ -87,21 +87,21 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
     } else if flags & F_ADDR != 0 {
         let mapping = runtime.code.lock().env.maps.find(address).copied().ok_or(EFAULT)?;
         let policy = shared_policies::of_page(&mapping, address / PAGE);
-        let told = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
-        (told, policy.told())
+        let reported = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
+        (reported, policy.reported())
     } else if address != 0 {
         return Err(EINVAL);
     } else {
         let policy = &thread.place.policy;
-        let told = match flags & F_NODE {
+        let reported = match flags & F_NODE {
             0 => policy.word(),
             _ if policy.goes_round() => policy.next(thread.place.last.get()),
             _ => return Err(EINVAL),
         };
-        (told, policy.told())
+        (reported, policy.reported())
     };
     if to != 0 {
-        fault(user::write_bytes(to, &told.to_le_bytes()))?;
+        fault(user::write_bytes(to, &reported.to_le_bytes()))?;
     }
     if mask != 0 {
         write_nodes(mask, bits, &nodes)?;
@@ -196,7 +196,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
         if moves {
             // Pages that are mapped several times stay, which is no failure.
             let mut may = |page| flags & MF_MOVE_ALL != 0 || exclusive.has(page);
-            runtime.shadow.rehome(
+            runtime.shadow.migrate(
                 memory,
                 |_| mapping.file,
                 part,
@@ -206,8 +206,8 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
             );
         }
     }
-    told_policies::begin();
-    told_policies::tell(runtime, maps);
+    published_policies::begin();
+    published_policies::publish(runtime, maps);
     drop(code);
     runtime.shadow.catch_up(runtime);
     Ok(0)
@@ -246,7 +246,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
         let part = mapping.start.max(range.start)..mapping.end.min(range.end);
         shared_policies::set(runtime, mapping, part, mapping.policy);
     }
-    told_policies::tell(runtime, maps);
+    published_policies::publish(runtime, maps);
     Ok(0)
 }
 

@@ -142,7 +142,7 @@ impl Policy {
     }
 
     /// The nodes that the kernel tells: those named where the flags keep them apart from those in force.
-    pub fn told(&self) -> NodeSet {
+    pub fn reported(&self) -> NodeSet {
         if u32::from(self.flags) & (STATIC_NODES | RELATIVE_NODES) != 0 { self.named } else { self.nodes }
     }
 
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn words_are_judged_as_by_the_kernel() {
-        let new = |word: u32, named| policy(word, named).map(|policy| (policy.word(), policy.told().0[0]));
+        let new = |word: u32, named| policy(word, named).map(|policy| (policy.word(), policy.reported().0[0]));
         assert_eq!(new(0, 0), Ok((0, 0)));
         assert_eq!(new(0, 1), Err(EINVAL));
         assert_eq!(new(1, 0), Ok((4, 0)), "preferring no node is preferring the local one");
@@ -316,7 +316,7 @@ mod tests {
         let new = |word, named: &[u32]| Policy::new(word, named.iter().copied().collect(), &memory).unwrap();
         let bound = new(2, &[1023]);
         assert_eq!((bound.bound_to(), bound.home(&machine, 0, &Cell::new(NOBODY))), (Some(1023), Some(3)));
-        assert_eq!((Policy::from_shared(bound.to_words()), new(1, &[252, 1023]).told().only()), (bound, Some(252)));
+        assert_eq!((Policy::from_shared(bound.to_words()), new(1, &[252, 1023]).reported().only()), (bound, Some(252)));
         let (round, last) = (new(3, &[0, 252, 1023]), Cell::new(NOBODY));
         assert_eq!([0; 4].map(|_| round.home(&machine, 0, &last)), [Some(0), Some(2), Some(3), Some(0)]);
         assert_eq!(new(2 | RELATIVE_NODES, &[1, 5]).nodes, [252, 1023].into_iter().collect());

@@ -39,11 +39,11 @@ pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
         CpuQuery::Cpuid => {
             let (leaf, part) = (context.register(0) as u32, context.register(1) as u32);
             let host = __cpuid_count(leaf, part);
-            let told = match is_about_cpus(leaf) {
-                true => told(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
+            let reported = match is_about_cpus(leaf) {
+                true => reported(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
                 false => host,
             };
-            for (register, value) in [(0, told.eax), (3, told.ebx), (1, told.ecx), (2, told.edx)] {
+            for (register, value) in [(0, reported.eax), (3, reported.ebx), (1, reported.ecx), (2, reported.edx)] {
                 context.set_register(register, value.into());
             }
         }
@@ -172,7 +172,7 @@ fn is_about_cpus(leaf: u32) -> bool {
 }
 
 /// What the machine tells where the host's processor says this.
-fn told(seat: &Seat, processor: Processor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
+fn reported(seat: &Seat, processor: Processor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
     if !processor.has(leaf) {
         return host;
     }
@@ -256,7 +256,7 @@ mod tests {
 
     /// What is told where the host, which has all leaves, says this.
     fn of(seat: &Seat, vendor: Vendor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
-        told(seat, Processor { vendor, last: [u16::MAX; 2] }, leaf, part, host)
+        reported(seat, Processor { vendor, last: [u16::MAX; 2] }, leaf, part, host)
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         for (leaf, has) in [(4, true), (7, true), (0xb, false), (0x8000_0008, true), (0x8000_001e, false)] {
             assert_eq!(old.has(leaf), has, "{leaf:x}");
         }
-        assert_eq!(told(&SEAT, old, 0xb, 1, NOTHING), NOTHING);
+        assert_eq!(reported(&SEAT, old, 0xb, 1, NOTHING), NOTHING);
     }
 
     #[test]

@@ -21,13 +21,13 @@ pub struct AccessHandler<'a> {
     /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
     pub stopped: bool,
     /// The page of which it has just told an access; 0: none.
-    pub told: u64,
+    pub logged: u64,
 }
 
 impl<'a> AccessHandler<'a> {
     /// A thread that counts, or is `stopped`.
     pub fn new(thread: &'a Thread, stopped: bool) -> Self {
-        AccessHandler { thread, stopped, told: 0 }
+        AccessHandler { thread, stopped, logged: 0 }
     }
 
     /// Tells the collector of an access, which has made this page one to look at. Whether the page stays one.
@@ -37,15 +37,15 @@ impl<'a> AccessHandler<'a> {
             0 => false,
             exact::HOLD => true,
             left => {
-                self.told = run.address >> PAGE_BITS;
-                self.tell(memory, run, known);
+                self.logged = run.address >> PAGE_BITS;
+                self.log_access(memory, run, known);
                 // Not the collector's next wish.
                 wanted.compare_exchange(left, left - 1, Relaxed, Relaxed).is_err() || left > 1
             }
         }
     }
 
-    pub(super) fn tell(&self, memory: &ProcessMemory, run: &Run, known: PageEntry) {
+    pub(super) fn log_access(&self, memory: &ProcessMemory, run: &Run, known: PageEntry) {
         // What is taken back is no access.
         if !self.stopped && run.count <= i64::MAX as u64 {
             let words = [
@@ -70,7 +70,7 @@ impl Pages for AccessHandler<'_> {
         runtime.shadow.touch(runtime.process(), self, run)
     }
 
-    fn ahead(&mut self, run: &Run) {
+    fn before_string_write(&mut self, run: &Run) {
         const BACKWARDS: u64 = 1 << 10;
         // SAFETY: the flags are what counting out of line puts on the thread's agent stack first.
         let flags = unsafe { (self.thread.context.get(own::STACK) as *const u64).sub(1).read() };
@@ -85,7 +85,7 @@ impl Pages for AccessHandler<'_> {
         let range = range.start..range.end.min(sys::USER_END);
         if range.start < range.end {
             let runtime = runtime();
-            runtime.shadow.ahead(runtime.process(), self, run, range);
+            runtime.shadow.before_string_write(runtime.process(), self, run, range);
         }
     }
 

@@ -12,13 +12,13 @@
 //!   the page is there   another process has placed it   the first to come here has
 //!   it is not           it was given up: a new one      this access places it
 //! ```
-//! Whoever moves such a page changes its entry, and the others look at theirs again (`rehome.rs`).
+//! Whoever moves such a page changes its entry, and the others look at theirs again (`migrate.rs`).
 //!
 //! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said. Who has said it has
 //! not made the access yet, so for a moment the page is not there: an entry says when it was made, and is believed that long in any case.
 
-use super::ask;
 use super::home::expected;
+use super::query;
 use crate::maps::{File, Mapping};
 use crate::runtime::runtime;
 use crate::sys;
@@ -136,7 +136,7 @@ pub fn placed(thread: &Thread, terrain: &Mapping, page: u64, there: bool, pinned
     let common = Common::new(runtime().session.common(), &terrain.file, page)?;
     let fresh = exact::class_word(expected(page, thread, terrain), pinned);
     let now = (sys::now_ns() / 1_000_000) as u16;
-    Some(common.place(fresh, now, || there || ask::is_cached(page)))
+    Some(common.place(fresh, now, || there || query::is_cached(page)))
 }
 
 #[cfg(test)]

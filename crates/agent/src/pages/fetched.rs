@@ -1,6 +1,6 @@
 //! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is counted.
 
-use super::{CHUNK, END, PAGE_BITS, Shadow, ask, may_be_huge};
+use super::{CHUNK, END, PAGE_BITS, Shadow, may_be_huge, query};
 use crate::machine;
 use crate::runtime::runtime;
 use crate::session_file::ProcessMemory;
@@ -21,7 +21,7 @@ impl Shadow {
         let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
         // The zero page and the kernel's own code are nowhere.
-        if self.load(page).slot != 0 || ask::presence(page).is_none() {
+        if self.load(page).slot != 0 || query::presence(page).is_none() {
             return;
         }
         let chunk = used.entry(page / CHUNK).or_default();

@@ -50,9 +50,9 @@ pub fn class_of(memory: &ProcessMemory, home: Option<u16>, pinned: bool) -> u32 
     class_with(memory, exact::class_word(home, pinned))
 }
 
-/// The number of [`exact::UNDECIDED`].
-pub fn undecided(memory: &ProcessMemory) -> u32 {
-    class_with(memory, exact::UNDECIDED)
+/// The number of [`exact::PENDING_HOME`].
+pub fn pending_home(memory: &ProcessMemory) -> u32 {
+    class_with(memory, exact::PENDING_HOME)
 }
 
 /// The number of the class of such a word.

@@ -16,7 +16,7 @@
 //! ([`fixed::NEWS`]), and comes to the agent; a signal's handler does before it begins.
 
 use super::home::{class_of, class_with, expected, is_virtual, may_be_huge};
-use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, ask, common, new_record, open, stack};
+use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, common, new_record, open, query, stack};
 use crate::lines;
 use crate::lock::Lock;
 use crate::machine;
@@ -197,7 +197,7 @@ fn look_before(thread: &Thread, written: &Written) {
         }
         let new: Vec<u64> = pages(range).filter(|&page| shadow.load(page).slot == 0).collect();
         let handler = &mut AccessHandler::new(thread, true);
-        for (page, _) in new.iter().zip(ask::presences(&new)).filter(|(_, there)| there.is_some()) {
+        for (page, _) in new.iter().zip(query::presences(&new)).filter(|(_, there)| there.is_some()) {
             let address = page << PAGE_BITS;
             let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 1, done: false };
             shadow.touch(memory, handler, &run);
@@ -281,12 +281,12 @@ impl Shadow {
         };
         let all = pages.end - pages.start > AT_ONCE;
         let mut some: Vec<u64> = Vec::new();
-        match all.then(ask::Scan::open).flatten() {
+        match all.then(query::Scan::open).flatten() {
             Some(scan) => scan.each(pages.start << PAGE_BITS..pages.end << PAGE_BITS, |page, _| some.push(page)),
             None => some.extend(pages),
         }
         some.retain(|&page| wanted(page));
-        let homes = ask::presences(&some);
+        let homes = query::presences(&some);
         some.into_iter().zip(homes).filter_map(|(page, home)| Some(Come { page, home: home? })).collect()
     }
 
@@ -315,7 +315,7 @@ impl Shadow {
         let is_anothers = placed.is_some_and(|placed| placed.before);
         let kind = match terrain.backing {
             _ if copied => fault::COPY_ON_WRITE,
-            Backing::PrivateFile if call.writes && !ask::is_files(page) => fault::COPY_ON_WRITE,
+            Backing::PrivateFile if call.writes && !query::is_files(page) => fault::COPY_ON_WRITE,
             Backing::Shared if is_anothers => fault::FILE | fault::ANOTHERS,
             Backing::Shared | Backing::PrivateFile => fault::FILE,
             Backing::Anonymous => fault::ANONYMOUS,
@@ -337,7 +337,7 @@ impl Shadow {
             (chunk.leader, chunk.is_unsure) = (number, false);
         }
         chunk.used += u32::from(known.slot == 0);
-        if copied && memory.page(known.slot / 2).begins_anew() {
+        if copied && memory.page(known.slot / 2).begins_generation() {
             chunk.marked = chunk.marked.saturating_sub(1);
         }
         let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
@@ -400,7 +400,7 @@ impl Seen {
         if let Some((_, is_huge)) = self.chunk.filter(|(chunk, _)| *chunk == page / CHUNK) {
             return is_huge;
         }
-        let is_huge = may_be_huge(terrain, page) && ask::is_huge(page);
+        let is_huge = may_be_huge(terrain, page) && query::is_huge(page);
         self.chunk = Some((page / CHUNK, is_huge));
         is_huge
     }

@@ -57,15 +57,15 @@ static KNOWN: Lock<Known> =
 struct Known {
     /// The log that they are in: a forked child has its own.
     of: Extent,
-    /// The changes of code that they were told after.
+    /// The changes of code that they were logged after.
     code_changes: u64,
     words: usize,
     /// By instruction and stack pointer; what was found last stands first.
-    stacks: HashMap<(u64, u64), Vec<Told>, FxBuildHasher>,
+    stacks: HashMap<(u64, u64), Vec<LoggedStack>, FxBuildHasher>,
 }
 
 /// A stack that is in the log.
-struct Told {
+struct LoggedStack {
     /// What a page's record says of it.
     number: u32,
     frame: Option<u64>,
@@ -115,7 +115,7 @@ impl OwnStack {
     }
 }
 
-impl Told {
+impl LoggedStack {
     /// Whether a stack is this one.
     fn is(&self, stack: &mut OwnStack, frame: Option<u64>) -> bool {
         frame == self.frame && self.words.iter().all(|word| stack.word(word.place) == Some(word.value))
@@ -131,21 +131,21 @@ impl Known {
         }
     }
 
-    /// What a page's record says of a stack, if it was told.
+    /// What a page's record says of a stack, if it was logged.
     fn find(&mut self, ip: u64, stack: &mut OwnStack, frame: Option<u64>) -> Option<u32> {
         let alike = self.stacks.get_mut(&(ip, stack.sp))?;
-        let at = alike.iter().position(|told| told.is(stack, frame))?;
+        let at = alike.iter().position(|logged| logged.is(stack, frame))?;
         alike.swap(0, at);
         Some(alike[0].number)
     }
 
-    fn insert(&mut self, ip: u64, sp: u64, told: Told) {
-        self.words += told.words.len() + 1;
+    fn insert(&mut self, ip: u64, sp: u64, logged: LoggedStack) {
+        self.words += logged.words.len() + 1;
         let alike = self.stacks.entry((ip, sp)).or_default();
         if alike.len() >= MOST_ALIKE {
             alike.pop();
         }
-        alike.insert(0, told);
+        alike.insert(0, logged);
     }
 }
 
@@ -192,15 +192,15 @@ fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -
         let code = runtime().code.lock();
         leading(&code.env.maps, &mut own_stack)
     };
-    let stack = tell(memory, [ip, sp, bp, bytes], &words)?;
+    let stack = log_stack(memory, [ip, sp, bp, bytes], &words)?;
     let mut known = KNOWN.lock();
     known.tidy(memory.extent, code_changes);
-    known.insert(ip, sp, Told { number: stack, frame, words });
+    known.insert(ip, sp, LoggedStack { number: stack, frame, words });
     Some(stack)
 }
 
 /// Puts a stack into the log, unless half of that is full: memory maps are to have room too.
-fn tell(memory: &ProcessMemory, registers: [u64; 4], words: &[Word]) -> Option<u32> {
+fn log_stack(memory: &ProcessMemory, registers: [u64; 4], words: &[Word]) -> Option<u32> {
     if memory.logged() >= LOG_BYTES / 2 {
         return None;
     }
@@ -288,19 +288,19 @@ mod tests {
         let found: Vec<(u16, u64)> = leads.iter().map(|word| (word.place, word.value)).collect();
         assert_eq!(found, [(1, CODE + 0x10), (3, sp + 32), (4, CODE + 0x30)], "code and stack");
         assert_eq!(bytes, 48, "as far as there is stack");
-        let told = Told { number: 1, frame, words: leads };
+        let logged = LoggedStack { number: 1, frame, words: leads };
         let mut is = |at: usize, word: u64| {
             let before = core::mem::replace(&mut words[at], word);
             // Its reader goes by an address.
-            let same = told.is(&mut stack(core::hint::black_box(&words)), frame);
+            let same = logged.is(&mut stack(core::hint::black_box(&words)), frame);
             words[at] = before;
             same
         };
         assert!(is(0, 2) && is(2, 0x50_1000), "counters and data");
         assert!(!is(1, CODE + 0x20), "another caller");
         assert!(!is(4, CODE + 0x38), "another caller's caller, all else alike");
-        assert!(!told.is(&mut stack(&words), None) && !told.is(&mut stack(&words), Some(sp + 16)), "another frame");
-        assert!(!told.is(&mut stack(&words[..4]), frame), "a shorter stack");
+        assert!(!logged.is(&mut stack(&words), None) && !logged.is(&mut stack(&words), Some(sp + 16)), "another frame");
+        assert!(!logged.is(&mut stack(&words[..4]), frame), "a shorter stack");
     }
 
     #[test]

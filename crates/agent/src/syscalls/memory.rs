@@ -5,7 +5,7 @@ use super::{EINVAL, Gate, limits};
 use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
-use crate::machine::told_policies;
+use crate::machine::published_policies;
 use crate::maps::{self, Backing, File, Huge, Mapping, Maps};
 use crate::runtime::{Code, Runtime, runtime};
 use crate::session_file::ProcessMemory;
@@ -74,7 +74,7 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
     let (memory, maps) = (runtime.process(), &code.env.maps);
     match affected(code, number, arguments, range.clone()) {
         Some((goes, true)) => runtime.shadow.reconcile(memory, thread, maps, goes),
-        Some((stays, false)) => runtime.shadow.decide(memory, stays),
+        Some((stays, false)) => runtime.shadow.resolve(memory, stays),
         None => {}
     }
     if number == raw::__NR_mremap {
@@ -84,7 +84,7 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
     let result = unsafe { gate.make(number, arguments) };
     if sys::check(result).is_ok() {
         follow(runtime, code, number, arguments, range, result);
-        told_policies::tell(runtime, &code.env.maps);
+        published_policies::publish(runtime, &code.env.maps);
         code.env.forget_pages();
     }
     result
@@ -203,7 +203,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 return;
             }
             if mapping.file.is_memory {
-                told_policies::begin();
+                published_policies::begin();
             }
             maps.insert(mapping);
             log_mapping(memory, &mapping, offset, &name);
@@ -276,7 +276,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 if third as u32 & SHM_REMAP != 0 {
                     runtime.shadow.clear(memory, line.mapping.start..line.mapping.end);
                 }
-                told_policies::begin();
+                published_policies::begin();
                 maps.insert(line.mapping);
                 log_mapping(memory, &line.mapping, line.offset, line.name);
             }

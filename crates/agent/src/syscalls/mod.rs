@@ -148,7 +148,7 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
         raw::__NR_arch_prctl if a == ARCH_SET_FS => {
             // SAFETY: the program's own call.
             let result = unsafe { sys::for_program(number, arguments) };
-            thread.context.tell_fs_base(runtime().process());
+            thread.context.log_fs_base(runtime().process());
             Verdict::Done(result)
         }
         raw::__NR_prctl => process_control(thread, arguments),

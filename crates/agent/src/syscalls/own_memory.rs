@@ -35,7 +35,7 @@ const SHM_RND: u64 = 0o20000;
 /// `mseal`.
 pub const MSEAL: u32 = 462;
 /// Calls of a process that are told.
-const MOST_TOLD: u32 = 8;
+const MOST_REPORTED: u32 = 8;
 
 /// Judges a call, under the lock that it is made under.
 pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]) -> Judgement {
@@ -75,7 +75,7 @@ pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]
     match number {
         // It returns where the heap ends.
         raw::__NR_brk => {
-            tell(name, &place);
+            report(name, &place);
             Judgement::Refuse(code.env.heap_end)
         }
         _ => refuse(name, &place, refusal),
@@ -89,7 +89,7 @@ pub fn names_own(address: u64, bytes: u64) -> bool {
 
 /// The refusal of one.
 pub fn refused(name: &str, address: u64, bytes: u64) -> u64 {
-    tell(name, &range_of(address, bytes));
+    report(name, &range_of(address, bytes));
     errno(ENOMEM)
 }
 
@@ -164,13 +164,13 @@ fn pieces(code: &Code, range: Range<u64>) -> Vec<Range<u64>> {
 }
 
 fn refuse(name: &str, range: &Range<u64>, error: u32) -> Judgement {
-    tell(name, range);
+    report(name, range);
     Judgement::Refuse(errno(error))
 }
 
-fn tell(name: &str, range: &Range<u64>) {
-    static TOLD: AtomicU32 = AtomicU32::new(0);
-    if TOLD.fetch_add(1, Relaxed) < MOST_TOLD {
+fn report(name: &str, range: &Range<u64>) {
+    static REPORTED: AtomicU32 = AtomicU32::new(0);
+    if REPORTED.fetch_add(1, Relaxed) < MOST_REPORTED {
         let mut line = sys::Line::new();
         let _ = write!(line, "{name} of {:#x} to {:#x}", range.start, range.end);
         runtime().process().log(log::REFUSED, &[u64::from(sys::process_id())], line.text());

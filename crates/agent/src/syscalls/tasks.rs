@@ -1,7 +1,7 @@
 //! Threads and processes: begin, fork, end.
 
 use super::{Call, EFAULT, EINVAL, Gate, Verdict, errno, exec, seccomp};
-use crate::machine::told_policies;
+use crate::machine::published_policies;
 use crate::pages::{Inherited, in_call, is_virtual};
 use crate::runtime::{self, runtime};
 use crate::session_file::Session;
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn on_new_thread(context: ThreadContext) -> u64 {
     runtime().session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
     runtime().threads.lock().push((thread.tid, context));
-    context.tell_fs_base(runtime().process());
+    context.log_fs_base(runtime().process());
     if thread.clears_handlers {
         signals::clear_handlers(thread);
     }
@@ -341,7 +341,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.context.map_counters(&runtime.layout, &runtime.session, extent)?;
     runtime.shadow.inherit(&memory, shared);
-    told_policies::tell_again(runtime);
+    published_policies::publish_again(runtime);
     // The parent's other threads do not exist here.
     LIVE.store(1, Relaxed);
     exec::forget();

@@ -26,11 +26,11 @@ use super::heap::{Heap, Told};
 use super::known_pages::{KnownPage, KnownPages};
 use super::map_changes::MapChange;
 use super::pages::{self, ToldAccess};
+use super::pending_homes::PendingHomes;
 use super::shares::{Shares, ToldShare, Waiting};
 use super::spent::{Spent, discard_pages, discard_process, discard_thread};
 use super::tenants::Tenants;
 use super::totals::{IN_FLIGHT_OF_PAGE, LastPageSlot, Row, Totals};
-use super::undecided::Undecided;
 use super::watch::{Came, Watch};
 use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
@@ -159,7 +159,7 @@ pub(super) struct Process {
     pub(super) sites_given: u32,
     pub(super) spent: Spent,
     /// Accesses that placed pages of a real machine.
-    pub(super) undecided: Undecided,
+    pub(super) pending_homes: PendingHomes,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     /// The instructions of system calls that have placed pages, by the references to their call stacks.

@@ -442,7 +442,7 @@ fn huge_pages() -> u32 {
 }
 
 /// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
-/// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::UNDECIDED`].
+/// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::PENDING_HOME`].
 fn classes_log2(orders: &Orders<'_>) -> u32 {
     let nodes = orders.machine.nodes.len();
     let classes = match (orders.machine.is_virtual, orders.placement) {

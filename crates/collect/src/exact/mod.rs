@@ -42,13 +42,13 @@ mod namespaces;
 mod new_pages;
 mod pages;
 pub mod patience;
+mod pending_homes;
 mod ranks;
 mod shares;
 mod sites;
 mod spent;
 mod tenants;
 mod totals;
-mod undecided;
 mod watch;
 
 pub use division::Bound;

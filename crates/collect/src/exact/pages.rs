@@ -1,7 +1,7 @@
 //! Pages as the agents found them: what the records say becomes rows of the profile.
 //!
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
-//! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
+//! of a look are asked for in one call. See `pending_homes.rs` for the accesses that placed them.
 
 use super::blocks::{heap_events, is_ready};
 use super::division::Told as Sample;
@@ -114,11 +114,11 @@ pub fn read(
     if !session.is_virtual() {
         for (number, record) in (own + known..).zip(&new[..complete]) {
             if record.how.load(Relaxed) == touch::FIRST {
-                process.undecided.placed(number, record);
+                process.pending_homes.placed(number, record);
             }
         }
     }
-    let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
+    let homes = ask(session, process.pid, process.pending_homes.unresolved(header, by_number));
     for (number, record) in (known..).zip(&new[..complete]) {
         let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
         // Killed while it was being filled.
@@ -157,8 +157,8 @@ pub fn read(
                 if every {
                     shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
                 }
-                let is_anew = records[number as usize].how.load(Relaxed) == touch::ANEW;
-                go_on(drain, session, process, number, before, is_anew, time);
+                let is_generation = records[number as usize].how.load(Relaxed) == touch::NEXT_GENERATION;
+                go_on(drain, session, process, number, before, is_generation, time);
             }
             Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
@@ -200,15 +200,15 @@ pub fn read(
         }
     }
     heap_events(told, session, process, until, now);
-    let mut undecided = std::mem::take(&mut process.undecided);
-    undecided.look(
+    let mut pending_homes = std::mem::take(&mut process.pending_homes);
+    pending_homes.resolve(
         header,
         by_number,
         |page| homes.get(&page).copied(),
         process.last,
         |page, home| session.page_found(process.pid, page, home),
     );
-    process.undecided = undecided;
+    process.pending_homes = pending_homes;
     Ok(())
 }
 
@@ -439,7 +439,7 @@ fn owners_change(session: &mut Session, process: &mut Process, pages: Range<Page
 
 /// Whether a record is that of a page that was known under another number.
 fn goes_on(record: &PageRecord) -> bool {
-    matches!(record.how.load(Relaxed), touch::REHOMED | touch::ANEW)
+    matches!(record.how.load(Relaxed), touch::MIGRATED | touch::NEXT_GENERATION)
 }
 
 /// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
@@ -466,7 +466,7 @@ fn go_on(
     process: &mut Process,
     number: u32,
     before: u32,
-    is_anew: bool,
+    is_generation: bool,
     time: u64,
 ) {
     let time_ns = session.advance(time);
@@ -475,11 +475,11 @@ fn go_on(
     let Some(known) = drain.known_page(process, before) else { return };
     // What an allocator has filled it has filled before.
     let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
-    if is_anew {
+    if is_generation {
         known.begin_ns = time_ns;
     } else {
         if let Some(home) = class.0 {
-            known.touch = session.page_rehomed(process.pid, known.page, home, class.1, time_ns).or(known.touch);
+            known.touch = session.page_migrated(process.pid, known.page, home, class.1, time_ns).or(known.touch);
         }
         if let Some(tenants) = process.tenants.get(&before).cloned() {
             process.tenants.insert(own + number, tenants);
@@ -490,7 +490,7 @@ fn go_on(
     }
     process.lives(known.page, number);
     process.pages[number] = known;
-    if is_anew {
+    if is_generation {
         begins(session, process, number, time_ns);
     }
 }

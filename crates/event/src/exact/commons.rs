@@ -77,7 +77,7 @@ impl Commons {
     }
 
     /// Pages have moved, and wherever that is to be found has been written.
-    pub fn tell_moved(&self) {
+    pub fn publish_move(&self) {
         let before = self.moved.fetch_add(1, AcqRel);
         self.news_since(before.wrapping_add(NEWS as u64 / 2)).store(0, Relaxed);
         self.news_since(before).store(1, Release);
@@ -198,7 +198,7 @@ mod tests {
         for _ in 0..3 * NEWS {
             let seen = EMPTY.moved();
             assert_eq!(EMPTY.news_since(seen).load(Acquire), 0);
-            EMPTY.tell_moved();
+            EMPTY.publish_move();
             assert_ne!(EMPTY.news_since(seen).load(Acquire), 0);
         }
     }

@@ -66,7 +66,7 @@ pub struct DirectoryEntry {
     pub stack: AtomicU64,
     /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what [`super::thread::WANTED`] says.
     /// With [`GONE_ON`] it is too late to say so here: the thread is about to be known by its next extent.
-    pub bound_anew: AtomicU32,
+    pub rebound: AtomicU32,
     /// Of a thread: how often it has taken back what was counted of an execution that broke off. Added to afterwards, so whoever reads the counters in
     /// between two readings of this knows how many executions these may have too many, and one more.
     pub taken_back: AtomicU32,
@@ -80,7 +80,7 @@ pub struct DirectoryEntry {
     pub name: [AtomicU8; 16],
 }
 
-/// See [`DirectoryEntry::bound_anew`].
+/// See [`DirectoryEntry::rebound`].
 pub const GONE_ON: u32 = 1 << 31;
 
 /// How a process came to an end, where the agent saw it.

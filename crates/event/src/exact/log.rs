@@ -20,7 +20,7 @@ pub const NOTE: u32 = 4;
 pub const STACK: u32 = 6;
 /// Where the place of a word of a [`STACK`] begins: above all addresses of programs.
 pub const STACK_PLACE: u32 = 48;
-/// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,
+/// An access that was counted for [`super::PENDING_HOME`] besides those that its page's record tells of: the page's number, the site,
 /// the thread's extent.
 pub const EARLY: u32 = 7;
 /// start, end of memory whose contents were given up while huge pages were in it.
@@ -33,8 +33,8 @@ pub const MARK: u32 = 10;
 /// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of the first
 /// word, reads, writes, the page's number.
 pub const SHARE: u32 = 12;
-/// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin anew then ([`super::touch::ANEW`]).
-pub const ANEW: u32 = 13;
+/// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin anew then ([`super::touch::NEXT_GENERATION`]).
+pub const NEXT_GENERATION: u32 = 13;
 /// A call of the program's that was refused, as it would have taken memory of the agent's: pid; what it was.
 pub const REFUSED: u32 = 14;
 /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.

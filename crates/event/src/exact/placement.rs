@@ -90,11 +90,11 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`UNDECIDED`]; [`READ_ONLY`]; and 0, which is none.
+/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`PENDING_HOME`]; [`READ_ONLY`]; and 0, which is none.
 pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 3;
 /// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.
 /// The page's record says where that was, once it is known.
-pub const UNDECIDED: u32 = 1 << 31 | 1 << 17;
+pub const PENDING_HOME: u32 = 1 << 31 | 1 << 17;
 /// The word of the class of reads of the zero page, which is nowhere: the next write of such a page makes it another one. Always the first class.
 pub const READ_ONLY: u32 = 1 << 31 | 1 << 18 | NO_NODE as u32;
 
@@ -110,5 +110,5 @@ pub fn class_word(home: Option<u16>, pinned: bool) -> u32 {
 /// The meaning of a word made by [`class_word`], or of [`READ_ONLY`]; none for any other.
 pub fn class_meaning(word: u32) -> Option<(Option<u16>, bool)> {
     let home = word as u16;
-    (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 16 & 1 != 0))
+    (word >> 31 != 0 && word != PENDING_HOME).then_some(((home != NO_NODE).then_some(home), word >> 16 & 1 != 0))
 }

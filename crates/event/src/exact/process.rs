@@ -11,10 +11,10 @@ pub const LOG: u64 = 1 << 20;
 pub const LOG_BYTES: u64 = 1 << 30;
 /// What threads begin with in their own memory, as at [`super::PATTERN_OFFSET`].
 pub const LOOKUP: u64 = 1 << 36;
-/// Policies of its mappings, on a virtual machine: the agents' ([`TOLD_POLICIES`] of 296 bytes, and 24 bytes).
+/// Policies of its mappings, on a virtual machine: the agents' ([`MOST_PUBLISHED_POLICIES`] of 296 bytes, and 24 bytes).
 pub const POLICIES: u64 = (1 << 36) + (1 << 35);
 /// How many mappings.
-pub const TOLD_POLICIES: usize = 4096;
+pub const MOST_PUBLISHED_POLICIES: usize = 4096;
 /// Site records.
 pub const SITES: u64 = 1 << 37;
 /// Segment records.

@@ -19,14 +19,14 @@ pub fn registers(machine: &Machine) -> Registers {
 
 /// Runs `text` both ways with rcx = `count`, under every variant of the translator, and compares.
 pub fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
-    use Changes::{Never, Silently, Told};
+    use Changes::{Never, Notified, Silently};
     let variants = [
         (true, Never, 64, 4),
         (false, Never, 64, 4),
         (true, Silently, 64, 4),
         (true, Never, 1, 0),
         (false, Silently, 3, 1),
-        (true, Told, 64, 4),
+        (true, Notified, 64, 4),
     ];
     for ((low_shadow, changes, instructions, side_exits), scheme) in
         variants.into_iter().flat_map(|variant| SCHEMES.map(|scheme| (variant, scheme)))

@@ -307,7 +307,7 @@ impl Drain {
                 map_changes: Vec::new(),
                 sites_given: 0,
                 spent: Spent::default(),
-                undecided: Undecided::default(),
+                pending_homes: PendingHomes::default(),
                 stacks: FxHashMap::default(),
                 call_sites: FxHashMap::default(),
                 looks: 0,

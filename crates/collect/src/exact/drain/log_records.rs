@@ -134,9 +134,9 @@ impl Drain {
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
                 process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
             }
-            (log::ANEW, &[start, end, ..]) => process.rests.push((time, Page(start >> 12)..Page(end >> 12))),
+            (log::NEXT_GENERATION, &[start, end, ..]) => process.rests.push((time, Page(start >> 12)..Page(end >> 12))),
             (log::EARLY, &[number, site, thread, ..]) => {
-                process.undecided.early(number as u32, site as u32, Extent(thread as u32));
+                process.pending_homes.early(number as u32, site as u32, Extent(thread as u32));
             }
             (log::MARK, &[request, thread, ..]) => {
                 let request = u32::try_from(request).ok().and_then(Request::from_number);

@@ -3,8 +3,8 @@
 use super::known::Known;
 use super::{Drain, Look};
 use crate::exact::pages;
+use crate::exact::pending_homes::is_pending;
 use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
-use crate::exact::undecided::is_undecided;
 use crate::sample::session::CountedSite;
 use numalens_event::exact::{Extent, ProcessHeader, site};
 use numalens_profile::ids::*;
@@ -61,14 +61,14 @@ impl Drain {
                 counted(at, &CountedSite { process, thread, time_ns, node, site, home, pinned, reads, writes });
             };
             let class = (at & ((1 << classes_log2) - 1)) as u32;
-            if !is_undecided(header, class) {
+            if !is_pending(header, class) {
                 let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
                 tell(home, pinned, more);
                 continue;
             }
             // As many as are known of; the others wait.
             let told = all - more;
-            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
+            let known = process.pending_homes.of(extent, number).get(told as usize..).unwrap_or(&[]);
             let known = &known[..known.len().min(more as usize)];
             known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
             let waiting = more - known.len() as u64;

@@ -403,7 +403,14 @@ impl Session {
     }
 
     /// A page lives elsewhere now: `home` is the index of its node. Returns the touch that it has from now on.
-    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u16, on_purpose: bool, time_ns: u64) -> Option<TouchId> {
+    pub fn page_migrated(
+        &mut self,
+        pid: i32,
+        page: Page,
+        home: u16,
+        on_purpose: bool,
+        time_ns: u64,
+    ) -> Option<TouchId> {
         let bin = self.bin(time_ns);
         let process = self.live.get_mut(&pid)?;
         let state = process.pages.get(page)?;

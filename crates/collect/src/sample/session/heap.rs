@@ -310,7 +310,7 @@ fn call(call: Call) -> Option<words::Call> {
         Call::Aligned => words::Call::Aligned,
         Call::New => words::Call::New,
         Call::Mmap | Call::Protect => words::Call::Mmap,
-        Call::Told => return None,
+        Call::Declared => return None,
     })
 }
 
@@ -417,7 +417,7 @@ impl Session {
         let stack = live.stack(&mut self.images, &caller, bytes, &[]);
         let site = Some(self.images.code.site(live.place(at_call)));
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
-        let (process, within) = (live.id, how == Call::Told);
+        let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;
         for place in places {
             let (address, size) = (place.start, place.end - place.start);

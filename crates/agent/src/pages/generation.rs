@@ -42,7 +42,7 @@ struct Given {
 static GIVEN: Given = Given { total: AtomicU32::new(0), span_began_ns: AtomicU64::new(0), in_span: AtomicU32::new(0) };
 
 /// Whether more pages may begin anew. Blocks that begin when they may not have what their pages' numbers tell, as smaller ones.
-pub fn may_begin_anew() -> bool {
+pub fn may_begin_generation() -> bool {
     let now = sys::now_ns();
     if now.saturating_sub(GIVEN.span_began_ns.load(Relaxed)) > SPAN_NS {
         GIVEN.span_began_ns.store(now, Relaxed);
@@ -53,7 +53,7 @@ pub fn may_begin_anew() -> bool {
 
 impl Shadow {
     /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out where they are go on as they are.
-    pub fn begin_anew(&self, memory: &ProcessMemory, range: Range<u64>) {
+    pub fn begin_generation(&self, memory: &ProcessMemory, range: Range<u64>) {
         let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
         let mut used = self.used.lock();
         let mut marked: Vec<(u64, PageEntry)> = Vec::new();
@@ -62,7 +62,7 @@ impl Shadow {
         self.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
             let record = memory.page(entry.slot / 2);
             let is_known = matches!(record.state(), open::SETTLED | open::ZERO);
-            if is_known && !record.begins_anew() && record.moved_to().is_none() {
+            if is_known && !record.begins_generation() && record.moved_to().is_none() {
                 marked.push((page, entry));
             }
             false
@@ -70,14 +70,14 @@ impl Shadow {
         marked.sort_unstable_by_key(|(page, _)| *page);
         for run in marked.chunk_by(|before, after| before.0 + 1 == after.0) {
             let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
-            if memory.log(log::ANEW, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {
+            if memory.log(log::NEXT_GENERATION, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {
                 // No room: the rest goes on as it is.
                 break;
             }
             for &(page, entry) in run {
                 let record = memory.page(entry.slot / 2);
                 record.class.store(entry_class(record, entry), Relaxed);
-                record.begin_anew();
+                record.begin_generation();
                 if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
                     chunk.marked += 1;
                 }
@@ -91,7 +91,7 @@ impl Shadow {
     }
 
     /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked. Returns its entry; none: there are no more numbers.
-    pub(super) fn anew(
+    pub(super) fn next_generation(
         &self,
         memory: &ProcessMemory,
         used: &mut Chunks,
@@ -112,7 +112,7 @@ impl Shadow {
         GIVEN.in_span.fetch_add(1, Relaxed);
         record.fault.store(old.fault.load(Relaxed), Relaxed);
         record.set_state(state);
-        record.how.store(touch::ANEW, Release);
+        record.how.store(touch::NEXT_GENERATION, Release);
         old.go_on(record, class);
         if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
             chunk.follows(number, new);

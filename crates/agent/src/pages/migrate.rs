@@ -9,7 +9,7 @@
 
 use super::common::Common;
 use super::home::class_with;
-use super::{CHUNK, PAGE_BITS, Shadow, ask, continuing, entry_class};
+use super::{CHUNK, PAGE_BITS, Shadow, continuing, entry_class, query};
 use crate::lines;
 use crate::maps::File;
 use crate::runtime::{Runtime, runtime};
@@ -51,7 +51,7 @@ impl Shadow {
     /// Calls `found` for the pages of ranges that are there and have homes: with the number of the range and the index of the node.
     pub fn each_there(&self, memory: &ProcessMemory, ranges: &[Range<u64>], mut found: impl FnMut(usize, u16)) {
         let used = self.used.lock();
-        let Some(scan) = ask::Scan::open() else { return };
+        let Some(scan) = query::Scan::open() else { return };
         for (number, range) in ranges.iter().enumerate() {
             scan.each(range.clone(), |page, is_huge| {
                 let mut entry = if page < super::END { self.load(page) } else { PageEntry::default() };
@@ -71,7 +71,7 @@ impl Shadow {
 
     /// Moves the pages of a range that are known and have homes to the nodes that `to` names for them (page, index of its node; index of the
     /// new one). They count as placed by a pinned thread from then on. `file`: what is mapped at a page.
-    pub fn rehome(
+    pub fn migrate(
         &self,
         memory: &ProcessMemory,
         file: impl Fn(u64) -> File,
@@ -91,7 +91,7 @@ impl Shadow {
         });
         self.renumbered(range, &numbers);
         if others {
-            runtime().session.commons().tell_moved();
+            runtime().session.commons().publish_move();
         }
     }
 
@@ -108,7 +108,7 @@ impl Shadow {
         record.fault.store(old.fault.load(Relaxed), Relaxed);
         record.continue_from(old);
         lines::renumbered(memory, entry.slot / 2, number);
-        record.how.store(touch::REHOMED, Release);
+        record.how.store(touch::MIGRATED, Release);
         old.go_on(record, class);
         let entry = in_class(number * 2);
         self.store(page, entry);
@@ -179,7 +179,7 @@ impl Shadow {
         });
         self.renumbered(range, &numbers);
         if others {
-            runtime().session.commons().tell_moved();
+            runtime().session.commons().publish_move();
         }
     }
 }

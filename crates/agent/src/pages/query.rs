@@ -1,6 +1,6 @@
 //! What the kernel says of pages, without touching them.
 
-use super::leaders::addresses;
+use super::huge_pages::addresses;
 use super::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::runtime::runtime;
@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// The shared zero page is none. Where the kernel does not answer (a container may forbid the question), no home is known.
 pub fn presence(page: u64) -> Option<Option<u16>> {
     let mut status = -1i32;
-    if ask(&[page << PAGE_BITS], core::slice::from_mut(&mut status)) {
+    if query(&[page << PAGE_BITS], core::slice::from_mut(&mut status)) {
         node(status)
     } else {
         is_there(page).then_some(None)
@@ -30,7 +30,7 @@ pub fn presences(pages: &[u64]) -> Vec<Option<Option<u16>>> {
     for some in pages.chunks(AT_ONCE) {
         let addresses: Vec<u64> = some.iter().map(|&page| page << PAGE_BITS).collect();
         let mut status = vec![-1i32; addresses.len()];
-        if ask(&addresses, &mut status) {
+        if query(&addresses, &mut status) {
             homes.extend(status.into_iter().map(node));
         } else {
             homes.extend(some.iter().map(|&page| is_there(page).then_some(None)));
@@ -39,7 +39,7 @@ pub fn presences(pages: &[u64]) -> Vec<Option<Option<u16>>> {
     homes
 }
 
-fn ask(addresses: &[u64], status: &mut [i32]) -> bool {
+fn query(addresses: &[u64], status: &mut [i32]) -> bool {
     // SAFETY: as many words for the answers as there are addresses; without target nodes nothing is moved.
     unsafe { call!(__NR_move_pages, 0, addresses.len(), addresses.as_ptr(), 0, status.as_mut_ptr(), 0) }.is_ok()
 }

@@ -1,6 +1,6 @@
 //! Accesses that placed pages of a real machine: counted before anybody knew where the pages would be.
 //!
-//! The agent counts them for [`exact::UNDECIDED`], by thread and site, and the records of pages tell one by one what they stand for. Here
+//! The agent counts them for [`exact::PENDING_HOME`], by thread and site, and the records of pages tell one by one what they stand for. Here
 //! the two meet: each such access is told with the home that its page turned out to have.
 
 use super::pages::meaning;
@@ -18,12 +18,12 @@ pub struct Placed {
     pub pinned: bool,
 }
 
-/// The undecided accesses of a process.
+/// The accesses with a pending home of a process.
 #[derive(Default)]
-pub struct Undecided {
+pub struct PendingHomes {
     waiting: Vec<Waiting>,
     /// What is known, by thread and site, in the order in which it became known.
-    decided: FxHashMap<(Extent, u32), Vec<Placed>>,
+    resolved: FxHashMap<(Extent, u32), Vec<Placed>>,
 }
 
 /// Accesses that are told of by one record, or by a line of the log.
@@ -39,7 +39,7 @@ struct Waiting {
     known: Option<Placed>,
 }
 
-impl Undecided {
+impl PendingHomes {
     /// A new record of a page that an access has placed.
     pub fn placed(&mut self, number: u32, record: &PageRecord) {
         let (thread, site) = (Extent(record.thread.load(Relaxed)), record.site.load(Relaxed));
@@ -52,7 +52,7 @@ impl Undecided {
     }
 
     /// The pages that the kernel is to be asked for, in order.
-    pub fn questions<'a>(&self, header: &ProcessHeader, record: impl Fn(u32) -> Option<&'a PageRecord>) -> Vec<Page> {
+    pub fn unresolved<'a>(&self, header: &ProcessHeader, record: impl Fn(u32) -> Option<&'a PageRecord>) -> Vec<Page> {
         let unknown = self.waiting.iter().filter(|one| one.known.is_none()).filter_map(|one| record(one.number));
         let open = unknown.filter(|record| {
             meaning(header, record.first_class.load(Acquire)).is_none() && record.end_ns.load(Relaxed) == 0
@@ -65,7 +65,7 @@ impl Undecided {
 
     /// Takes in what the agent or the kernel says by now; `last`: nobody will say more. Calls `found` for pages whose home was not known
     /// before.
-    pub fn look<'a>(
+    pub fn resolve<'a>(
         &mut self,
         header: &ProcessHeader,
         record: impl Fn(u32) -> Option<&'a PageRecord>,
@@ -73,7 +73,7 @@ impl Undecided {
         last: bool,
         mut found: impl FnMut(Page, u16),
     ) {
-        let decided = &mut self.decided;
+        let resolved = &mut self.resolved;
         self.waiting.retain_mut(|one| {
             let Some(record) = record(one.number) else { return !last };
             let page = Page(record.page.load(Relaxed));
@@ -93,20 +93,20 @@ impl Undecided {
             let along = if one.alone { 0 } else { record.origin.load(Acquire) };
             let from = if was.is_none() { 0 } else { one.along + 1 };
             for site in from..=along {
-                decided.entry((one.thread, one.site + site)).or_default().push(placed);
+                resolved.entry((one.thread, one.site + site)).or_default().push(placed);
             }
             one.along = along;
             by_agent.is_none() && !gone && !last
         });
     }
 
-    /// The undecided accesses of a thread at a site, as far as they are known.
+    /// The accesses with a pending home of a thread at a site, as far as they are known.
     pub fn of(&self, thread: Extent, site: u32) -> &[Placed] {
-        self.decided.get(&(thread, site)).map_or(&[], Vec::as_slice)
+        self.resolved.get(&(thread, site)).map_or(&[], Vec::as_slice)
     }
 }
 
 /// Whether a class is the undecided one.
-pub fn is_undecided(header: &ProcessHeader, class: u32) -> bool {
-    header.classes.get(class as usize).is_some_and(|word| word.load(Relaxed) == exact::UNDECIDED)
+pub fn is_pending(header: &ProcessHeader, class: u32) -> bool {
+    header.classes.get(class as usize).is_some_and(|word| word.load(Relaxed) == exact::PENDING_HOME)
 }

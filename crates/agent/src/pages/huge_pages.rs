@@ -8,7 +8,7 @@
 //! ```
 
 use super::home::is_virtual;
-use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, ask, continuing, open};
+use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, continuing, open, query};
 use crate::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 impl Chunk {
     /// A page of the chunk is placed, under this number, by an access that may place all of it.
     pub(super) fn led_by(&mut self, page: u64, number: u32) {
-        let is_left = self.leader != 0 && (!self.is_unsure || ask::any_of_chunk(page));
+        let is_left = self.leader != 0 && (!self.is_unsure || query::any_of_chunk(page));
         self.is_unsure = false;
         if !is_left {
             self.leader = number;
@@ -90,7 +90,7 @@ impl Shadow {
                 (chunk.leader, chunk.is_unsure) = (leader, true);
                 continue;
             }
-            let Some(scan) = ask::Scan::open() else { return };
+            let Some(scan) = query::Scan::open() else { return };
             scan.each(range, |page, _| {
                 if page < END && self.load(page).slot == 0 {
                     used.entry(page / CHUNK).or_default().used += u32::from(self.moved_part(memory, page, leader));

@@ -1,4 +1,4 @@
-//! Policies of the mappings of a process, told to others of the recording that look into its `numa_maps`.
+//! Policies of the mappings of a process, published for others of the recording that look into its `numa_maps`.
 //!
 //! Only the process itself knows its mappings, so one that has policies, or memory that has, writes them down in its extent whenever they change: a number,
 //! how many they are, the mappings, and the number again. Who reads both numbers alike has read what was written at once.
@@ -19,7 +19,7 @@ use rustc_hash::FxBuildHasher;
 
 /// Start, end, policy; the key of memory that has policies of its own, and its first page there.
 const WORDS: usize = 4 + POLICY_WORDS;
-const MOST: usize = process::TOLD_POLICIES;
+const MOST: usize = process::MOST_PUBLISHED_POLICIES;
 /// Times that a reader tries again while it is written.
 const PATIENCE: u32 = 100;
 
@@ -35,10 +35,10 @@ pub fn begin() {
     EVER.store(true, Relaxed);
 }
 
-/// The mappings of this process have changed: tells what others could not know. Called with the mappings locked.
-pub fn tell(runtime: &Runtime, maps: &Maps) {
-    /// Of what was told last, and where.
-    static TOLD: AtomicU64 = AtomicU64::new(0);
+/// The mappings of this process have changed: publishes what others could not know. Called with the mappings locked.
+pub fn publish(runtime: &Runtime, maps: &Maps) {
+    /// Of what was published last, and where.
+    static PUBLISHED: AtomicU64 = AtomicU64::new(0);
     if !EVER.load(Relaxed) || !is_virtual() {
         return;
     }
@@ -55,7 +55,7 @@ pub fn tell(runtime: &Runtime, maps: &Maps) {
         words.extend(file);
     }
     let hash = FxBuildHasher.hash_one((extent.0, &words)) | 1;
-    if TOLD.swap(hash, Relaxed) == hash {
+    if PUBLISHED.swap(hash, Relaxed) == hash {
         return;
     }
     words[0] = hash;
@@ -71,8 +71,8 @@ pub fn tell(runtime: &Runtime, maps: &Maps) {
 }
 
 /// A child of a fork has the mappings of its parent, and has not told anybody.
-pub fn tell_again(runtime: &Runtime) {
-    tell(runtime, &runtime.code.lock().env.maps);
+pub fn publish_again(runtime: &Runtime) {
+    publish(runtime, &runtime.code.lock().env.maps);
 }
 
 /// The mappings with policies of another process, by address.

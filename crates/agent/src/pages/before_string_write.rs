@@ -3,7 +3,7 @@
 //! It counts when it is done, and nobody can tell then which pages it has placed itself. So the kernel is asked before about those that are not
 //! known; the ones that are there become known, as if an ordinary access came to them. What it then places are the others.
 
-use super::{AccessHandler, PAGE_BITS, Shadow, ask};
+use super::{AccessHandler, PAGE_BITS, Shadow, query};
 use crate::runtime::runtime;
 use crate::session_file::ProcessMemory;
 use crate::sys::raw;
@@ -17,7 +17,13 @@ const AT_ONCE: u64 = 1024;
 
 impl Shadow {
     /// Finds out which pages of a range that is about to be written are there already.
-    pub(super) fn ahead(&self, memory: &ProcessMemory, handler: &mut AccessHandler<'_>, run: &Run, range: Range<u64>) {
+    pub(super) fn before_string_write(
+        &self,
+        memory: &ProcessMemory,
+        handler: &mut AccessHandler<'_>,
+        run: &Run,
+        range: Range<u64>,
+    ) {
         let last = (range.end - 1) >> PAGE_BITS;
         let mut page = range.start >> PAGE_BITS;
         let is_new = |page: &u64| self.load(*page) == PageEntry::default();
@@ -30,7 +36,7 @@ impl Shadow {
             let Some(mapping) = mapping.filter(|mapping| mapping.protection & raw::PROT_WRITE != 0) else { return };
             let end = (last + 1).min(mapping.end >> PAGE_BITS).min(page + AT_ONCE);
             let new: Vec<u64> = (page..end).filter(is_new).collect();
-            for (page, there) in new.iter().zip(ask::presences(&new)) {
+            for (page, there) in new.iter().zip(query::presences(&new)) {
                 if there.is_some() {
                     let address = range.start.max(page << PAGE_BITS);
                     self.touch(memory, handler, &Run { address, count: 1, ..*run });
