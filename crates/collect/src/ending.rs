@@ -17,8 +17,8 @@ pub struct Ending {
     pause: Duration,
     empty: u32,
     /// Of whom the user has not been told.
-    untold: Option<usize>,
-    is_told: bool,
+    unannounced: Option<usize>,
+    is_announced: bool,
     is_asked_for: bool,
 }
 
@@ -31,8 +31,8 @@ impl Ending {
             asked: Instant::now(),
             pause: PAUSE,
             empty: 0,
-            untold: None,
-            is_told: false,
+            unannounced: None,
+            is_announced: false,
             is_asked_for: false,
         }
     }
@@ -72,7 +72,7 @@ impl Ending {
         self.asked = Instant::now();
         let running = running();
         self.empty = if running == 0 { self.empty + 1 } else { 0 };
-        self.untold = Some(running).filter(|&running| running > 0 && !self.is_told);
+        self.unannounced = Some(running).filter(|&running| running > 0 && !self.is_announced);
         self.empty > 0
     }
 
@@ -84,8 +84,8 @@ impl Ending {
 
     /// What to tell the user, once, as the recording goes on without the command.
     pub fn announcement(&mut self) -> Option<String> {
-        let (count, verb) = processes(self.untold.take()?);
-        self.is_told = true;
+        let (count, verb) = processes(self.unannounced.take()?);
+        self.is_announced = true;
         Some(format!(
             "the command has ended; {count} of it still {verb} recorded, to the end of the last one. Ctrl-C, or `numalens ctl end --pid {}`, ends \
              the recording sooner",

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 const RECENT: usize = 4096;
 
 /// Executed instructions are added up again when a thread's time has grown by one part in so many.
-const LOOK_SHARE: u64 = 4;
+const POLL_SHARE: u64 = 4;
 
 /// Instructions of one page that are executed together.
 #[derive(Clone, Copy)]
@@ -150,7 +150,7 @@ impl Drain {
         settled: bool,
     ) -> io::Result<FxHashMap<Page, u64>> {
         let now = session.now_ns();
-        if !settled && now <= thread.code_ns + thread.code_ns / LOOK_SHARE {
+        if !settled && now <= thread.code_ns + thread.code_ns / POLL_SHARE {
             return Ok(FxHashMap::default());
         }
         thread.code_ns = now;

@@ -1,7 +1,7 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
-use super::left_behind::Owner;
+use super::stale_files::Owner;
 use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader, Slots};
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What the agents are to do.
-pub struct Orders<'a> {
+pub struct ExactOptions<'a> {
     pub machine: &'a Machine,
     pub placement: ThreadPlacement,
     pub policy: PagePolicy,
@@ -161,7 +161,7 @@ impl SessionFile {
     ///
     /// # Errors
     /// The kernel's; a file-size limit that forbids sparse files of this size.
-    pub fn create(image: &Image, orders: &Orders<'_>) -> io::Result<Self> {
+    pub fn create(image: &Image, options: &ExactOptions<'_>) -> io::Result<Self> {
         // SAFETY: a NUL-terminated name.
         let descriptor = unsafe { libc::memfd_create(c"numalens-session".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -177,21 +177,21 @@ impl SessionFile {
         let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
         let directory = map(exact::DIRECTORY_OFFSET, entries)?;
         let session = SessionFile { file, header: Arc::new(header), directory };
-        session.write_placement(orders);
+        session.write_placement(options);
         let header = session.header();
-        header.stack.store(orders.stack.into(), Relaxed);
-        header.code.store(orders.code.into(), Relaxed);
-        header.lines.store(orders.lines.into(), Relaxed);
-        header.words.store(orders.words.into(), Relaxed);
-        if let Some(exact::Geometry { sets, ways, line_log2 }) = orders.cache {
+        header.stack.store(options.stack.into(), Relaxed);
+        header.code.store(options.code.into(), Relaxed);
+        header.lines.store(options.lines.into(), Relaxed);
+        header.words.store(options.words.into(), Relaxed);
+        if let Some(exact::Geometry { sets, ways, line_log2 }) = options.cache {
             header.cache.iter().zip([sets, ways, line_log2]).for_each(|(to, word)| to.store(word, Relaxed));
         }
-        header.follow.store(orders.follow.into(), Relaxed);
-        header.counting.store(orders.counting.into(), Relaxed);
-        header.wanted.store(orders.counting.into(), Relaxed);
+        header.follow.store(options.follow.into(), Relaxed);
+        header.counting.store(options.counting.into(), Relaxed);
+        header.wanted.store(options.counting.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
         header.most_code.store(most_code()?, Relaxed);
-        header.classes_log2.store(classes_log2(orders), Relaxed);
+        header.classes_log2.store(classes_log2(options), Relaxed);
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
         header.collector_pid.store(std::process::id(), Relaxed);
@@ -214,8 +214,8 @@ impl SessionFile {
         &self.placement().slots
     }
 
-    fn write_placement(&self, orders: &Orders<'_>) {
-        let Orders { machine, placement, policy, .. } = *orders;
+    fn write_placement(&self, options: &ExactOptions<'_>) {
+        let ExactOptions { machine, placement, policy, .. } = *options;
         let to = self.placement();
         let index = |node| machine.index_of(node).and_then(|index| u16::try_from(index).ok()).unwrap_or(exact::NO_NODE);
         to.is_virtual.store(machine.is_virtual.into(), Relaxed);
@@ -443,9 +443,9 @@ fn huge_pages() -> u32 {
 
 /// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
 /// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::PENDING_HOME`].
-fn classes_log2(orders: &Orders<'_>) -> u32 {
-    let nodes = orders.machine.nodes.len();
-    let classes = match (orders.machine.is_virtual, orders.placement) {
+fn classes_log2(options: &ExactOptions<'_>) -> u32 {
+    let nodes = options.machine.nodes.len();
+    let classes = match (options.machine.is_virtual, options.placement) {
         (true, ThreadPlacement::Spread | ThreadPlacement::Compact) => nodes + 3,
         (true, ThreadPlacement::None) => 2 * nodes + 4,
         (false, _) => 2 * nodes + 5,

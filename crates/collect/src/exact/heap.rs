@@ -82,7 +82,7 @@ impl Shared {
 
 /// Events that wait for what the agents have to say first.
 #[derive(Default)]
-pub struct Told {
+pub struct HeapEventQueue {
     /// By process and time.
     queues: FxHashMap<i32, VecDeque<HeapNote>>,
     /// Processes that call themselves something else, in namespaces of their own: by that.
@@ -138,12 +138,12 @@ impl Heap {
     }
 
     /// Reads what was told by now.
-    pub fn read(&self, told: &mut Told) {
+    pub fn read(&self, queue: &mut HeapEventQueue) {
         let mut state = self.shared.state();
-        told.waits = state.read();
+        queue.waits = state.read();
         let fresh = std::mem::take(&mut state.fresh);
         drop(state);
-        told.take_in(fresh);
+        queue.take_in(fresh);
     }
 
     /// Says in `meta` what was lost, at the end.
@@ -166,7 +166,7 @@ impl Drop for Heap {
     }
 }
 
-impl Told {
+impl HeapEventQueue {
     /// The process that calls itself `said` is `pid` from now on, and was.
     pub fn rename(&mut self, said: i32, pid: i32) {
         self.names.insert(said, pid);

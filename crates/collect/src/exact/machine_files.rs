@@ -7,7 +7,7 @@
 //! [`SessionHeader::files_written`]: numalens_event::exact::SessionHeader::files_written
 
 use super::file::{SessionFile, Shared, set_files};
-use super::left_behind::{self, Folder, MEMORY, Owner};
+use super::stale_files::{self, Folder, MEMORY, Owner};
 use crate::futex;
 use crate::sample::engine::RecordError;
 use nix::sched::{CloneFlags, unshare};
@@ -59,7 +59,7 @@ impl MachineFiles {
             let word = &header.header().files_written;
             word.store(if written.is_ok() { THERE } else { MISSING }, Release);
             futex::wake(word);
-            left_behind::sweep_all();
+            stale_files::sweep_all();
             written
         };
         let of_thread = {

@@ -22,10 +22,11 @@
 //! ```
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
+mod access_sampler;
+mod attribution;
 mod blocks;
 mod clock;
 mod direct;
-mod division;
 mod drain;
 pub mod engine;
 mod fetches;
@@ -33,23 +34,22 @@ mod file;
 mod heap;
 mod image;
 mod known_pages;
-mod latecomers;
-pub mod left_behind;
+mod late_processes;
 mod lines;
 mod machine_files;
 mod map_changes;
 mod namespaces;
 mod new_pages;
+mod page_owners;
 mod pages;
-pub mod patience;
 mod pending_homes;
 mod ranks;
-mod shares;
+mod release_memory;
 mod sites;
-mod spent;
-mod tenants;
+pub mod spin_wait_env;
+pub mod stale_files;
 mod totals;
-mod watch;
+mod word_counts;
 
-pub use division::Bound;
+pub use attribution::Bound;
 pub use numalens_event::exact::Geometry;

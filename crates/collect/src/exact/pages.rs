@@ -3,16 +3,16 @@
 //! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
 //! of a look are asked for in one call. See `pending_homes.rs` for the accesses that placed them.
 
+use super::attribution::SampledAccess;
 use super::blocks::{heap_events, is_ready};
-use super::division::Told as Sample;
-use super::drain::{Drain, LOOKS_BEHIND, Process};
+use super::drain::{Drain, POLLS_BEHIND, Process};
 use super::file::SessionFile;
-use super::heap::Told;
+use super::heap::HeapEventQueue;
 use super::known_pages::{Around, KnownPage};
 use super::new_pages;
-use super::shares;
+use super::page_owners::PageOwners;
 use super::sites::read_sites;
-use super::tenants::Tenants;
+use super::word_counts;
 use crate::homes::{PageHome, query_homes};
 use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, by, fault, log, site, touch};
@@ -53,7 +53,7 @@ enum Event {
 #[expect(clippy::too_many_arguments, reason = "both tellers, and the reader's state")]
 pub fn read(
     drain: &Drain,
-    told: &mut Told,
+    queue: &mut HeapEventQueue,
     file: &SessionFile,
     session: &mut Session,
     extent: Extent,
@@ -66,8 +66,8 @@ pub fn read(
     let now = until;
     session.ask_sizes(process.pid);
     // Whose pages and words are depends on each event before.
-    let every = session.tells_every_object();
-    let until = told.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
+    let every = session.records_every_object();
+    let until = queue.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
     let size = size_of::<PageRecord>();
     let offset = (u64::from(own) * size as u64) & !4095;
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
@@ -91,8 +91,8 @@ pub fn read(
     let mut changes: Vec<(u64, Event)> = Vec::new();
     let live: Vec<u32> = process.live_pages.values().chain(process.resting_pages.values()).copied().collect();
     // The kernel may have placed pages where there were none: ever more seldom it is looked whether it has.
-    process.looks = process.looks.saturating_add(1);
-    let in_doubt = process.looks.is_power_of_two() && !process.last;
+    process.polls = process.polls.saturating_add(1);
+    let in_doubt = process.polls.is_power_of_two() && !process.last;
     let mut unwritten = Vec::new();
     for number in live {
         let record = &records[number as usize];
@@ -135,10 +135,10 @@ pub fn read(
             }
         }
     }
-    let accesses = take_until(&mut process.told_accesses, until, |access| access.time);
+    let accesses = take_until(&mut process.logged_accesses, until, |access| access.time);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Event::Access(index))));
-    let told_shares = take_until(&mut process.told_shares, until, |share| share.time);
-    changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
+    let logged_word_counts = take_until(&mut process.logged_word_counts, until, |share| share.time);
+    changes.extend(logged_word_counts.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
     let ended = if every { drain.ended_threads(file, extent, process, until) } else { Vec::new() };
     changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Event::Ended(index))));
     let gone = take_until(&mut process.gone, until, |(time, _)| *time);
@@ -150,12 +150,12 @@ pub fn read(
     changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
     for (time, change) in changes {
-        heap_events(told, session, process, time, now);
+        heap_events(queue, session, process, time, now);
         match change {
             Event::Begin(number) if goes_on(&records[number as usize]) => {
                 let before = records[number as usize].origin.load(Relaxed);
                 if every {
-                    shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
+                    word_counts::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
                 }
                 let is_generation = records[number as usize].how.load(Relaxed) == touch::NEXT_GENERATION;
                 go_on(drain, session, process, number, before, is_generation, time);
@@ -180,13 +180,13 @@ pub fn read(
                 read_sites(file, session, extent, process, process.sites_before(&maps[index + 1..]))?;
             }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
-            Event::Share(index) => shares::take_in(session, process, &told_shares[index]),
+            Event::Share(index) => word_counts::take_in(session, process, &logged_word_counts[index]),
             Event::Rest(index) => process.rest(rests[index].1.clone()),
-            Event::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
+            Event::Ended(index) => word_counts::of_thread(drain, file, session, process, ended[index].1, time)?,
             Event::End(number) => {
                 if every {
                     let pages = own + number..own + number + 1;
-                    shares::of_pages(drain, file, session, extent, process, pages, time)?;
+                    word_counts::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
                 let time_ns = session.advance(time);
                 let page = end(session, process, number, time_ns);
@@ -199,7 +199,7 @@ pub fn read(
             }
         }
     }
-    heap_events(told, session, process, until, now);
+    heap_events(queue, session, process, until, now);
     let mut pending_homes = std::mem::take(&mut process.pending_homes);
     pending_homes.resolve(
         header,
@@ -224,14 +224,14 @@ fn take_until<T>(waiting: &mut Vec<T>, until: u64, time: impl Fn(&T) -> u64) -> 
 }
 
 /// An access that an agent has told.
-pub struct ToldAccess {
+pub struct LoggedAccess {
     pub time: u64,
     /// Site, the thread's extent, address, how many from there on, the page's number: see [`log::ACCESS`].
     pub words: [u64; 5],
 }
 
 /// Takes in an access that was told: it is a sample, and says whose part of its page was accessed.
-fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &ToldAccess) {
+fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &LoggedAccess) {
     let [site, thread, address, count, number] = access.words;
     let Some((site, flags)) = drain.site(process, site as u32) else { return };
     let Some(thread) = drain.thread(Extent(thread as u32)) else { return };
@@ -246,7 +246,9 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
     let Some((home, pinned)) = known.map(|known| known.class) else { return };
     if let Some(came) = drain.came(extent, number as u32, access.time) {
         let class = (home, pinned);
-        process.window.tell(number as u32, Sample { time_ns, thread, class, object, accesses: count.max(1), came });
+        process
+            .window
+            .add_sample(number as u32, SampledAccess { time_ns, thread, class, object, accesses: count.max(1), came });
     }
     let access = match (flags & site::READ != 0, flags & site::WRITE != 0) {
         (true, true) => Access::ReadWrite,
@@ -254,8 +256,8 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
         _ => Access::Read,
     };
     let process = process.id;
-    let told = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
-    session.access_seen(&told);
+    let seen = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
+    session.access_seen(&seen);
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -418,12 +420,12 @@ fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u6
     let known = &mut process.pages[number];
     let page = known.page;
     known.owner = session.owner_of(process.pid, page, time_ns);
-    if known.owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
-        let mut tenants = Tenants::default();
-        tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
-        process.tenants.insert(absolute, tenants);
+    if known.owner == Owner::Several && !session.records_every_object() && !session.has_variables(process.pid, page) {
+        let mut page_owners = PageOwners::default();
+        page_owners.changed(&session.holders_on(process.pid, page), false, 0, 0);
+        process.page_owners.insert(absolute, page_owners);
     } else {
-        process.tenants.remove(&absolute);
+        process.page_owners.remove(&absolute);
     }
 }
 
@@ -445,15 +447,15 @@ fn goes_on(record: &PageRecord) -> bool {
 /// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
 fn end(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) -> Page {
     let absolute = process.inherited_pages.max(1) + number;
-    process.tenants_ended[LOOKS_BEHIND - 1].push(absolute);
-    process.spent.page(absolute);
+    process.page_owners_ended[POLLS_BEHIND - 1].push(absolute);
+    process.releasable.page(absolute);
     let known = &mut process.pages[number];
     known.ended = true;
     if let Owner::One(object) = known.owner {
         let object = session.stack_instead((process.id, process.pid), known.page, object, None, time_ns);
         known.owner = Owner::One(object);
     }
-    if !matches!(known.owner, Owner::One(_)) || process.tenants.contains_key(&absolute) {
+    if !matches!(known.owner, Owner::One(_)) || process.page_owners.contains_key(&absolute) {
         known.around = Some(Around::now(session, process.pid, known.page, time_ns));
     }
     known.page
@@ -481,8 +483,8 @@ fn go_on(
         if let Some(home) = class.0 {
             known.touch = session.page_migrated(process.pid, known.page, home, class.1, time_ns).or(known.touch);
         }
-        if let Some(tenants) = process.tenants.get(&before).cloned() {
-            process.tenants.insert(own + number, tenants);
+        if let Some(page_owners) = process.page_owners.get(&before).cloned() {
+            process.page_owners.insert(own + number, page_owners);
         }
     }
     if let Some(before) = before.checked_sub(own) {

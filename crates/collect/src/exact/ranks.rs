@@ -11,7 +11,7 @@
 //! The launcher is the nearest ancestor that has no rank itself. Whoever has the file open holds a shared lock, so the last one finds that it is alone.
 //! Where there is no such file (no place, another user's), each recording has a table of its own.
 
-use super::left_behind::{MEMORY, PREFIX};
+use super::stale_files::{MEMORY, PREFIX};
 use crate::control::{own_user, parent_and_start};
 use crate::rank;
 use numalens_event::exact::COMMON_BYTES;

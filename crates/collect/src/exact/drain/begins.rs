@@ -237,7 +237,7 @@ impl Drain {
         let said = entry.id.load(Relaxed) as i32;
         let Identity { pid, is_inner } = self.identity(entry);
         if is_inner {
-            self.told.rename(said, pid);
+            self.heap_queue.rename(said, pid);
         }
         let start = entry.start_ns.load(Relaxed);
         let time_ns = session.advance(start);
@@ -290,9 +290,9 @@ impl Drain {
                 live_pages: BTreeMap::new(),
                 resting_pages: BTreeMap::new(),
                 known_until: 0,
-                told_accesses: Vec::new(),
-                tenants: FxHashMap::default(),
-                tenants_ended: Default::default(),
+                logged_accesses: Vec::new(),
+                page_owners: FxHashMap::default(),
+                page_owners_ended: Default::default(),
                 released: None,
                 claimed_ns: 0,
                 is_over: false,
@@ -300,17 +300,17 @@ impl Drain {
                 window: Window::default(),
                 bounds: Bounds::default(),
                 used: FxHashMap::default(),
-                told_shares: Vec::new(),
-                shares: Shares::default(),
+                logged_word_counts: Vec::new(),
+                word_counts: WordCounts::default(),
                 gone: Vec::new(),
                 rests: Vec::new(),
                 map_changes: Vec::new(),
                 sites_given: 0,
-                spent: Spent::default(),
+                releasable: Releasable::default(),
                 pending_homes: PendingHomes::default(),
                 stacks: FxHashMap::default(),
                 call_sites: FxHashMap::default(),
-                looks: 0,
+                polls: 0,
                 log_read: 0,
                 log_given_back: 0,
                 log_heard: None,

@@ -32,10 +32,10 @@ impl Drain {
         let now = session.now_ns();
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, now, Look::Last)?;
+                self.count_thread(file, session, number, now, Poll::Last)?;
                 // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is set anew at times.
                 if self.threads[number].1.waits && self.read_ancestors(file, session, extent)? {
-                    self.count_thread(file, session, number, now, Look::Last)?;
+                    self.count_thread(file, session, number, now, Poll::Last)?;
                 }
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
@@ -44,7 +44,7 @@ impl Drain {
             }
         }
         self.share_all(file, session, extent)?;
-        self.tell_all_lines(file, session, extent)?;
+        self.report_all_lines(file, session, extent)?;
         if let Some(process) = self.processes.get_mut(&extent) {
             process.ended = true;
             discard_process(file, extent);
@@ -114,7 +114,7 @@ impl Drain {
         // One that was killed could not do it.
         file.slots().free(entry.slot.load(Relaxed), extent);
         // Whose words its threads have counted depends on the last blocks that it told of, which may have come after this look has read them.
-        if session.tells_every_object() {
+        if session.records_every_object() {
             let is_known = if time == 0 { process.was_gone || is_last } else { time <= until };
             process.was_gone |= gone;
             if !is_known {
@@ -140,7 +140,7 @@ impl Drain {
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
         // Nobody comes again to see what threads of others are kept from filling.
         self.read_heap_patiently(LAST_PATIENCE);
-        self.look_until(file, session, Look::Last)?;
+        self.poll_until(file, session, Poll::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
@@ -152,13 +152,13 @@ impl Drain {
         // Whatever still runs is not looked at again.
         let now = session.now_ns();
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, now, Look::Cut)?;
+            self.count_thread(file, session, number, now, Poll::Cut)?;
         }
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
         for extent in running {
             self.share_all(file, session, extent)?;
-            self.tell_all_lines(file, session, extent)?;
+            self.report_all_lines(file, session, extent)?;
         }
         self.share_out(session);
         self.divide(session);
@@ -166,12 +166,12 @@ impl Drain {
     }
 
     /// Tells what is left of a process's cache lines.
-    fn tell_all_lines(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+    fn report_all_lines(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
         if file.header().lines.load(Relaxed) == 0 {
             return Ok(());
         }
-        self.tell_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
-        self.tell_communication(file, session, extent)
+        self.report_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
+        self.report_communication(file, session, extent)
     }
 
     /// Says in `meta` what was not seen.
@@ -180,7 +180,7 @@ impl Drain {
         if marks > exact::MOST_MARKS {
             meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
         }
-        meta.extra.insert(LOOKS.to_owned(), self.look_times.clone().into());
+        meta.extra.insert(LOOKS.to_owned(), self.poll_times.clone().into());
         meta.unobserved.clone_from(&self.unobserved);
         let lines_left_out = |process: &&Process| {
             let header = &process.header.words::<ProcessHeader>(0, 1)[0];

@@ -22,11 +22,11 @@ impl Lookup for Known<'_> {
     }
 
     fn is_on(&self, address: u64, offset: u64) {
-        self.drain.watch.borrow_mut().last_pages(self.of, address, self.thread, offset);
+        self.drain.sampler.borrow_mut().last_pages(self.of, address, self.thread, offset);
     }
 
     fn direct(&self, place: Place) {
-        self.drain.watch.borrow_mut().direct(self.of, place);
+        self.drain.sampler.borrow_mut().direct(self.of, place);
     }
 }
 

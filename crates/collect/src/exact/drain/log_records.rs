@@ -86,14 +86,14 @@ impl Drain {
             if what == log::ACCESS
                 && let &[site, thread, address, count, page] = words.as_slice()
             {
-                process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
+                process.logged_accesses.push(LoggedAccess { time, words: [site, thread, address, count, page] });
             }
             if what == log::SHARE
                 && let &[thread, address, reads, writes, page] = words.as_slice()
             {
                 let thread = Extent(thread as u32);
                 let counts = [reads, writes];
-                process.told_shares.push(ToldShare { time, thread, address, counts, page: page as u32 });
+                process.logged_word_counts.push(LoggedWordCounts { time, thread, address, counts, page: page as u32 });
             }
             self.understand(session, process, what, time, &words);
             process.log_read += length as u64;

@@ -1,7 +1,7 @@
 //! Counters of pages, since the look before.
 
 use super::site_counts::Counting;
-use super::{Drain, Look, Thread};
+use super::{Drain, Poll, Thread};
 use crate::exact::known_pages::KnownPage;
 use crate::exact::totals::grown;
 use rustc_hash::FxHashMap;
@@ -37,7 +37,7 @@ pub(super) struct Window {
 
 /// A look at a thread: when it was looked at before, until when it was this time, and what the look calls its time.
 #[derive(Clone, Copy)]
-pub(super) struct Looked {
+pub(super) struct Polled {
     pub since_ns: u64,
     pub until_ns: u64,
     pub time_ns: u64,
@@ -45,11 +45,11 @@ pub(super) struct Looked {
 
 impl Held {
     /// How much of what a page has grown by was counted in which window; the rest is new. `told` is known of the page now.
-    pub fn carried(held: Option<Held>, told: [u64; 2], more: [u64; 2]) -> Vec<(Window, [u64; 2])> {
-        let mut done = [0, 1].map(|kind| told[kind].saturating_sub(more[kind]));
+    pub fn carried(held: Option<Held>, reported: [u64; 2], more: [u64; 2]) -> Vec<(Window, [u64; 2])> {
+        let mut done = [0, 1].map(|kind| reported[kind].saturating_sub(more[kind]));
         let windows = held.into_iter().flat_map(|held| held.windows).flatten();
         let parts = windows.map(|window| {
-            let part = [0, 1].map(|kind| window.counted[kind].min(told[kind]).saturating_sub(done[kind]));
+            let part = [0, 1].map(|kind| window.counted[kind].min(reported[kind]).saturating_sub(done[kind]));
             done = [done[0] + part[0], done[1] + part[1]];
             (window, part)
         });
@@ -57,8 +57,8 @@ impl Held {
     }
 
     /// What is left to later looks, of a page of which `told` is known.
-    pub fn left(before: Option<Held>, told: [u64; 2], counted: [u64; 2], look: Looked) -> Option<Held> {
-        let is_left = |of: [u64; 2]| (0..2).any(|kind| of[kind] <= i64::MAX as u64 && of[kind] > told[kind]);
+    pub fn left(before: Option<Held>, reported: [u64; 2], counted: [u64; 2], poll: Polled) -> Option<Held> {
+        let is_left = |of: [u64; 2]| (0..2).any(|kind| of[kind] <= i64::MAX as u64 && of[kind] > reported[kind]);
         let still = before.into_iter().flat_map(|held| held.windows).flatten().filter(|window| is_left(window.counted));
         let mut windows: Vec<Window> = still.collect();
         if is_left(counted) {
@@ -66,7 +66,7 @@ impl Held {
             let less = |window: Window| [0, 1].map(|kind| window.counted[kind].min(counted[kind]));
             windows.iter_mut().for_each(|window| window.counted = less(*window));
             if windows.last().is_none_or(|last| last.counted != counted) {
-                let Looked { since_ns, until_ns, time_ns } = look;
+                let Polled { since_ns, until_ns, time_ns } = poll;
                 windows.push(Window { since_ns, until_ns, time_ns, counted });
             }
             if windows.len() > WINDOWS {
@@ -116,10 +116,10 @@ impl Thread {
     }
 
     /// Keeps what is counted of pages by `now` and not told yet, to be told by a later look.
-    pub(super) fn hold(&mut self, now: FxHashMap<u64, [u64; 2]>, look: Looked) {
+    pub(super) fn hold(&mut self, now: FxHashMap<u64, [u64; 2]>, poll: Polled) {
         for (at, now) in now {
             let (number, before) = (at as u32, self.pages.get(&at).copied().unwrap_or_default());
-            match Held::left(self.held.get(&number).copied(), before, now, look) {
+            match Held::left(self.held.get(&number).copied(), before, now, poll) {
                 Some(held) => drop(self.held.insert(number, held)),
                 None => drop(self.held.remove(&number)),
             }
@@ -145,7 +145,7 @@ impl Drain {
                 wait = true;
                 continue;
             };
-            let running = counting.look == Look::Running && !gone;
+            let running = counting.poll == Poll::Running && !gone;
             let in_flight = if running { counting.in_flight * in_flight } else { 0 };
             let before = before.entry(at).or_default();
             let more = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
@@ -167,27 +167,27 @@ mod tests {
         windows.map(|window| (window.since_ns, window.until_ns, window.counted[0])).collect()
     }
 
-    fn looked(since_ns: u64, until_ns: u64) -> Looked {
-        Looked { since_ns, until_ns, time_ns: until_ns }
+    fn polled(since_ns: u64, until_ns: u64) -> Polled {
+        Polled { since_ns, until_ns, time_ns: until_ns }
     }
 
-    fn carried(held: Option<Held>, told: u64, more: u64) -> Vec<(u64, u64)> {
-        let parts = Held::carried(held, [told, 0], [more, 0]);
+    fn carried(held: Option<Held>, reported: u64, more: u64) -> Vec<(u64, u64)> {
+        let parts = Held::carried(held, [reported, 0], [more, 0]);
         parts.into_iter().map(|(window, part)| (window.until_ns, part[0])).collect()
     }
 
     #[test]
     fn what_was_left_to_the_next_look_was_counted_before() {
         // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
-        let first = Held::left(None, [100, 0], [600, 0], looked(3, 5));
+        let first = Held::left(None, [100, 0], [600, 0], polled(3, 5));
         assert_eq!(windows(first), [(3, 5, 600)]);
         assert_eq!(carried(first, 900, 800), [(5, 500)]);
-        assert_eq!(windows(Held::left(first, [900, 0], [1400, 0], looked(7, 9))), [(7, 9, 1400)]);
+        assert_eq!(windows(Held::left(first, [900, 0], [1400, 0], polled(7, 9))), [(7, 9, 1400)]);
         assert_eq!(carried(first, 300, 200), [(5, 200)]);
-        assert!(Held::left(first, [600, 0], [600, 0], looked(7, 9)).is_none());
+        assert!(Held::left(first, [600, 0], [600, 0], polled(7, 9)).is_none());
         // A third look finds the same, or 200 more.
-        assert_eq!(windows(Held::left(first, [300, 0], [600, 0], looked(7, 9))), [(3, 5, 600)]);
-        let more = Held::left(first, [300, 0], [800, 0], looked(7, 9));
+        assert_eq!(windows(Held::left(first, [300, 0], [600, 0], polled(7, 9))), [(3, 5, 600)]);
+        let more = Held::left(first, [300, 0], [800, 0], polled(7, 9));
         assert_eq!(windows(more), [(3, 5, 600), (7, 9, 800)]);
         assert_eq!(carried(more, 1000, 700), [(5, 300), (9, 200)]);
         assert_eq!(carried(None, 5, 5), []);
@@ -197,17 +197,17 @@ mod tests {
 
     #[test]
     fn what_is_used_little_is_held_by_a_few_times() {
-        let looks = (1..=6)
-            .fold(None, |held, look| Held::left(held, [0, 0], [10 * look, 0], looked(10 * look - 10, 10 * look)));
-        assert_eq!(windows(looks), [(0, 40, 40), (40, 50, 50), (50, 60, 60)]);
-        assert_eq!(carried(looks, 60, 60), [(40, 40), (50, 10), (60, 10)]);
+        let polls = (1..=6)
+            .fold(None, |held, poll| Held::left(held, [0, 0], [10 * poll, 0], polled(10 * poll - 10, 10 * poll)));
+        assert_eq!(windows(polls), [(0, 40, 40), (40, 50, 50), (50, 60, 60)]);
+        assert_eq!(carried(polls, 60, 60), [(40, 40), (50, 10), (60, 10)]);
     }
 
     #[test]
     fn what_an_execution_takes_back_may_be_missing_for_a_moment_or_for_good() {
-        let first = Held::left(None, [100, 0], [600, 0], looked(3, 5));
-        assert_eq!(Held::left(first, [300, 0], [290, 0], looked(7, 9)), first);
-        assert_eq!(windows(Held::left(first, [300, 0], [590, 0], looked(7, 9))), [(3, 5, 590)]);
+        let first = Held::left(None, [100, 0], [600, 0], polled(3, 5));
+        assert_eq!(Held::left(first, [300, 0], [290, 0], polled(7, 9)), first);
+        assert_eq!(windows(Held::left(first, [300, 0], [590, 0], polled(7, 9))), [(3, 5, 590)]);
     }
 
     #[test]

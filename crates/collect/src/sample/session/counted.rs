@@ -299,7 +299,7 @@ impl Session {
     }
 
     /// Whether every access is attributed to its object.
-    pub fn tells_every_object(&self) -> bool {
+    pub fn records_every_object(&self) -> bool {
         self.options.every_object
     }
 

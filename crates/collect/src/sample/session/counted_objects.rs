@@ -129,7 +129,7 @@ impl Session {
 
     /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know. Returns what memory
     /// has changed hands.
-    pub fn heap_told(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
+    pub fn apply_heap_event(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
         let time_ns = self.advance(note.time);
         let live = self.live.get_mut(&note.pid)?;
         match &note.what {
@@ -146,10 +146,10 @@ impl Session {
                 let filled = grown || *call == Call::Calloc && *own_mapping == 0;
                 Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown }))
             }
-            What::Free { address, told } => {
+            What::Free { address, declared } => {
                 let pages = live.blocks.pages_at(*address);
-                let is_alone = !told && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
-                self.freed(note, time_ns, *address, *told);
+                let is_alone = !declared && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
+                self.freed(note, time_ns, *address, *declared);
                 if is_alone { Some(Change::Unmapped) } else { pages.map(Change::Released) }
             }
             What::Named { address, name } => {

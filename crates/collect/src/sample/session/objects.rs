@@ -102,7 +102,7 @@ impl Owner {
 pub struct Blocks {
     by_start: Level,
     /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that were carved out of these, and so on.
-    told: Vec<Level>,
+    declared: Vec<Level>,
 }
 
 /// Blocks that were told of have so many around them at most: what lies deeper ends what it overlaps.
@@ -134,7 +134,7 @@ fn owner_in(level: &Level, page: Page) -> Owner {
 impl Blocks {
     /// The innermost level first.
     fn levels(&self) -> impl Iterator<Item = &Level> {
-        self.told.iter().rev().chain([&self.by_start])
+        self.declared.iter().rev().chain([&self.by_start])
     }
 
     /// The innermost block that holds `address`, with its start.
@@ -185,7 +185,7 @@ impl Blocks {
             holder(level, range.start)
                 .is_some_and(|(start, block)| block.end >= range.end && (start, block.end) != (range.start, range.end))
         };
-        self.told.iter().take(MOST_NESTED).take_while(has_around).count()
+        self.declared.iter().take(MOST_NESTED).take_while(has_around).count()
     }
 }
 
@@ -235,7 +235,7 @@ impl Objects {
     pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
         let range = new.address..new.address.saturating_add(new.size.max(1));
         let depth = if new.within { blocks.depth_of(&range) } else { 0 };
-        self.release_told(blocks, depth, range.clone(), new.time_ns);
+        self.release_declared(blocks, depth, range.clone(), new.time_ns);
         if !new.within {
             self.release_level(&mut blocks.by_start, range, new.time_ns);
         }
@@ -262,10 +262,10 @@ impl Objects {
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
         let end = new.address.saturating_add(new.size.max(1));
-        if new.within && blocks.told.len() == depth {
-            blocks.told.push(Level::new());
+        if new.within && blocks.declared.len() == depth {
+            blocks.declared.push(Level::new());
         }
-        let level = if new.within { &mut blocks.told[depth] } else { &mut blocks.by_start };
+        let level = if new.within { &mut blocks.declared[depth] } else { &mut blocks.by_start };
         level.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages, born_ns: new.time_ns });
         id
     }
@@ -278,21 +278,21 @@ impl Objects {
     /// A block was freed, and with it what was carved out of it; returns its object and size.
     pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
         let end = blocks.by_start.get(&address)?.end;
-        self.release_told(blocks, 0, address..end, time_ns);
+        self.release_declared(blocks, 0, address..end, time_ns);
         self.release_in(&mut blocks.by_start, address, time_ns)
     }
 
     /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that begins there.
     pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
         let innermost = |(depth, level): (usize, &Level)| Some((depth, level.get(&address)?.end));
-        let Some((depth, end)) = blocks.told.iter().enumerate().rev().find_map(innermost) else { return };
-        self.release_told(blocks, depth + 1, address..end, time_ns);
-        self.release_in(&mut blocks.told[depth], address, time_ns);
+        let Some((depth, end)) = blocks.declared.iter().enumerate().rev().find_map(innermost) else { return };
+        self.release_declared(blocks, depth + 1, address..end, time_ns);
+        self.release_in(&mut blocks.declared[depth], address, time_ns);
     }
 
     /// Blocks that programs told of, of a level and those behind it, are gone.
-    fn release_told(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
-        for level in blocks.told.iter_mut().skip(depth) {
+    fn release_declared(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
+        for level in blocks.declared.iter_mut().skip(depth) {
             self.release_level(level, range.clone(), time_ns);
         }
     }
@@ -382,7 +382,7 @@ impl Objects {
 
     /// Memory is somebody else's: the blocks in it are gone.
     pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
-        self.release_told(blocks, 0, range.clone(), time_ns);
+        self.release_declared(blocks, 0, range.clone(), time_ns);
         self.release_level(&mut blocks.by_start, range, time_ns);
     }
 
@@ -396,8 +396,8 @@ impl Objects {
 
     /// A process has ended or become another program: what its blocks were is over.
     pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
-        let Blocks { by_start, told } = std::mem::take(blocks);
-        for (_, block) in told.into_iter().chain([by_start]).flatten() {
+        let Blocks { by_start, declared } = std::mem::take(blocks);
+        for (_, block) in declared.into_iter().chain([by_start]).flatten() {
             if block.own {
                 self.rows[block.object.0 as usize].death_ns = Some(time_ns);
             }

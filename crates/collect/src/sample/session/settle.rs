@@ -460,7 +460,7 @@ impl Session {
     pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u16, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         match state.home {
-            Some(known) if known == home => return self.found_before_told(pid, page, state),
+            Some(known) if known == home => return self.found_before_report(pid, page, state),
             // What was inferred has to give way to what was seen; so does not knowing.
             None => return process.pages.set_home(page, Some(home), false),
             Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
@@ -487,7 +487,7 @@ impl Session {
     }
 
     /// A page that was found elsewhere while the call that moved it still ran: only now is it known to have been one.
-    fn found_before_told(&mut self, pid: i32, page: Page, state: PageState) {
+    fn found_before_report(&mut self, pid: i32, page: Page, state: PageState) {
         let Some(since) = self.live.get(&pid).and_then(|process| process.moved_since) else { return };
         let since = self.bin(since);
         let mut touch = self.touches.get(state.touch);

@@ -27,7 +27,7 @@ const MANNERS: [Manner; 2] = [
 ];
 
 /// Variables to be set for the command.
-pub fn patience(machine: &Machine) -> Vec<(OsString, OsString)> {
+pub fn spin_wait_env(machine: &Machine) -> Vec<(OsString, OsString)> {
     let there = crate::homes::thread_affinity(0).map_or(usize::MAX, |cpus| cpus.len());
     if !machine.is_virtual || machine.cpus().len() <= there {
         return Vec::new();

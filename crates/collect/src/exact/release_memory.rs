@@ -19,7 +19,7 @@ const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCount
 
 /// The page numbers of a process that have ended, by group.
 #[derive(Default)]
-pub struct Spent {
+pub struct Releasable {
     ended: Vec<u16>,
     /// Groups of which all pages have ended since the last look.
     full: Vec<u32>,
@@ -27,7 +27,7 @@ pub struct Spent {
     due: Vec<u32>,
 }
 
-impl Spent {
+impl Releasable {
     /// The page `number` has ended.
     pub fn page(&mut self, number: u32) {
         let group = (number / GROUP) as usize;
@@ -116,7 +116,7 @@ pub fn discard_process(file: &SessionFile, process: Extent) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::Orders;
+    use super::super::file::ExactOptions;
     use super::super::image::Image;
     use super::*;
     use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
@@ -126,7 +126,7 @@ mod tests {
     fn where_the_next_program_begins_stays() {
         let host = Machine::preset("togian").unwrap();
         let machine = Machine::parse("4x2", &host).unwrap();
-        let orders = Orders {
+        let options = ExactOptions {
             machine: &machine,
             placement: ThreadPlacement::default(),
             policy: PagePolicy::default(),
@@ -138,7 +138,7 @@ mod tests {
             follow: true,
             counting: true,
         };
-        let file = SessionFile::create(&Image { bytes: Vec::new(), entry: 0 }, &orders).unwrap();
+        let file = SessionFile::create(&Image { bytes: Vec::new(), entry: 0 }, &options).unwrap();
         let threads = [Extent(0), Extent(1)];
         file.header().extents.store(2, Relaxed);
         file.entry(threads[1]).unwrap().end.store(end::EXEC, Relaxed);

@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-const LOOK_NS: u64 = 10_000_000;
+const POLL_NS: u64 = 10_000_000;
 const WHO: Who = Who { thread: ThreadId(0), node: None, class: (None, false) };
 
 /// How often each object is accessed, on each page, from one look to the next.
@@ -24,21 +24,28 @@ type Uses = Vec<Vec<(u32, Vec<(u32, u64)>)>>;
 fn record(uses: &Uses, draws: u64, random: &mut Random) -> (FxHashMap<ObjectId, u64>, Bounds) {
     let (mut window, mut bounds) = (Window::default(), Bounds::default());
     let (mut found, mut all, mut divided) = (FxHashMap::<ObjectId, u64>::default(), 0, 0);
-    for (look, pages) in uses.iter().enumerate() {
-        let since_ns = look as u64 * LOOK_NS;
+    for (poll, pages) in uses.iter().enumerate() {
+        let since_ns = poll as u64 * POLL_NS;
         let of_page = |page: &(u32, Vec<(u32, u64)>)| page.1.iter().map(|&(_, n)| n).sum::<u64>();
-        let of_look: u64 = pages.iter().map(of_page).sum();
+        let of_poll: u64 = pages.iter().map(of_page).sum();
         for _ in 0..draws {
-            let mut at = random.below(of_look);
+            let mut at = random.below(of_poll);
             let accesses =
                 pages.iter().flat_map(|(page, objects)| objects.iter().map(move |&(object, n)| (*page, object, n)));
             for (page, object, n) in accesses {
                 if at < n {
-                    let time_ns = since_ns + 1 + random.below(LOOK_NS - 1);
+                    let time_ns = since_ns + 1 + random.below(POLL_NS - 1);
                     let (thread, class) = (WHO.thread, WHO.class);
-                    window.tell(
+                    window.add_sample(
                         page,
-                        Told { time_ns, thread, class, object: ObjectId(object), accesses: 1, came: Came::Soon },
+                        SampledAccess {
+                            time_ns,
+                            thread,
+                            class,
+                            object: ObjectId(object),
+                            accesses: 1,
+                            came: Came::Soon,
+                        },
                     );
                     break;
                 }
@@ -51,18 +58,18 @@ fn record(uses: &Uses, draws: u64, random: &mut Random) -> (FxHashMap<ObjectId, 
             window.count(SharedCounts {
                 page: page.0,
                 who: WHO,
-                look: look as u64,
+                poll: poll as u64,
                 since_ns,
-                until_ns: since_ns + LOOK_NS,
+                until_ns: since_ns + POLL_NS,
                 time_ns: since_ns,
                 counts: [n - n / 3, n / 3],
-                tenants: page.1.iter().map(|&(object, _)| ObjectId(object)).collect(),
+                page_owners: page.1.iter().map(|&(object, _)| ObjectId(object)).collect(),
                 open: false,
                 drawable: true,
             });
         }
-        if window.is_full() || look + 1 == uses.len() {
-            window.divide(&mut bounds, |part| {
+        if window.is_full() || poll + 1 == uses.len() {
+            window.attribute(&mut bounds, |part| {
                 let n = part.counts[0] + part.counts[1];
                 divided += n;
                 assert!(part.object.is_none() == (part.samples == 0) && u64::from(part.samples) <= n);
@@ -111,7 +118,7 @@ fn objects_that_have_pages_one_after_the_other() {
     let (percent, width) = coverage(
         |random| {
             (0..40)
-                .map(|look: u32| (0..8).map(|page| (page, vec![(look / 5 % 3, 1 + random.below(100_000))])).collect())
+                .map(|poll: u32| (0..8).map(|page| (page, vec![(poll / 5 % 3, 1 + random.below(100_000))])).collect())
                 .collect()
         },
         5,
@@ -139,11 +146,11 @@ fn objects_beside_each_other() {
 fn bursts_and_phases() {
     let (percent, width) = coverage(
         |random| {
-            let page = |page: u32, look: u32, random: &mut Random| {
-                let (one, much) = (look / 4 % 2, 1 << random.below(12));
+            let page = |page: u32, poll: u32, random: &mut Random| {
+                let (one, much) = (poll / 4 % 2, 1 << random.below(12));
                 (page, vec![(one, 100 * much), (1 - one, much)])
             };
-            (0..60).map(|look| (0..6).map(|number| page(number, look, random)).collect()).collect()
+            (0..60).map(|poll| (0..6).map(|number| page(number, poll, random)).collect()).collect()
         },
         5,
     );
@@ -154,26 +161,27 @@ fn bursts_and_phases() {
 fn samples_that_began_what_was_not_under_way_make_intervals_wider() {
     let skewed = |later: u64| {
         let (mut window, mut bounds) = (Window::default(), Bounds::default());
-        let (since_ns, until_ns, time_ns, look, page) = (0, 100, 100, 1, 1);
-        let (counts, open, drawable, tenants) = ([1000, 0], false, true, vec![ObjectId(1)]);
+        let (since_ns, until_ns, time_ns, poll, page) = (0, 100, 100, 1, 1);
+        let (counts, open, drawable, page_owners) = ([1000, 0], false, true, vec![ObjectId(1)]);
         window.count(SharedCounts {
             page,
             who: WHO,
-            look,
+            poll,
             since_ns,
             until_ns,
             time_ns,
             counts,
-            tenants,
+            page_owners,
             open,
             drawable,
         });
         let object = ObjectId(1);
-        let told = |came| Told { time_ns: 50, thread: WHO.thread, class: WHO.class, object, accesses: 1, came };
-        (0..10).for_each(|_| window.tell(1, told(Came::Soon)));
-        (0..later).for_each(|_| window.tell(1, told(Came::Later)));
+        let access =
+            |came| SampledAccess { time_ns: 50, thread: WHO.thread, class: WHO.class, object, accesses: 1, came };
+        (0..10).for_each(|_| window.add_sample(1, access(Came::Soon)));
+        (0..later).for_each(|_| window.add_sample(1, access(Came::Later)));
         let mut samples = 0;
-        window.divide(&mut bounds, |part| samples += part.samples);
+        window.attribute(&mut bounds, |part| samples += part.samples);
         assert_eq!(samples, 10, "those divide nothing");
         bounds.objects[&object].skewed
     };
@@ -188,32 +196,38 @@ fn what_nobody_could_draw_is_told_as_such() {
     let counts = |page, drawable| SharedCounts {
         page,
         who: WHO,
-        look: 1,
+        poll: 1,
         since_ns: 0,
         until_ns: 100,
         time_ns: 100,
         counts: [90, 10],
-        tenants: vec![a, b],
+        page_owners: vec![a, b],
         open: page == 2,
         drawable,
     };
-    let told =
-        |time_ns| Told { time_ns, thread: WHO.thread, class: WHO.class, object: a, accesses: 1, came: Came::Soon };
+    let access = |time_ns| SampledAccess {
+        time_ns,
+        thread: WHO.thread,
+        class: WHO.class,
+        object: a,
+        accesses: 1,
+        came: Came::Soon,
+    };
     window.count(counts(1, true));
     window.count(counts(2, false));
-    window.tell(1, told(50));
-    window.tell(2, told(150));
+    window.add_sample(1, access(50));
+    window.add_sample(2, access(150));
     let mut parts = Vec::new();
-    window.divide(&mut bounds, |part| parts.push((part.object, part.counts)));
+    window.attribute(&mut bounds, |part| parts.push((part.object, part.counts)));
     assert_eq!(parts, [(Some(a), [90, 10]), (None, [90, 10])]);
     let bound = Bound { divided: 100, squares: 10_000.0 * UNEVEN, untold: 100, skewed: 0 };
     assert_eq!((bounds.objects[&a], bounds.objects[&b]), (bound, bound));
     assert_eq!(bounds.pages.get(&1), None);
     assert_eq!(bounds.pages[&2].untold, 100);
     // An access is kept for the look that counts it.
-    let later = SharedCounts { look: 2, since_ns: 100, until_ns: 200, tenants: vec![a], ..counts(2, false) };
+    let later = SharedCounts { poll: 2, since_ns: 100, until_ns: 200, page_owners: vec![a], ..counts(2, false) };
     window.count(later);
     parts.clear();
-    window.divide(&mut bounds, |part| parts.push((part.object, part.counts)));
+    window.attribute(&mut bounds, |part| parts.push((part.object, part.counts)));
     assert_eq!(parts, [(Some(a), [90, 10])]);
 }

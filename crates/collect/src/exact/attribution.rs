@@ -11,7 +11,7 @@
 //! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many accesses a sample there stands
 //! for, what was not told apart, and what was divided by samples that may not have come at random ([`Came::Later`]).
 
-use super::watch::{Came, LATER};
+use super::access_sampler::{Came, LATER};
 use crate::sample::session::{PageClass, Who};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,7 +25,7 @@ const UNEVEN: f64 = 2.0;
 
 /// An access that was looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct SampledAccess {
     pub time_ns: u64,
     pub thread: ThreadId,
     pub class: PageClass,
@@ -42,14 +42,14 @@ pub struct SharedCounts {
     pub page: u32,
     pub who: Who,
     /// Which look has found them; they were counted after the one time, and until the other.
-    pub look: u64,
+    pub poll: u64,
     pub since_ns: u64,
     pub until_ns: u64,
     /// When they were found.
     pub time_ns: u64,
     pub counts: [u64; 2],
     /// The objects that have had the page meanwhile, in order.
-    pub tenants: Vec<ObjectId>,
+    pub page_owners: Vec<ObjectId>,
     /// What objects lie there is not known, as of variables.
     pub open: bool,
     /// The look before has found it used, so that it might have been drawn.
@@ -100,8 +100,8 @@ pub struct Bounds {
 
 impl Bounds {
     /// Adds the same to each of these.
-    pub fn add(&mut self, tenants: &[ObjectId], bound: Bound) {
-        for &object in tenants {
+    pub fn add(&mut self, page_owners: &[ObjectId], bound: Bound) {
+        for &object in page_owners {
             self.objects.entry(object).or_default().add(bound);
         }
     }
@@ -113,18 +113,18 @@ pub struct Window {
     pages: FxHashMap<u32, OfPage>,
     samples: usize,
     /// By look: until when it has counted, and how much.
-    looks: BTreeMap<u64, (u64, u64)>,
+    polls: BTreeMap<u64, (u64, u64)>,
 }
 
 #[derive(Default)]
 struct OfPage {
     eras: Vec<Era>,
-    told: Vec<Told>,
+    accesses: Vec<SampledAccess>,
 }
 
 /// A time in which the same objects had a page.
 struct Era {
-    tenants: Vec<ObjectId>,
+    page_owners: Vec<ObjectId>,
     open: bool,
     until_ns: u64,
     counts: Vec<(Kind, [u64; 2])>,
@@ -143,34 +143,35 @@ type Stratum = (Option<u32>, Vec<ObjectId>);
 
 impl Era {
     fn stratum(&self, page: u32) -> Stratum {
-        (self.open.then_some(page), self.tenants.clone())
+        (self.open.then_some(page), self.page_owners.clone())
     }
 }
 
 struct Sample {
-    told: Told,
+    access: SampledAccess,
     stratum: Stratum,
     /// How many it would stand for by the use of all pages between two looks, beside others.
-    of_look: f64,
+    of_poll: f64,
     /// Accesses that it stands for.
     weight: f64,
-    is_told: bool,
+    is_counted: bool,
 }
 
 impl Window {
     /// Adds an access that was looked at.
-    pub fn tell(&mut self, page: u32, told: Told) {
-        self.pages.entry(page).or_default().told.push(told);
-        self.samples += usize::from(told.came == Came::Soon);
+    pub fn add_sample(&mut self, page: u32, access: SampledAccess) {
+        self.pages.entry(page).or_default().accesses.push(access);
+        self.samples += usize::from(access.came == Came::Soon);
     }
 
     /// Adds counts.
     pub fn count(&mut self, more: SharedCounts) {
         let eras = &mut self.pages.entry(more.page).or_default().eras;
         let kind = Kind { who: more.who, time_ns: more.time_ns, drawable: more.drawable };
-        let (until_ns, sum) = self.looks.entry(more.look).or_default();
+        let (until_ns, sum) = self.polls.entry(more.poll).or_default();
         (*until_ns, *sum) = ((*until_ns).max(more.until_ns), *sum + more.counts[0] + more.counts[1]);
-        match eras.iter_mut().rev().find(|era| era.tenants == more.tenants && era.until_ns + 1 >= more.since_ns) {
+        match eras.iter_mut().rev().find(|era| era.page_owners == more.page_owners && era.until_ns + 1 >= more.since_ns)
+        {
             Some(era) => {
                 era.until_ns = era.until_ns.max(more.until_ns);
                 match era.counts.iter_mut().find(|(known, _)| known.who == kind.who && known.drawable == kind.drawable)
@@ -183,8 +184,8 @@ impl Window {
                 }
             }
             None => {
-                let SharedCounts { tenants, open, until_ns, .. } = more;
-                eras.push(Era { tenants, open, until_ns, counts: vec![(kind, more.counts)] });
+                let SharedCounts { page_owners, open, until_ns, .. } = more;
+                eras.push(Era { page_owners, open, until_ns, counts: vec![(kind, more.counts)] });
             }
         }
     }
@@ -195,7 +196,7 @@ impl Window {
     }
 
     /// Divides all that is there; the parts' sums are the counts.
-    pub fn divide(&mut self, bounds: &mut Bounds, mut tell: impl FnMut(Part)) {
+    pub fn attribute(&mut self, bounds: &mut Bounds, mut report: impl FnMut(Part)) {
         let mut samples: Vec<Sample> = Vec::new();
         // By who had pages: accesses that came soon, and later.
         let mut came: FxHashMap<Stratum, (u64, u64)> = FxHashMap::default();
@@ -204,18 +205,18 @@ impl Window {
         let mut pages: Vec<(u32, OfPage)> = std::mem::take(&mut self.pages).into_iter().collect();
         pages.sort_unstable_by_key(|&(page, _)| page);
         self.samples = 0;
-        let looks: Vec<(u64, u64)> = std::mem::take(&mut self.looks).into_values().collect();
-        let until_ns = looks.iter().map(|&(until_ns, _)| until_ns).max().unwrap_or(0);
+        let polls: Vec<(u64, u64)> = std::mem::take(&mut self.polls).into_values().collect();
+        let until_ns = polls.iter().map(|&(until_ns, _)| until_ns).max().unwrap_or(0);
         for (page, mut of_page) in pages {
-            of_page.told.sort_by_key(|told| told.time_ns);
+            of_page.accesses.sort_by_key(|access| access.time_ns);
             // Threads tell of their times one after the other.
             of_page.eras.sort_by_key(|era| era.until_ns);
-            let mut told = of_page.told.into_iter().peekable();
+            let mut access = of_page.accesses.into_iter().peekable();
             for era in of_page.eras {
                 let first = samples.len();
                 let came = came.entry(era.stratum(page)).or_default();
-                while let Some(told) = told.next_if(|told| told.time_ns <= era.until_ns) {
-                    match told.came {
+                while let Some(access) = access.next_if(|access| access.time_ns <= era.until_ns) {
+                    match access.came {
                         Came::Soon => came.0 += 1,
                         Came::Later => {
                             came.1 += 1;
@@ -223,32 +224,32 @@ impl Window {
                         }
                     }
                     samples.push(Sample {
-                        told,
+                        access,
                         stratum: Stratum::default(),
-                        of_look: 0.0,
+                        of_poll: 0.0,
                         weight: 0.0,
-                        is_told: false,
+                        is_counted: false,
                     });
                 }
                 eras.push((page, era, first..samples.len()));
             }
             // What they were told of is counted by the next look.
-            let later: Vec<Told> = told.filter(|told| told.time_ns > until_ns).collect();
+            let later: Vec<SampledAccess> = access.filter(|access| access.time_ns > until_ns).collect();
             if !later.is_empty() {
-                self.samples += later.iter().filter(|told| told.came == Came::Soon).count();
-                self.pages.insert(page, OfPage { eras: Vec::new(), told: later });
+                self.samples += later.iter().filter(|access| access.came == Came::Soon).count();
+                self.pages.insert(page, OfPage { eras: Vec::new(), accesses: later });
             }
         }
-        weigh(&mut samples, &looks);
+        weigh(&mut samples, &polls);
         // By who had pages: what was counted there, and how many accesses the samples there stand for.
         let mut strata: FxHashMap<Stratum, (f64, f64)> = FxHashMap::default();
         let mut left: FxHashMap<(Who, u64, Stratum), [u64; 2]> = FxHashMap::default();
         for (page, era, range) in &eras {
             let stratum = era.stratum(*page);
-            let (drawable, of_look) = strata.entry(stratum.clone()).or_default();
+            let (drawable, of_poll) = strata.entry(stratum.clone()).or_default();
             *drawable += sum(&era.counts, |kind| kind.drawable) as f64;
             let samples = &mut samples[range.clone()];
-            *of_look += samples.iter().map(|sample| sample.of_look).sum::<f64>();
+            *of_poll += samples.iter().map(|sample| sample.of_poll).sum::<f64>();
             for sample in &mut *samples {
                 sample.stratum = stratum.clone();
             }
@@ -258,46 +259,46 @@ impl Window {
                         add(left.entry((kind.who, kind.time_ns, stratum.clone())).or_default(), *counts);
                     } else {
                         let (who, time_ns, counts) = (kind.who, kind.time_ns, *counts);
-                        tell(Part { who, time_ns, object: None, counts, samples: 0 });
+                        report(Part { who, time_ns, object: None, counts, samples: 0 });
                     }
                     continue;
                 }
-                let of_thread = samples.iter().any(|sample| sample.told.thread == kind.who.thread);
-                let weigh = |sample: &Sample| match !of_thread || sample.told.thread == kind.who.thread {
-                    true => sample.of_look,
+                let of_thread = samples.iter().any(|sample| sample.access.thread == kind.who.thread);
+                let weigh = |sample: &Sample| match !of_thread || sample.access.thread == kind.who.thread {
+                    true => sample.of_poll,
                     false => 0.0,
                 };
-                share(samples, weigh, kind.who, kind.time_ns, *counts, &mut tell);
+                share(samples, weigh, kind.who, kind.time_ns, *counts, &mut report);
             }
         }
         // Each sample stands for as many of all accesses there for which one might have been drawn: for those of pages without any it stands with what is
         // more than its own page's.
         let lack = |sample: &Sample| {
-            let (drawable, of_look) = strata.get(&sample.stratum).copied().unwrap_or_default();
-            (drawable * sample.of_look / of_look.max(1.0) - sample.weight).max(0.0)
+            let (drawable, of_poll) = strata.get(&sample.stratum).copied().unwrap_or_default();
+            (drawable * sample.of_poll / of_poll.max(1.0) - sample.weight).max(0.0)
         };
         let lacks: Vec<f64> = samples.iter().map(lack).collect();
         let mut left: Vec<((Who, u64, Stratum), [u64; 2])> = left.into_iter().collect();
         left.sort_unstable();
         let mut lost: FxHashSet<(PageClass, Stratum)> = FxHashSet::default();
         for ((who, time_ns, stratum), counts) in left {
-            let fits = |sample: &Sample| sample.told.class == who.class && sample.stratum == stratum;
-            let of_thread = |sample: &Sample| fits(sample) && sample.told.thread == who.thread;
+            let fits = |sample: &Sample| sample.access.class == who.class && sample.stratum == stratum;
+            let of_thread = |sample: &Sample| fits(sample) && sample.access.thread == who.thread;
             let weights = |of: &dyn Fn(&Sample) -> bool, by: &dyn Fn(usize) -> f64| -> Option<Vec<f64>> {
                 let weight = |(at, sample): (usize, &Sample)| if of(sample) { by(at) } else { 0.0 };
                 let weights: Vec<f64> = samples.iter().enumerate().map(weight).collect();
                 weights.iter().any(|&weight| weight > 0.0).then_some(weights)
             };
-            let (lack, of_look) = (|at: usize| lacks[at], |at: usize| samples[at].of_look);
+            let (lack, of_poll) = (|at: usize| lacks[at], |at: usize| samples[at].of_poll);
             let found =
-                weights(&of_thread, &lack).or_else(|| weights(&fits, &lack)).or_else(|| weights(&fits, &of_look));
+                weights(&of_thread, &lack).or_else(|| weights(&fits, &lack)).or_else(|| weights(&fits, &of_poll));
             let Some(weights) = found else {
                 lost.insert((who.class, stratum));
-                tell(Part { who, time_ns, object: None, counts, samples: 0 });
+                report(Part { who, time_ns, object: None, counts, samples: 0 });
                 continue;
             };
             let mut weights = weights.into_iter();
-            share(&mut samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, &mut tell);
+            share(&mut samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, &mut report);
         }
         let mut spreads: FxHashMap<Stratum, f64> = FxHashMap::default();
         for stratum in strata.into_keys() {
@@ -307,23 +308,23 @@ impl Window {
         for (page, era, range) in eras {
             let samples = &samples[range];
             let stratum = era.stratum(page);
-            let is_told = |kind: &Kind| {
+            let is_counted = |kind: &Kind| {
                 !samples.is_empty() || kind.drawable && !lost.contains(&(kind.who.class, stratum.clone()))
             };
-            let divided = sum(&era.counts, is_told);
-            let untold = sum(&era.counts, |kind| !is_told(kind));
+            let divided = sum(&era.counts, is_counted);
+            let untold = sum(&era.counts, |kind| !is_counted(kind));
             let spread = if samples.is_empty() { spreads[&stratum] } else { spread(samples) };
-            let mut tenants = era.tenants;
-            tenants.extend(samples.iter().map(|sample| sample.told.object));
-            tenants.sort_unstable();
-            tenants.dedup();
+            let mut page_owners = era.page_owners;
+            page_owners.extend(samples.iter().map(|sample| sample.access.object));
+            page_owners.sort_unstable();
+            page_owners.dedup();
             let bound = Bound {
                 divided,
                 squares: divided as f64 * spread * UNEVEN,
                 untold,
                 skewed: (divided as f64 * skew(came[&stratum])) as u64,
             };
-            bounds.add(&tenants, bound);
+            bounds.add(&page_owners, bound);
             if era.open {
                 bounds.pages.entry(page).or_default().add(bound);
             }
@@ -332,18 +333,18 @@ impl Window {
 }
 
 /// Samples are drawn by time: where more is accessed between two looks than between two others, each stands for more.
-fn weigh(samples: &mut [Sample], looks: &[(u64, u64)]) {
-    let look = |told: &Told| looks.iter().position(|&(until_ns, _)| told.time_ns <= until_ns);
-    let mut of_look = vec![0.0; looks.len()];
+fn weigh(samples: &mut [Sample], polls: &[(u64, u64)]) {
+    let poll = |access: &SampledAccess| polls.iter().position(|&(until_ns, _)| access.time_ns <= until_ns);
+    let mut of_poll = vec![0.0; polls.len()];
     for sample in samples.iter() {
-        if let Some(look) = look(&sample.told) {
-            of_look[look] += sample.told.accesses as f64;
+        if let Some(poll) = poll(&sample.access) {
+            of_poll[poll] += sample.access.accesses as f64;
         }
     }
     for sample in samples {
-        let accesses = sample.told.accesses as f64;
-        sample.of_look =
-            look(&sample.told).map_or(accesses, |look| accesses * looks[look].1.max(1) as f64 / of_look[look]);
+        let accesses = sample.access.accesses as f64;
+        sample.of_poll =
+            poll(&sample.access).map_or(accesses, |poll| accesses * polls[poll].1.max(1) as f64 / of_poll[poll]);
     }
 }
 
@@ -377,7 +378,7 @@ fn share(
     who: Who,
     time_ns: u64,
     counts: [u64; 2],
-    tell: &mut impl FnMut(Part),
+    report: &mut impl FnMut(Part),
 ) {
     let weights: Vec<f64> = samples.iter().map(weigh).collect();
     let all: f64 = weights.iter().sum();
@@ -386,10 +387,10 @@ fn share(
     let mut objects: Vec<(ObjectId, f64, u32)> = Vec::new();
     for (sample, &weight) in samples.iter_mut().zip(&weights).filter(|&(_, &weight)| weight > 0.0) {
         sample.weight += total * weight / all;
-        let fresh = u32::from(!std::mem::replace(&mut sample.is_told, true));
-        match objects.iter_mut().find(|(object, ..)| *object == sample.told.object) {
+        let fresh = u32::from(!std::mem::replace(&mut sample.is_counted, true));
+        match objects.iter_mut().find(|(object, ..)| *object == sample.access.object) {
             Some((_, sum, samples)) => (*sum, *samples) = (*sum + weight, *samples + fresh),
-            None => objects.push((sample.told.object, weight, fresh)),
+            None => objects.push((sample.access.object, weight, fresh)),
         }
     }
     let (mut before, mut done) = (0.0, [0; 2]);
@@ -404,7 +405,7 @@ fn share(
         add(&mut done, part);
         if part != [0, 0] {
             let samples = fresh.clamp(1, (part[0] + part[1]).min(u64::from(u32::MAX)) as u32);
-            tell(Part { who, time_ns, object: Some(object), counts: part, samples });
+            report(Part { who, time_ns, object: Some(object), counts: part, samples });
         }
     }
 }

@@ -14,7 +14,7 @@
 use super::clock::agents_now;
 use super::drain::{Drain, Process, WaitingPage, execed};
 use super::file::SessionFile;
-use super::spent::discard_words;
+use super::release_memory::discard_words;
 use crate::sample::session::{CountedObject, Session, Who};
 use numalens_event::exact::{self, Extent, WORD_BITS, WORDS_OF_PAGE};
 use numalens_profile::ids::{Bin, ObjectId};
@@ -30,7 +30,7 @@ const MOST_TIMES: usize = 256;
 const PAGE_BYTES: u64 = WORDS_OF_PAGE * 8;
 
 /// Accesses of a thread to words of a page that changed hands: see [`exact::log::SHARE`].
-pub struct ToldShare {
+pub struct LoggedWordCounts {
     pub time: u64,
     pub thread: Extent,
     pub address: u64,
@@ -39,10 +39,10 @@ pub struct ToldShare {
     pub page: u32,
 }
 
-impl ToldShare {
+impl LoggedWordCounts {
     /// The same with this many counted, as the counter of a word has them.
     fn counting(self, counter: u64) -> Self {
-        ToldShare { counts: exact::word_counts(counter), ..self }
+        LoggedWordCounts { counts: exact::word_counts(counter), ..self }
     }
 }
 
@@ -51,13 +51,13 @@ type Part = (ObjectId, [u64; 2]);
 
 /// What is known of the accesses to pages, by thread and the page's number.
 #[derive(Default)]
-pub struct Shares {
+pub struct WordCounts {
     parts: FxHashMap<(Extent, u32), Vec<Part>>,
     /// Threads that have ended, and whose tables have been read.
     read: FxHashSet<Extent>,
 }
 
-impl Shares {
+impl WordCounts {
     fn add(&mut self, thread: Extent, page: u32, object: ObjectId, counts: [u64; 2]) {
         let parts = self.parts.entry((thread, page)).or_default();
         match parts.iter_mut().find(|(known, _)| *known == object) {
@@ -124,7 +124,7 @@ impl Waiting {
 }
 
 /// Takes in words that changed hands.
-pub fn take_in(session: &mut Session, process: &mut Process, share: &ToldShare) {
+pub fn take_in(session: &mut Session, process: &mut Process, share: &LoggedWordCounts) {
     let time_ns = session.advance(share.time);
     attribute(session, process, share, time_ns);
 }
@@ -138,7 +138,7 @@ pub fn of_thread(
     thread: Extent,
     time: u64,
 ) -> io::Result<()> {
-    process.shares.read.insert(thread);
+    process.word_counts.read.insert(thread);
     let parts: Vec<Range<u64>> = file.written(thread, exact::thread::WORDS, exact::thread::WORDS_BYTES).collect();
     for part in parts {
         read(drain, file, session, process, thread, &part, time)?;
@@ -161,7 +161,7 @@ pub fn of_pages(
         return Ok(());
     }
     for (thread, _) in drain.threads_of(extent) {
-        if process.shares.read.contains(&thread) {
+        if process.word_counts.read.contains(&thread) {
             continue;
         }
         let at = |page: u32| exact::thread::WORDS + u64::from(page) * PAGE_BYTES;
@@ -226,19 +226,25 @@ fn empty(
 }
 
 /// Of a word, by its place in the tables, with nothing counted; none if its page is not known.
-fn share_of(drain: &Drain, process: &Process, thread: Extent, number: u64, time: u64) -> Option<ToldShare> {
+fn share_of(drain: &Drain, process: &Process, thread: Extent, number: u64, time: u64) -> Option<LoggedWordCounts> {
     let page = (number / WORDS_OF_PAGE) as u32;
     let start = drain.known_page(process, page)?.page.address();
-    Some(ToldShare { time, thread, address: start + ((number % WORDS_OF_PAGE) << WORD_BITS), counts: [0; 2], page })
+    Some(LoggedWordCounts {
+        time,
+        thread,
+        address: start + ((number % WORDS_OF_PAGE) << WORD_BITS),
+        counts: [0; 2],
+        page,
+    })
 }
 
 /// Adds what was counted of a word, unless that was in a pause.
-fn attribute(session: &mut Session, process: &mut Process, share: &ToldShare, time_ns: u64) {
+fn attribute(session: &mut Session, process: &mut Process, share: &LoggedWordCounts, time_ns: u64) {
     if !session.counted_at(time_ns) {
         return;
     }
     if let Some(object) = session.any_holder_of(process.pid, share.address, time_ns) {
-        process.shares.add(share.thread, share.page, object, share.counts);
+        process.word_counts.add(share.thread, share.page, object, share.counts);
     }
 }
 
@@ -255,7 +261,7 @@ impl Drain {
         if execed(file, extent) {
             return Vec::new();
         }
-        let ends = self.threads_of(extent).into_iter().filter(|(thread, _)| !process.shares.read.contains(thread));
+        let ends = self.threads_of(extent).into_iter().filter(|(thread, _)| !process.word_counts.read.contains(thread));
         let ends = ends.filter_map(|(thread, _)| Some((file.last_count_of(thread)?, thread)));
         ends.filter(|&(time, _)| time <= until).collect()
     }
@@ -267,39 +273,39 @@ impl Drain {
             let Some(known) = self.processes.get(&of) else { continue };
             let Some(class) = self.known_page(known, page).map(|page| page.class) else { continue };
             let all = counts.all();
-            let parts = known.shares.of(extent, page, all);
+            let parts = known.word_counts.of(extent, page, all);
             let (process, who) = (known.id, Who { thread, node, class });
-            let tell = |session: &mut Session, time_ns, object, counts| {
+            let report = |session: &mut Session, time_ns, object, counts| {
                 session.count_object(&CountedObject { process, who, time_ns, object, counts, samples: 0 });
             };
             if let &[(object, part)] = parts.as_slice()
                 && part == all
             {
                 for &(time_ns, counts) in &counts.0 {
-                    tell(session, time_ns, object, counts);
+                    report(session, time_ns, object, counts);
                 }
                 continue;
             }
             let mut left = all;
             for (object, part) in parts {
                 left = [left[0] - part[0], left[1] - part[1]];
-                tell(session, counts.latest(), object, part);
+                report(session, counts.latest(), object, part);
             }
             if left != [0, 0] {
                 let object = session.objects_that_share(process);
-                tell(session, counts.latest(), object, left);
+                report(session, counts.latest(), object, left);
             }
         }
     }
 
     /// Takes in what is left of a process's counts by word: nobody counts there any more.
     pub(super) fn share_all(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
-        if !session.tells_every_object() {
+        if !session.records_every_object() {
             return Ok(());
         }
         let Some(mut process) = self.processes.remove(&extent) else { return Ok(()) };
         let threads = self.threads_of(extent).into_iter().map(|(thread, _)| thread);
-        let threads: Vec<Extent> = threads.filter(|thread| !process.shares.read.contains(thread)).collect();
+        let threads: Vec<Extent> = threads.filter(|thread| !process.word_counts.read.contains(thread)).collect();
         let now = agents_now(file.header());
         let done = threads.into_iter().try_for_each(|thread| of_thread(self, file, session, &mut process, thread, now));
         self.processes.insert(extent, process);
@@ -308,7 +314,7 @@ impl Drain {
 
     /// The counting begins or ends: takes in what all threads have counted by word until now, for whoever has the words, or leaves it out.
     pub(super) fn share_until_now(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
-        if !session.tells_every_object() {
+        if !session.records_every_object() {
             return Ok(());
         }
         let now = agents_now(file.header());
@@ -316,7 +322,7 @@ impl Drain {
         for extent in live.map(|(&extent, _)| extent).collect::<Vec<_>>() {
             let Some(mut process) = self.processes.remove(&extent) else { continue };
             let threads = self.threads_of(extent).into_iter().map(|(thread, _)| thread);
-            let threads: Vec<Extent> = threads.filter(|thread| !process.shares.read.contains(thread)).collect();
+            let threads: Vec<Extent> = threads.filter(|thread| !process.word_counts.read.contains(thread)).collect();
             let done = threads.into_iter().try_for_each(|thread| {
                 let mut parts = file.written(thread, exact::thread::WORDS, exact::thread::WORDS_BYTES);
                 parts.try_for_each(|part| empty(self, file, session, &mut process, thread, &part, now))
@@ -334,7 +340,7 @@ mod tests {
 
     #[test]
     fn no_more_is_told_than_there_is() {
-        let mut shares = Shares::default();
+        let mut shares = WordCounts::default();
         let thread = Extent(3);
         shares.add(thread, 7, ObjectId(1), [10, 5]);
         shares.add(thread, 7, ObjectId(2), [1, 0]);

@@ -7,7 +7,7 @@
 //!   a drawn page loses its class              -->  its next access comes to the agent, which tells it and gives the class back
 //! ```
 //! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as well; until they are, the agent
-//! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `division.rs`.
+//! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `attribution.rs`.
 //!
 //! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of programs that pause, the beginning of what
 //! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Came`]).
@@ -28,7 +28,7 @@ const ACCESSES: u32 = 1;
 
 /// What decides which pages are looked into.
 #[derive(Default)]
-pub struct Watch {
+pub struct AccessSampler {
     /// What the latest look has found.
     found: Found,
     /// What the one that is under way finds.
@@ -36,7 +36,7 @@ pub struct Watch {
     /// How much pages that several objects share were used in the latest looks, the latest last.
     uses: [u64; 3],
     /// When the latest look was over, and how long after the one before.
-    looked_ns: u64,
+    polled_ns: u64,
     between_ns: u64,
     /// When pages were drawn, each time, in order.
     drawn: FxHashMap<(Extent, u32), Vec<Draw>>,
@@ -77,7 +77,7 @@ struct Found {
     direct: FxHashMap<Extent, Vec<Place>>,
 }
 
-impl Watch {
+impl AccessSampler {
     /// A page of a process was used so many times since the look before.
     pub fn used(&mut self, process: Extent, number: u32, count: u64, is_shared: bool) {
         let add = |list: &mut Vec<(Extent, u32, u64)>| {
@@ -109,11 +109,11 @@ impl Watch {
     }
 
     /// The look is over, at this time of the agents' clock.
-    pub fn looked(&mut self, now: u64) {
+    pub fn polled(&mut self, now: u64) {
         self.found = std::mem::take(&mut self.finds);
         let [_, before, last] = self.uses;
         self.uses = [before, last, self.found.shared.last().map_or(0, |&(_, _, sum)| sum)];
-        (self.between_ns, self.looked_ns) = (now.saturating_sub(self.looked_ns), now);
+        (self.between_ns, self.polled_ns) = (now.saturating_sub(self.polled_ns), now);
         const FORGOTTEN_NS: u64 = 10_000_000_000;
         self.drawn.retain(|_, draws| {
             draws.retain(|draw| draw.since_ns + FORGOTTEN_NS > now);
@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn accesses_belong_to_the_draw_before_them() {
-        let mut watch = Watch::default();
+        let mut sampler = AccessSampler::default();
         let page = (Extent(1), 7);
         let draw = |since_ns| Draw { since_ns, asked_ns: since_ns + 10, within_ns: 100 };
-        watch.drawn.insert(page, vec![draw(1000), draw(9000)]);
-        let came = |time| watch.came(page.0, page.1, time);
+        sampler.drawn.insert(page, vec![draw(1000), draw(9000)]);
+        let came = |time| sampler.came(page.0, page.1, time);
         assert_eq!(came(999), None);
         assert_eq!(came(1005), Some(Came::Soon));
         assert_eq!(came(1110), Some(Came::Soon));
@@ -251,13 +251,13 @@ mod tests {
         assert_eq!(came(1410), Some(Came::Later));
         assert_eq!(came(1411), None, "the next draw came after it");
         assert_eq!(came(9100), Some(Came::Soon));
-        assert_eq!(watch.came(page.0, 8, 1005), None);
+        assert_eq!(sampler.came(page.0, 8, 1005), None);
     }
 
     #[test]
     fn pages_are_drawn_by_their_use() {
-        let mut watch = Watch::default();
-        let draws: Vec<u64> = (0..1000).map(|_| watch.next() % 100).collect();
+        let mut sampler = AccessSampler::default();
+        let draws: Vec<u64> = (0..1000).map(|_| sampler.next() % 100).collect();
         let low = draws.iter().filter(|&&draw| draw < 25).count();
         assert!((180..320).contains(&low), "{low}");
     }

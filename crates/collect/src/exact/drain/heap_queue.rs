@@ -10,7 +10,7 @@ impl Drain {
     /// Reads what the preloaded library has told by now.
     pub(super) fn read_heap(&mut self) {
         if let Some(heap) = &mut self.heap {
-            heap.read(&mut self.told);
+            heap.read(&mut self.heap_queue);
         }
     }
 
@@ -25,13 +25,13 @@ impl Drain {
     pub(super) fn read_heap_patiently(&mut self, times: u32) -> bool {
         self.read_heap();
         for patience in (0..times).flat_map(|_| 0..RECORDS_FILLED) {
-            if !self.told.waits {
+            if !self.heap_queue.waits {
                 break;
             }
             std::thread::sleep(Duration::from_micros(50 << patience));
             self.read_heap();
         }
-        self.is_behind = self.told.waits;
-        !self.told.waits
+        self.is_behind = self.heap_queue.waits;
+        !self.heap_queue.waits
     }
 }

@@ -12,7 +12,7 @@ use numalens_profile::ids::ObjectId;
 
 /// An object that lies on a page, or has lain there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Tenant {
+struct PageOwner {
     object: ObjectId,
     since_ns: u64,
     /// [`u64::MAX`]: it is there.
@@ -21,7 +21,7 @@ struct Tenant {
     whole: bool,
 }
 
-impl Tenant {
+impl PageOwner {
     fn is_within(&self, from: u64, to: u64) -> bool {
         self.since_ns <= to && self.until_ns >= from
     }
@@ -32,8 +32,8 @@ const APART: usize = 32;
 
 /// The objects of a page, since it began or as far as counts are to be divided yet.
 #[derive(Clone, Default, Debug)]
-pub struct Tenants {
-    known: Vec<Tenant>,
+pub struct PageOwners {
+    known: Vec<PageOwner>,
     /// Of those, how many there were when objects were last made one tenant each.
     merged: usize,
     /// Those before, in order, and until when they were.
@@ -52,30 +52,30 @@ pub enum Had {
     Between(Vec<ObjectId>),
 }
 
-impl Tenants {
+impl PageOwners {
     /// Of a page that was all one object's from its beginning on.
     pub fn of_one(object: ObjectId) -> Self {
-        let known = vec![Tenant { object, since_ns: 0, until_ns: u64::MAX, whole: true }];
-        Tenants { known, ..Tenants::default() }
+        let known = vec![PageOwner { object, since_ns: 0, until_ns: u64::MAX, whole: true }];
+        PageOwners { known, ..PageOwners::default() }
     }
 
     /// These are there from now on, the only one of which is `whole`, and what was there before is gone.
     pub fn changed(&mut self, present: &[ObjectId], whole: bool, time_ns: u64, known_from: u64) {
-        for tenant in self.known.extract_if(.., |tenant| tenant.until_ns < known_from) {
-            self.earlier_until_ns = self.earlier_until_ns.max(tenant.until_ns);
-            if let Err(place) = self.earlier.binary_search(&tenant.object) {
-                self.earlier.insert(place, tenant.object);
+        for page_owner in self.known.extract_if(.., |page_owner| page_owner.until_ns < known_from) {
+            self.earlier_until_ns = self.earlier_until_ns.max(page_owner.until_ns);
+            if let Err(place) = self.earlier.binary_search(&page_owner.object) {
+                self.earlier.insert(place, page_owner.object);
             }
         }
-        for tenant in &mut self.known {
-            let stays = present.contains(&tenant.object) && tenant.whole == whole;
-            if tenant.until_ns == u64::MAX && !stays {
-                tenant.until_ns = time_ns;
+        for page_owner in &mut self.known {
+            let stays = present.contains(&page_owner.object) && page_owner.whole == whole;
+            if page_owner.until_ns == u64::MAX && !stays {
+                page_owner.until_ns = time_ns;
             }
         }
         for &object in present {
-            if !self.known.iter().any(|tenant| tenant.object == object && tenant.until_ns == u64::MAX) {
-                self.known.push(Tenant { object, since_ns: time_ns, until_ns: u64::MAX, whole });
+            if !self.known.iter().any(|page_owner| page_owner.object == object && page_owner.until_ns == u64::MAX) {
+                self.known.push(PageOwner { object, since_ns: time_ns, until_ns: u64::MAX, whole });
             }
         }
         if self.known.len() > APART.max(2 * self.merged) {
@@ -85,11 +85,11 @@ impl Tenants {
 
     /// Makes those that are gone one tenant for each object, which had the page from the first one's beginning to the last one's end.
     fn merge(&mut self) {
-        self.known.sort_by_key(|tenant| (tenant.until_ns == u64::MAX, tenant.object, tenant.since_ns));
+        self.known.sort_by_key(|page_owner| (page_owner.until_ns == u64::MAX, page_owner.object, page_owner.since_ns));
         self.known.dedup_by(|later, first| {
             let same = first.object == later.object && later.until_ns != u64::MAX;
             if same {
-                *first = Tenant { until_ns: first.until_ns.max(later.until_ns), whole: false, ..*first };
+                *first = PageOwner { until_ns: first.until_ns.max(later.until_ns), whole: false, ..*first };
             }
             same
         });
@@ -98,34 +98,38 @@ impl Tenants {
 
     /// Whether an object had the page alone until this time; if so, it has not gone.
     pub fn is_back(&mut self, object: ObjectId, gone_ns: u64) -> bool {
-        let is_it = |tenant: &&mut Tenant| tenant.object == object && tenant.whole && tenant.until_ns == gone_ns;
-        let Some(tenant) = self.known.iter_mut().find(is_it) else { return false };
-        tenant.until_ns = u64::MAX;
+        let is_it = |page_owner: &&mut PageOwner| {
+            page_owner.object == object && page_owner.whole && page_owner.until_ns == gone_ns
+        };
+        let Some(page_owner) = self.known.iter_mut().find(is_it) else { return false };
+        page_owner.until_ns = u64::MAX;
         true
     }
 
     /// The one who alone has had all of the page from this time on until it went, and when that was.
     pub fn alone_until(&self, from: u64) -> Option<(ObjectId, u64)> {
         let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
-        let mut within = self.known.iter().filter(|tenant| tenant.until_ns >= from);
-        let tenant = within.next().filter(|tenant| tenant.whole && tenant.since_ns <= from)?;
-        let has_gone = tenant.until_ns != u64::MAX && within.next().is_none() && !is_earlier;
-        has_gone.then_some((tenant.object, tenant.until_ns))
+        let mut within = self.known.iter().filter(|page_owner| page_owner.until_ns >= from);
+        let page_owner = within.next().filter(|page_owner| page_owner.whole && page_owner.since_ns <= from)?;
+        let has_gone = page_owner.until_ns != u64::MAX && within.next().is_none() && !is_earlier;
+        has_gone.then_some((page_owner.object, page_owner.until_ns))
     }
 
     /// Whose the counts of a span are.
     pub fn had(&self, from: u64, to: u64) -> Had {
         let is_earlier = !self.earlier.is_empty() && self.earlier_until_ns >= from;
-        let mut within = self.known.iter().filter(|tenant| tenant.is_within(from, to));
+        let mut within = self.known.iter().filter(|page_owner| page_owner.is_within(from, to));
         match (within.next(), within.next()) {
             (None, _) if !is_earlier => Had::ByNobody,
-            (Some(tenant), None) if !is_earlier && tenant.whole && tenant.since_ns <= from && tenant.until_ns >= to => {
-                Had::By(tenant.object)
+            (Some(page_owner), None)
+                if !is_earlier && page_owner.whole && page_owner.since_ns <= from && page_owner.until_ns >= to =>
+            {
+                Had::By(page_owner.object)
             }
             _ => {
-                let within = self.known.iter().filter(|tenant| tenant.is_within(from, to));
+                let within = self.known.iter().filter(|page_owner| page_owner.is_within(from, to));
                 let earlier = self.earlier.iter().copied().filter(|_| is_earlier);
-                let mut objects: Vec<ObjectId> = within.map(|tenant| tenant.object).chain(earlier).collect();
+                let mut objects: Vec<ObjectId> = within.map(|page_owner| page_owner.object).chain(earlier).collect();
                 objects.sort_unstable();
                 objects.dedup();
                 Had::Between(objects)
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_one_has_alone_is_its_own() {
-        let mut page = Tenants::of_one(A);
+        let mut page = PageOwners::of_one(A);
         assert_eq!(page.had(5, u64::MAX), Had::By(A));
         page.changed(&[], false, 10, 0);
         page.changed(&[B], true, 20, 0);
@@ -161,7 +165,7 @@ mod tests {
 
     #[test]
     fn who_comes_and_goes_all_the_time_is_taken_to_stay() {
-        let mut page = Tenants::default();
+        let mut page = PageOwners::default();
         for time in (0..3_000_000).step_by(30) {
             page.changed(&[A], true, time, 0);
             page.changed(&[], false, time + 10, 0);
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_block_that_grows_where_it_is_has_not_gone() {
-        let mut page = Tenants::of_one(A);
+        let mut page = PageOwners::of_one(A);
         page.changed(&[], false, 10, 0);
         assert!(!page.is_back(B, 10));
         assert!(!page.is_back(A, 9));
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn who_was_the_last_one_had_it_to_the_end() {
-        let mut page = Tenants::of_one(A);
+        let mut page = PageOwners::of_one(A);
         assert_eq!(page.alone_until(5), None, "it is there");
         page.changed(&[], false, 10, 0);
         assert_eq!(page.alone_until(5), Some((A, 10)));
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn another_block_of_the_same_object_is_not_the_same_block() {
-        let mut page = Tenants::default();
+        let mut page = PageOwners::default();
         page.changed(&[A], true, 10, 0);
         page.changed(&[], false, 20, 0);
         page.changed(&[A], true, 30, 0);

@@ -2,7 +2,7 @@
 
 /// How a look takes what it finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum Poll {
     /// Threads run: what they may take back is left to the next look.
     Running,
     /// All that is counted now is taken: another part of the recording begins.
@@ -13,14 +13,14 @@ pub(super) enum Look {
     Cut,
 }
 
-impl Look {
+impl Poll {
     /// Nobody looks at the thread again.
     pub fn is_last(self) -> bool {
-        matches!(self, Look::Last | Look::Cut)
+        matches!(self, Poll::Last | Poll::Cut)
     }
 
     /// Sites and pages of a thread are to be made equal: it has ended and `waits` for no page's record, or it goes on unseen.
     pub fn balances(self, waits: bool) -> bool {
-        self == Look::Cut || self == Look::Last && !waits
+        self == Poll::Cut || self == Poll::Last && !waits
     }
 }
