@@ -1,7 +1,8 @@
-//! Blocks of the heap, of which the preloaded library tells as they begin and before they end. What has been counted where they lie belongs to whoever had
-//! the memory until then, so it is settled at both moments.
+//! Blocks of the heap, which the preloaded library reports as they begin and before they end. What has been counted
+//! where they lie belongs to whoever had the memory until then, so it is settled at both moments.
 //!
-//! With `--objects exact` words change hands (`words.rs`). Otherwise pages do, those that are the block's as a whole (`pages/generation.rs`).
+//! With `--objects exact` words change hands (`words.rs`). Otherwise pages do, those that are the block's as a whole
+//! (`pages/generation.rs`).
 
 use crate::lock::Lock;
 use crate::pages::may_begin_generation;
@@ -14,7 +15,7 @@ use core::ops::Range;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// The bit that tells blocks that the program itself tells of from those that they lie in.
+/// The bit that tells blocks that the program itself declares from those that they lie in.
 pub const DECLARED: u64 = 1 << 63;
 /// Smaller blocks have few pages for themselves, and there are many of them.
 const SMALLEST: u64 = 8 * PAGE;
@@ -22,7 +23,7 @@ const SMALLEST: u64 = 8 * PAGE;
 /// The blocks that live, with their bytes.
 struct Blocks {
     of_allocators: HashMap<u64, u64, FxBuildHasher>,
-    /// Those that the program itself tells of, which lie in others.
+    /// Those that the program itself declares, which lie in others.
     declared: BTreeMap<u64, u64>,
 }
 
@@ -49,7 +50,7 @@ impl Blocks {
         }
     }
 
-    /// Where in a range told blocks begin and end: what lies between two of these is one object's. In order.
+    /// Where in a range declared blocks begin and end: what lies between two of these is one object's. In order.
     fn borders(&self, range: &Range<u64>) -> Vec<u64> {
         if self.declared.is_empty() {
             return Vec::new();
@@ -84,7 +85,7 @@ fn range_of(key: u64, bytes: u64) -> Range<u64> {
     start..start.saturating_add(bytes)
 }
 
-/// Whether the pages of a block of so many bytes begin anew with it. Lines are told by the numbers of their pages.
+/// Whether the pages of a block of so many bytes begin a generation with it. Lines are told apart by page numbers.
 fn begins_generation(runtime: &Runtime, bytes: u64) -> bool {
     bytes >= SMALLEST && !runtime.layout.lines && may_begin_generation()
 }

@@ -167,7 +167,7 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
     (found, vdso)
 }
 
-/// Tells the collector about a mapping.
+/// Logs a mapping for the collector.
 pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
     let shared = mapping.file.key & !1 | u64::from(mapping.shared);
     let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, memory.next_site()];

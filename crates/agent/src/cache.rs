@@ -1,8 +1,9 @@
-//! A private cache for each thread, as one of the processor's would be: which accesses a memory beyond it would have seen.
+//! A private cache for each thread, as one of the processor's would be: which accesses a memory beyond it would have
+//! seen.
 //!
-//! Set associative; the line that was not used for longest makes room; what is written is fetched first (write-allocate). There is no other
-//! thread in it, nothing is invalidated, nothing is fetched ahead. An access across the end of a line looks for both, and is one miss
-//! if either is not there.
+//! Set associative; the line that was not used for longest makes room; what is written is fetched first
+//! (write-allocate). There is no other thread in it, nothing is invalidated, nothing is fetched ahead. An access across
+//! the end of a line looks for both, and is one miss if either is not there.
 
 use crate::runtime::Runtime;
 use crate::thread::Thread;

@@ -60,7 +60,8 @@ pub struct TranslationEnv {
 }
 
 impl TranslationEnv {
-    /// An environment without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are kept.
+    /// An environment without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are
+    /// kept.
     pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout, most_code: u64) -> Self {
         TranslationEnv {
             maps,
@@ -135,8 +136,8 @@ impl Env for TranslationEnv {
                 break;
             }
             let bytes = ((page + PAGE - at) as usize).min(into.len() - done);
-            // SAFETY: the page was found readable, and has not been unmapped since. A program that unmaps code while another thread is about to
-            // execute it would crash without us too.
+            // SAFETY: the page was found readable, and has not been unmapped since. A program that unmaps code while
+            // another thread is about to execute it would crash without us too.
             unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into[done..].as_mut_ptr(), bytes) };
             done += bytes;
         }
@@ -256,7 +257,7 @@ impl Env for TranslationEnv {
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
         }
         self.arenas.fill(room, hot.len() as u64, cold.len() as u64);
-        // Sites are told when they are complete, and before they are counted.
+        // Sites are published when they are complete, and before they are counted.
         self.process.header().sites.store(self.sites.len() as u32, Release);
     }
 

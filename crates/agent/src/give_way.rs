@@ -43,7 +43,7 @@ impl Code {
         }
         let shadow = if moves { Shadow::FromContext } else { self.cache.config().shadow };
         let Code { cache, env, .. } = self;
-        cache.start_anew(env, shadow);
+        cache.restart(env, shadow);
         thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
         env.arenas.give_up();
         !own_memory::is_taken(self, range)

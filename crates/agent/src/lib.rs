@@ -1,8 +1,9 @@
 //! The exact engine's part inside the program.
 //!
-//! Freestanding: no libc, no std, no vector registers. It is mapped into the program at its exec ([`inject`]), takes over
-//! before the first instruction ([`boot`]) and from then on runs a translation of the program that counts
-//! (`numalens-translator`), in the same threads. Counters lie in memory shared with the collector (`numalens_event::exact`).
+//! Freestanding: no libc, no std, no vector registers. It is mapped into the program at its exec ([`inject`]), takes
+//! over before the first instruction ([`boot`]) and from then on runs a translation of the program that counts
+//! (`numalens-translator`), in the same threads. Counters lie in memory shared with the collector
+//! (`numalens_event::exact`).
 //!
 //! | module | what it does |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Cache lines: who accessed each last, and whether what two threads do there concerns each other.
 //!
-//! The accesses of one thread to a line from the moment on at which it finds another thread to be the last one are its *turn*. A turn is
-//! compared with the one before it, by words of 4 bytes:
+//! The accesses of one thread to a line from the moment on at which it finds another thread to be the last one are its
+//! *turn*. A turn is compared with the one before it, by words of 4 bytes:
 //!
 //! ```text
 //!   thread 1 writes word 0    |  thread 2 reads word 0                     true sharing: the value travels
@@ -10,8 +10,9 @@
 //!   thread 1 reads word 0     |  thread 2 reads word 0                     neither: both keep their copies
 //! ```
 //!
-//! Counts are the thread's own. What threads share is 16 bytes for each line, which change at once: the last thread and its node, the words that
-//! its turn has accessed and written, and those of the turn before. While a turn goes on and accesses nothing new, they are only read.
+//! Counts are the thread's own. What threads share is 16 bytes for each line, which change at once: the last thread and
+//! its node, the words that its turn has accessed and written, and those of the turn before. While a turn goes on and
+//! accesses nothing new, they are only read.
 
 use crate::runtime::Runtime;
 use crate::session_file::ProcessMemory;
@@ -139,7 +140,8 @@ pub fn renumbered(memory: &ProcessMemory, old: u32, new: u32) {
 /// Replaces `old`, if that is what stands there. All processors have the instruction that can run translated code.
 fn exchange(record: &LastAccess, old: [u64; 2], new: [u64; 2]) -> bool {
     let done: u8;
-    // SAFETY: writes 16 bytes of atomics, aligned to 16, that live as long as the borrow. rbx, which the compiler keeps for itself, is put back.
+    // SAFETY: writes 16 bytes of atomics, aligned to 16, that live as long as the borrow. rbx, which the compiler keeps
+    // for itself, is put back.
     unsafe {
         core::arch::asm!(
             "xchg {low}, rbx",
@@ -169,7 +171,8 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
     };
     let number = u64::from(page) * LINES_OF_PAGE + line;
     let at = thread.context.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
-    // SAFETY: the thread's own table, mapped as long as its context, which has so many for each page that has a record; made of atomics.
+    // SAFETY: the thread's own table, mapped as long as its context, which has so many for each page that has a record;
+    // made of atomics.
     let counts = unsafe { &*(at as *const LineCounts) };
     if run.kind != Kind::Write {
         add(&counts.reads, run.count);

@@ -1,10 +1,10 @@
 //! The virtual machine as the program sees it.
 //!
-//! Problem: a program that asks where it runs, binds its threads or places its pages itself is to do on a laptop what it would do on the
-//! server that `--machine` names. The kernel knows nothing of that machine.
+//! Problem: a program that asks where it runs, binds its threads or places its pages itself is to do on a laptop what
+//! it would do on the server that `--machine` names. The kernel knows nothing of that machine.
 //!
-//! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the program's own, so
-//! the agent answers:
+//! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the
+//! program's own, so the agent answers:
 //!
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
@@ -18,11 +18,12 @@
 //!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
 //!   sysinfo                                         /  memory.rs      as much memory as the machine has
 //! ```
-//! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to programs of all
-//! recordings. The host's own affinity and policies are never changed: where a thread really runs does not matter.
+//! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to
+//! programs of all recordings. The host's own affinity and policies are never changed: where a thread really runs does
+//! not matter.
 //!
-//! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so that other processes can
-//! read it, and change it (`taskset -p`), and so that it outlives an exec.
+//! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so
+//! that other processes can read it, and change it (`taskset -p`), and so that it outlives an exec.
 
 mod calls;
 pub mod cpus;

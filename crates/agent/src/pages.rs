@@ -1,7 +1,7 @@
 //! First touches: giving pages their numbers and classes, and taking them back when pages go.
 //!
-//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its page
-//! come here, *before* it is executed, so the kernel can still be asked what is there:
+//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its
+//! page come here, *before* it is executed, so the kernel can still be asked what is there:
 //!
 //! ```text
 //!   nothing is there   a write, or shared memory    this access places the page: its first touch
@@ -9,11 +9,13 @@
 //!   a page is there    in a huge page of ours       part of that one
 //!                      else                         the kernel placed it, unseen
 //! ```
-//! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be asked
-//! afterwards: the first access is counted as *pending*, the entry stays *open*, and the next access asks. See `resolve.rs`.
+//! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be
+//! asked afterwards: the first access is counted as *pending*, the entry stays *open*, and the next access asks. See
+//! `resolve.rs`.
 //!
-//! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
-//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
+//! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork)
+//! stay open too, so that the write is seen. Reads of them come here every time, and patience has an end: see
+//! [`PATIENCE`], and for the zero page `zeros.rs`.
 
 mod access_handler;
 mod before_string_write;
@@ -72,8 +74,8 @@ const CHUNK: u64 = 512;
 const PIECE: u64 = 2 << 20;
 /// Bytes of the shadow table.
 pub const SHADOW_BYTES: u64 = END * size_of::<PageEntry>() as u64;
-/// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes later is then
-/// no first touch; where it moves the page to another node, the collector finds that out.
+/// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes
+/// later is then no first touch; where it moves the page to another node, the collector finds that out.
 const PATIENCE: u32 = 64;
 
 /// What is still to be found out about a page ([`PageRecord::open`]).
@@ -204,7 +206,7 @@ impl Shadow {
         let is_known = |entry: PageEntry| entry.class > if writes { PageEntry::READ_ONLY } else { 0 };
         let known = self.load(page);
         if is_known(known) {
-            // Another member of a group of which one was told.
+            // Another member of a group of which one was logged.
             if handler.logged == page {
                 handler.log_access(memory, run, known);
             }
@@ -355,8 +357,8 @@ impl Shadow {
         entry
     }
 
-    /// Gives a page that has none (any more) a number and a class. The record of a first touch is complete when its call stack is in
-    /// it and `how` is set.
+    /// Gives a page that has none (any more) a number and a class. The record of a first touch is complete when its
+    /// call stack is in it and `how` is set.
     fn place(
         &self,
         memory: &ProcessMemory,
@@ -476,7 +478,8 @@ impl Shadow {
         }
     }
 
-    /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
+    /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next
+    /// access.
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
         let mut changed = false;
         if !moved {
@@ -553,8 +556,8 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
     PageEntry { class: memory.page(open.slot / 2).class.load(Relaxed), ..open }
 }
 
-/// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then: the kernel may
-/// have placed a page meanwhile.
+/// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then:
+/// the kernel may have placed a page meanwhile.
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.state() {
@@ -567,7 +570,8 @@ fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     }
 }
 
-/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being, last.
+/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being,
+/// last.
 fn continuing(
     memory: &ProcessMemory,
     number: u32,

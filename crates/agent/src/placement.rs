@@ -1,7 +1,7 @@
-//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one kept here
-//! ([`crate::machine`]).
+//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one
+//! kept here ([`crate::machine`]).
 //!
-//! Every change is told in the log. What is counted is kept apart by node, and by nothing else of a place: so a
+//! Every change is logged. What is counted is kept apart by node, and by nothing else of a place: so a
 //! thread that a change leaves on its node goes on with
 //! its counters, and one that comes to another node has counters for that one, in an extent of their own
 //! ([`Seat`]). They are mapped in the place of those before, which
@@ -41,7 +41,8 @@ pub const NOWHERE: Words = [0; WORDS];
 /// The mode without its flags.
 const MODE: u64 = 0xff;
 
-/// Where the calling thread may run, as `exact::ThreadPlace` has it, and the index of the node that this binds it to; negative: none.
+/// Where the calling thread may run, as `exact::ThreadPlace` has it, and the index of the node that this binds it to;
+/// negative: none.
 fn ask(session: &Session) -> (Words, i32) {
     let mut place = [0u64; WORDS];
     place[0] = 1;
@@ -155,7 +156,8 @@ fn read(session: &Session, offset: u64) -> (CpuSet, Policy) {
     (cpus, Policy::from_words(words[1], nodes, named))
 }
 
-/// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent `caller`.
+/// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent
+/// `caller`.
 pub fn inherited(session: &Session, caller: Extent) -> Place {
     let (cpus, policy) = match caller {
         Extent(..exact::MOST_EXTENTS) => wanted(session, caller),
@@ -164,8 +166,9 @@ pub fn inherited(session: &Session, caller: Extent) -> Place {
     Place::among(cpus, policy)
 }
 
-/// The calling thread is about to be known by another extent. Takes over what others have told it at the one before since it was told so many things, which it
-/// takes notice of when it next leaves the code cache; whoever comes later than this tells it at the new one.
+/// The calling thread is about to be known by another extent. Takes over what others have told it at the one before
+/// since it was told so many things, which it takes notice of when it next leaves the code cache; whoever comes later
+/// than this tells it at the new one.
 pub fn carry_over(session: &Session, before: Extent, told: u32, now: Extent) {
     let by_now = session.entry(before).rebound.fetch_or(GONE_ON, AcqRel);
     if by_now == told {
@@ -199,7 +202,7 @@ pub fn settle(thread: &mut Thread, cpus: CpuSet, policy: Policy) {
     }
 }
 
-/// Tells where the calling thread is now, and goes on with the counters for that.
+/// Logs where the calling thread is now, and goes on with the counters for that.
 fn go_on(thread: &mut Thread, place: &Words) {
     let runtime = runtime();
     let used = place.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
@@ -294,7 +297,7 @@ pub fn want(session: &Session, tid: u32, extent: Extent, cpus: &CpuSet) {
     notify_thread(session, tid, extent, |extent| write_wanted(session, extent, cpus));
 }
 
-/// Tells a thread to look where it may run, at the extent that it has by now.
+/// Notifies a thread to look where it may run, at the extent that it has by now.
 fn notify_thread(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
     /// A thread that is stopped on its way is not waited for any longer: naps.
     const PATIENCE: u32 = 10_000;

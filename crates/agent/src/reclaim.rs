@@ -1,22 +1,25 @@
 //! When the memory of translations that were evicted can be used again.
 //!
-//! Programs that make code all their lives (compilers at run time, interpreters of queries) leave translations behind that nobody executes
-//! any more. [`crate::arenas`] closes segments that are full of them, and the oldest ones when there is too much code: nothing leads into them
-//! any more, and no table of a thread names them. But threads may be inside still. Nobody is interrupted to find out; the threads say themselves,
-//! whenever they come by the agent, where they go on and in which epoch:
+//! Programs that make code all their lives (compilers at run time, interpreters of queries) leave translations behind
+//! that nobody executes any more. [`crate::arenas`] closes segments that are full of them, and the oldest ones when
+//! there is too much code: nothing leads into them any more, and no table of a thread names them. But threads may be
+//! inside still. Nobody is interrupted to find out; the threads say themselves, whenever they come by the agent, where
+//! they go on and in which epoch:
 //!
 //! ```text
 //!   thread 1  --+-------------+------ ...      + goes on at an address that was found just now
 //!   thread 2  ---+===============              = in a system call that it makes in the cache
 //!                      ^ segment closed, epoch 7
 //! ```
-//! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not, but stands in a system call,
-//! and it is known where; if that is outside, it is outside for good as well. A segment is left when one of the two holds for each thread.
-//! But calls within it may have put where they return to into the table of their thread, so it is unlinked from those once more, and its memory is
-//! used again when all threads have left it a second time.
+//! Thread 1 has gone on since at an address outside of the segment: from there nothing leads into it. Thread 2 has not,
+//! but stands in a system call, and it is known where; if that is outside, it is outside for good as well. A segment is
+//! left when one of the two holds for each thread. But calls within it may have put where they return to into the table
+//! of their thread, so it is unlinked from those once more, and its memory is used again when all threads have left it
+//! a second time.
 //!
-//! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all jumps between blocks are unlinked once,
-//! and what these threads have in their tables is unlinked: then their next jump brings them by, and links itself again.
+//! A thread that goes round in linked code may not come by for hours. When some segments wait for such threads, all
+//! jumps between blocks are unlinked once, and what these threads have in their tables is unlinked: then their next
+//! jump brings them by, and links itself again.
 
 use crate::arenas::Epoch;
 use crate::entry;

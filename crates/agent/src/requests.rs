@@ -1,10 +1,12 @@
-//! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes here.
+//! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes
+//! here.
 //!
 //! ```text
 //!   rdi: which request   rsi: a name, ended by 0, or an address   rdx: bytes   rax: 0, and 1 when it has been done
 //! ```
-//! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts before that belongs to the one
-//! part of the recording, what it counts after to the other. Marks of phases only go into the log.
+//! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts
+//! before that belongs to the one part of the recording, what it counts after to the other. Marks of phases only go
+//! into the log.
 
 use crate::blocks;
 use crate::call;
@@ -26,7 +28,8 @@ const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where there is one.
+/// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where
+/// there is one.
 pub fn answer(thread: &mut Thread, next: u64) {
     let context = thread.context;
     let Some(request) = Request::from_number(context.register(7) as u32) else { return };
@@ -71,7 +74,8 @@ fn count(wanted: bool) {
     await_collector(&header.answered, |answered| answered.wrapping_sub(ticket) as i32 >= 0);
 }
 
-/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that it is given.
+/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that
+/// it is given.
 pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
     let begun = sys::now_ns();
     loop {
@@ -99,7 +103,7 @@ fn ask(header: &SessionHeader) -> u32 {
     ticket
 }
 
-/// Tells of a phase or a mark.
+/// Logs a phase or a mark.
 fn log_mark(thread: &Thread, request: Request, name: u64) {
     let runtime = runtime();
     let header = runtime.session.header();

@@ -65,8 +65,8 @@ impl Code {
     }
 }
 
-// SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a fork
-// while that has one thread.
+// SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a
+// fork while that has one thread.
 unsafe impl Sync for Runtime {}
 
 struct Place(UnsafeCell<MaybeUninit<Runtime>>);
@@ -162,8 +162,8 @@ fn look_up<T>(
     result
 }
 
-/// Where control goes on for the program's address `ip`: the entry of its fragment. A program that jumps to where no code is
-/// gets its signal.
+/// Where control goes on for the program's address `ip`: the entry of its fragment. A program that jumps to where no
+/// code is gets its signal.
 pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
     match look_up(thread, |cache, env| cache.entry(env, ip), |&entry| Some(entry)) {
         Ok(entry) => entry,

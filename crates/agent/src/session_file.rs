@@ -68,7 +68,8 @@ impl Session {
         unsafe { &*((self.header + exact::PLACEMENT_OFFSET) as *const Placement) }
     }
 
-    /// Writes words to the file, from a page's start on. By way of a mapping: a limit of file sizes that the program has is one of `pwrite`.
+    /// Writes words to the file, from a page's start on. By way of a mapping: a limit of file sizes that the program
+    /// has is one of `pwrite`.
     pub fn write(&self, offset: u64, words: &[u64]) {
         let bytes = (size_of_val(words) as u64).next_multiple_of(sys::PAGE);
         if let Ok(at) = sys::map_shared(bytes, self.descriptor, offset) {
@@ -137,8 +138,8 @@ impl Session {
         Some(extent)
     }
 
-    /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this process or of one that lent this one its
-    /// memory.
+    /// The same for the first thread of a program: after an exec it is the thread `caller` that called it, of this
+    /// process or of one that lent this one its memory.
     pub fn first_thread(&self, process: Extent, caller: Extent) -> Option<Extent> {
         let (index, slot) = match caller.0 {
             ..exact::MOST_EXTENTS => (self.entry(caller).index.load(Relaxed), self.slot_after_exec(process, caller)),
@@ -266,8 +267,8 @@ impl ProcessMemory {
         Ok(memory)
     }
 
-    /// Takes over the limit of address space of the program before, whose extent is `parent`; of the command's start, if there
-    /// is none.
+    /// Takes over the limit of address space of the program before, whose extent is `parent`; of the command's start,
+    /// if there is none.
     ///
     /// # Errors
     /// The kernel's.
@@ -287,8 +288,8 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Lets the same addresses stand for another extent: in the child of a fork, which has so many sites and segments from its parent. (The
-    /// parent's header may count more by now: it runs.)
+    /// Lets the same addresses stand for another extent: in the child of a fork, which has so many sites and segments
+    /// from its parent. (The parent's header may count more by now: it runs.)
     ///
     /// # Errors
     /// The kernel's.
@@ -401,8 +402,8 @@ impl ProcessMemory {
     }
 }
 
-/// Where stands in the session file what thread contexts begin with: tables in which each entry is one of `misses` (of lookups,
-/// of returns), and zeros. All programs share it, as long as their agents lie at the same address.
+/// Where stands in the session file what thread contexts begin with: tables in which each entry is one of `misses` (of
+/// lookups, of returns), and zeros. All programs share it, as long as their agents lie at the same address.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,11 +1,12 @@
 //! Signals: the program's handlers see what they would see natively, at a boundary between two of its instructions.
 //!
-//! Problem: a signal interrupts translated code anywhere: between the counting of an access and the access, with program
-//! registers in spill slots, or in the agent itself. The handler must get a frame with the program's own registers and
-//! instruction pointer, on the stack where the kernel would have put it, and may change it, return from it, or never return.
+//! Problem: a signal interrupts translated code anywhere: between the counting of an access and the access, with
+//! program registers in spill slots, or in the agent itself. The handler must get a frame with the program's own
+//! registers and instruction pointer, on the stack where the kernel would have put it, and may change it, return from
+//! it, or never return.
 //!
-//! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's ([`crate::thread_context::SIGNAL_STACK`]). It looks at
-//! where the thread was:
+//! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's
+//! ([`crate::thread_context::SIGNAL_STACK`]). It looks at where the thread was:
 //!
 //! ```text
 //!   at a boundary, or before anything was counted     deliver now
@@ -14,10 +15,10 @@
 //!   at a fault of the program's own access            take back what was counted for it, then deliver
 //!   in the agent                                      keep the signal, set PENDING; see crate::entry
 //! ```
-//! *Deliver* copies the kernel's frame, vector state included, to where the program expects it, with the program's registers
-//! put in, and changes the kernel's own frame so that returning from our handler begins the program's. Signals are blocked
-//! while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame again, with the
-//! instruction pointer translated, executed by the agent.
+//! *Deliver* copies the kernel's frame, vector state included, to where the program expects it, with the program's
+//! registers put in, and changes the kernel's own frame so that returning from our handler begins the program's.
+//! Signals are blocked while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame
+//! again, with the instruction pointer translated, executed by the agent.
 
 mod calls;
 mod delivery;
@@ -62,8 +63,8 @@ const ALL_BUT_FAULTS: u64 = !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SI
 const TRAP_FLAG: u64 = 0x100;
 /// Cleared for a handler: direction, trap, resume.
 const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
-/// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose host has not said in DR6 that it was a step. (Breakpoints are
-/// [`SI_KERNEL`].)
+/// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose
+/// host has not said in DR6 that it was a step. (Breakpoints are [`SI_KERNEL`].)
 const STEPPED: [i32; 2] = [2, 1];
 const SI_KERNEL: i32 = 0x80;
 /// `SEGV_ACCERR`.
@@ -164,7 +165,8 @@ impl Pending {
     }
 }
 
-/// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to write-protected pages.
+/// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to write-protected
+/// pages.
 pub fn begin_thread(thread: &mut Thread) {
     set_alternate_stack(thread.context);
     for signal in HELD {
@@ -430,8 +432,8 @@ fn step_on(thread: &mut Thread, info: &SigInfo, ucontext: &mut UserContext, sign
     ucontext.mask = ALL_BUT_FAULTS;
 }
 
-/// Programs that probe the processor set the flag for alignment checks, and a fragment whose code may change begins by comparing
-/// that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
+/// Programs that probe the processor set the flag for alignment checks, and a fragment whose code may change begins by
+/// comparing that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
 fn compares_code(ucontext: &mut UserContext, fragment: u64) -> bool {
     const FARTHEST: u64 = 1 << 12;
     const R11: usize = 11;

@@ -1,10 +1,11 @@
 //! Code that the program makes in memory that stays writable: how the agent knows that it has not changed.
 //!
-//! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a fragment's code whenever it is entered
-//! costs more than the fragment itself: loops of Java took seven times as long.
+//! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a
+//! fragment's code whenever it is entered costs more than the fragment itself: loops of Java took seven times as long.
 //!
-//! Mechanism: once a site of such a fragment has counted much, its pages are *write-protected*: the kernel lets nobody write there. Fragments of protected pages are translated
-//! without a comparison. Whoever writes there faults, and comes here:
+//! Mechanism: once a site of such a fragment has counted much, its pages are *write-protected*: the kernel lets nobody
+//! write there. Fragments of protected pages are translated without a comparison. Whoever writes there faults, and
+//! comes here:
 //!
 //! ```text
 //!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made, its fragments are invalidated and translated again
@@ -13,9 +14,10 @@
 //!                             fragments of what is not as it was are invalidated; most writes are not to code, but to what stands beside it
 //!   the kernel would write    before the call the protection is taken off, and all fragments of the page are invalidated ([`make_way`])
 //! ```
-//! What other threads write in the course of that step is found by the same comparison. That is why the kernel always has our handler of SIGSEGV, and never a
-//! mask with it ([`crate::signals`]). A page that is written all the time is not protected any more. Memory that holds a stack is never protected: the kernel
-//! writes signals there, and functions within functions write what leads to them.
+//! What other threads write in the course of that step is found by the same comparison. That is why the kernel always
+//! has our handler of SIGSEGV, and never a mask with it ([`crate::signals`]). A page that is written all the time is
+//! not protected any more. Memory that holds a stack is never protected: the kernel writes signals there, and functions
+//! within functions write what leads to them.
 
 use crate::call;
 use crate::code::TranslationEnv;
@@ -30,7 +32,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// How often a page is protected: each time all of its code is translated anew, with new sites.
+/// How often a page is protected: each time all of its code is translated again, with new sites.
 const MOST_TIMES: u8 = 4;
 /// How often the program may write to a protected page in a second: each time takes some 10 microseconds.
 const MOST_WRITES: u32 = 200;
@@ -140,7 +142,8 @@ impl ProtectedPages {
 }
 
 impl Code {
-    /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing that was translated of its protected pages holds.
+    /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing
+    /// that was translated of its protected pages holds.
     pub fn unprotect(&mut self, range: &Range<u64>) {
         let Code { cache, env, .. } = self;
         for page in env.protected.open(&env.maps, range) {
@@ -226,7 +229,8 @@ pub enum Fault {
     Step(u64),
 }
 
-/// Takes the protection off that is in the way of a system call of the program's, which may write wherever its arguments lead.
+/// Takes the protection off that is in the way of a system call of the program's, which may write wherever its
+/// arguments lead.
 pub fn make_way(number: u32, arguments: &[u64; 6]) {
     if HIGHEST.load(Relaxed) == 0 {
         return;
@@ -275,7 +279,8 @@ fn may_be_protected(mapping: &Mapping) -> bool {
 
 /// The words of a page.
 fn read(page: u64) -> [u64; WORDS] {
-    // SAFETY: a page of the program's that can be read. Others may write to it meanwhile, which is what the comparison with a later state finds.
+    // SAFETY: a page of the program's that can be read. Others may write to it meanwhile, which is what the comparison
+    // with a later state finds.
     core::array::from_fn(|word| unsafe { ((page + 8 * word as u64) as *const u64).read_volatile() })
 }
 

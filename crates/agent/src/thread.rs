@@ -87,7 +87,8 @@ impl AlternateStack {
 }
 
 impl Thread {
-    /// A thread for a thread context; the context leads to it from now on. It is nowhere until [`crate::placement::begin`].
+    /// A thread for a context, which leads to it from now on. It is nowhere until
+    /// [`crate::placement::begin`].
     pub fn new(context: ThreadContext, extent: Extent, place: Place, actions: Arc<Actions>) -> &'static mut Self {
         let thread = Box::leak(Box::new(Thread {
             context,

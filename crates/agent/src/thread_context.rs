@@ -29,7 +29,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
 use numalens_translator::{DirectTable, context as fixed};
 
-/// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach of a displacement.
+/// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach
+/// of a displacement.
 pub const UPDATES_BYTES: u64 = exact::thread::UPDATES_BYTES;
 /// Bytes of the direct tables, which lie below those.
 pub const DIRECT_BYTES: u64 = exact::thread::DIRECT_BYTES;
@@ -211,7 +212,7 @@ impl ThreadContext {
         sys::unmap(self.0 - BELOW, BELOW + layout.bytes());
     }
 
-    /// Fills a reserved or used context anew.
+    /// Fills a reserved or used context again.
     ///
     /// # Errors
     /// The kernel's.
@@ -232,7 +233,8 @@ impl ThreadContext {
         Ok(())
     }
 
-    /// Lets the counters be those of `thread`: at the start, in the child of a fork, and where a thread's placement changes.
+    /// Lets the counters be those of `thread`: at the start, in the child of a fork, and where a thread's placement
+    /// changes.
     ///
     /// # Errors
     /// The kernel's.
@@ -266,14 +268,14 @@ impl ThreadContext {
         Ok(())
     }
 
-    /// Has groups whose last page is in `pages` (addresses) look their page up again. Any thread may do it to any other:
-    /// what they have counted so far remains theirs.
-    /// `sites`: how many there are by now, as there are last pages for no others.
+    /// Has groups whose last page is in `pages` (addresses) look their page up again. Any thread may do it to any
+    /// other: what they have counted so far remains theirs. `sites`: how many there are by now, as there are last pages
+    /// for no others.
     pub fn forget(self, layout: &Layout, sites: u32, pages: &core::ops::Range<u64>) {
         const AT_ONCE: u64 = PAGE / size_of::<LastPageRecord>() as u64;
         for chunk in 0..u64::from(sites.min(layout.sites)).div_ceil(AT_ONCE * 8) {
-            // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the context. Each is stored by itself; all are 0 as a rule, and programs that
-            // unmap memory all the time wait for this.
+            // SAFETY: the bytes of TOUCHED, eight at a time, aligned, mapped as long as the context. Each is stored by
+            // itself; all are 0 as a rule, and programs that unmap memory all the time wait for this.
             let eight = unsafe { &*((self.0 + TOUCHED + chunk * 8) as *const AtomicU64) }.load(Relaxed).to_le_bytes();
             if eight == [0; 8] {
                 continue;
@@ -323,8 +325,8 @@ impl ThreadContext {
         self.set(fixed::register(number), value);
     }
 
-    /// Puts `code` (an address in the cache) into the lookup table, or that of returns, at the offset `entry` from GS, as
-    /// `Config::lookup_entry` and `Config::return_entry` give it.
+    /// Puts `code` (an address in the cache) into the lookup table, or that of returns, at the offset `entry` from GS,
+    /// as `Config::lookup_entry` and `Config::return_entry` give it.
     pub fn set_lookup(self, entry: u64, code: u64) {
         // SAFETY: within these tables of the thread.
         unsafe { ((self.0 + entry) as *mut u64).write_volatile(code) }
@@ -336,8 +338,8 @@ impl ThreadContext {
         unsafe { ((self.0 + at) as *mut u32).write_volatile(tag) }
     }
 
-    /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that holds the lock under which
-    /// [`ThreadContext::set_lookup`] is called.
+    /// Has an entry of these tables lead back to the agent, at `miss`, if it names `code`. Any thread may do it that
+    /// holds the lock under which [`ThreadContext::set_lookup`] is called.
     pub fn unlink_lookup(self, entry: u64, code: u64, miss: u64) {
         let at = (self.0 + entry) as *mut u64;
         // SAFETY: as above; generated code reads the entry all at once.
@@ -371,7 +373,7 @@ impl ThreadContext {
         self.set(fixed::FS_BASE, base);
     }
 
-    /// The same, and tells the collector, whose process is known, where the thread has its thread-local variables.
+    /// The same, and logs, for the collector whose process is known, where the thread has its thread-local variables.
     pub fn log_fs_base(self, memory: &ProcessMemory) {
         self.note_fs_base();
         let base = self.get(fixed::FS_BASE);

@@ -1,17 +1,18 @@
 //! Accesses by word, and whose each word is: what makes the accesses of every object exact, however many share a page.
 //!
-//! A thread counts what it accesses of each word (4 bytes), for whoever has it. Words change hands: a block is freed, and others lie there
-//! later. So whenever a block begins or is about to end, the preloaded library says so, and what all threads have counted there until then goes
-//! into the log, with the time: it belongs to whom the words belonged to at that time, which the collector knows.
+//! A thread counts what it accesses of each word (4 bytes), for whoever has it. Words change hands: a block is freed,
+//! and others lie there later. So whenever a block begins or is about to end, the preloaded library says so, and what
+//! all threads have counted there until then goes into the log, with the time: it belongs to whom the words belonged to
+//! at that time, which the collector knows.
 //!
 //! ```text
 //!   thread 1   allocates a block      |  counts of its words: nobody's, to the log |  then tells the collector of the block
 //!   thread 2   writes it              |  counted by word, in its own table         |
 //!   thread 1   is about to free it    |  counts of its words: the block's, to the log | then tells the collector that it ends
 //! ```
-//! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other has only one. What
-//! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
-//! that are gone.
+//! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other
+//! has only one. What ended threads have counted stands in their tables as it was: the collector reads it, for the time
+//! of their end. The same goes for pages that are gone.
 
 use crate::runtime::Runtime;
 use crate::thread::Thread;
@@ -25,7 +26,7 @@ use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 
-/// Counts are told before a half of a counter is full.
+/// Counts are logged before a half of a counter is full.
 const MANY: u32 = 1 << 31;
 const PAGE: u64 = 4096;
 /// Reads and writes, packed.
@@ -35,7 +36,8 @@ fn pack(kind: Kind, count: u64) -> u64 {
     reads.wrapping_add(writes << WORD_WRITES)
 }
 
-/// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements begin there.
+/// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements
+/// begin there.
 fn spread(address: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, mut left) = (address % PAGE, count);
     core::iter::from_fn(move || {
@@ -88,7 +90,8 @@ pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
     }
 }
 
-/// Tells what all threads have counted in a range, for whoever has it until now. `borders`: where within it one object's part ends and another one's begins.
+/// Logs what all threads have counted in a range, for whoever has it until now. `borders`: where within it one object's
+/// part ends and another one's begins.
 pub fn settle(runtime: &Runtime, range: Range<u64>, borders: &[u64]) {
     // Ranges may be anything: a program says what a block is.
     let mut pages = Vec::new();
@@ -96,7 +99,8 @@ pub fn settle(runtime: &Runtime, range: Range<u64>, borders: &[u64]) {
     if pages.is_empty() {
         return;
     }
-    // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
+    // What ended threads have counted is logged with their end: none ends meanwhile, and none goes on with other
+    // tables.
     let threads = runtime.threads.lock();
     for (page, number) in pages {
         let (mut from, end) = (range.start.max(page), range.end.min(page.saturating_add(PAGE)));
@@ -162,7 +166,7 @@ fn log_words(runtime: &Runtime, extent: Extent, address: u64, count: u64, number
 }
 
 fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes: u64, number: u32) {
-    // What does not fit is told as what could not be told apart: the collector knows how much there was of each page.
+    // What does not fit is logged as what could not be told apart: the collector knows how much there was of each page.
     runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number)], &[]);
 }
 
@@ -172,8 +176,8 @@ fn table(runtime: &Runtime, context: u64, number: u32) -> u64 {
 
 fn word(base: u64, at: u64) -> &'static AtomicU64 {
     debug_assert!(at < WORDS_OF_PAGE);
-    // SAFETY: of a page's counters in the table of a thread that does not end meanwhile, which has so many for each page below
-    // MOST_LINE_PAGES.
+    // SAFETY: of a page's counters in the table of a thread that does not end meanwhile, which has so many for each
+    // page below MOST_LINE_PAGES.
     unsafe { &*((base + at * 8) as *const AtomicU64) }
 }
 

@@ -1,4 +1,5 @@
-//! When a recording of a command ends: with the command, or with the last process that it has left in the background (`--wait-all`).
+//! When a recording of a command ends: with the command, or with the last process that it has left in the background
+//! (`--wait-all`).
 
 use crate::sample::signals;
 use std::process::ExitStatus;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Who runs is asked this often.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Nobody has to be found so often in a row, with a look in between: a process that was forked just now is known by then.
+/// Nobody has to be found so often in a row, with a look in between: a process that was forked just now is known by
+/// then.
 const EMPTY: u32 = 2;
 
 /// How far the end has come.
@@ -63,8 +65,8 @@ impl Ending {
         self.is_asked_for
     }
 
-    /// Asks now and then, after the command's end, how many processes of the recording run. `true`: none was found, and the recording
-    /// ends if the next look finds none either.
+    /// Asks now and then, after the command's end, how many processes of the recording run. `true`: none was found, and
+    /// the recording ends if the next look finds none either.
     pub fn poll(&mut self, running: impl FnOnce() -> usize) -> bool {
         if !self.waits() || self.asked.elapsed() < self.pause {
             return false;
@@ -114,8 +116,8 @@ pub fn running(pids: &[i32]) -> usize {
     pids.iter().filter(|&&pid| !has_ended(pid)).count()
 }
 
-/// Whether a process that need not be our child is over: gone, or a zombie that nobody has waited for yet. (A process whose
-/// first thread has ended while others go on looks like a zombie too, but has more than one task.)
+/// Whether a process that need not be our child is over: gone, or a zombie that nobody has waited for yet. (A process
+/// whose first thread has ended while others go on looks like a zombie too, but has more than one task.)
 pub fn has_ended(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

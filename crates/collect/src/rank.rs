@@ -12,7 +12,8 @@ pub fn own() -> Option<u32> {
     source.rank()
 }
 
-/// The rank of a running process, from the environment that it was started with; none when it is gone, or not ours to look at.
+/// The rank of a running process, from the environment that it was started with; none when it is gone, or not ours to
+/// look at.
 pub fn of_process(pid: i32) -> Option<u32> {
     let mut source = RankSource::default();
     // Words that end with zero bytes.

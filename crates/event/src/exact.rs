@@ -1,8 +1,10 @@
-//! What the exact engine's agent counts, in memory that outlives the program: one sparse memory file for a whole recording.
+//! What the exact engine's agent counts, in memory that outlives the program: one sparse memory file for a whole
+//! recording.
 //!
-//! The counters themselves are shared, not messages about them. A program that is killed at any instruction leaves exactly
-//! what it had counted, and the collector may look at any time without asking. (Iterations of some loops are counted later, 4096 at most,
-//! all that they count together: whoever is killed there leaves what it had counted a moment before.)
+//! The counters themselves are shared, not messages about them. A program that is killed at any instruction leaves
+//! exactly what it had counted, and the collector may look at any time without asking. (Iterations of some loops are
+//! counted later, 4096 at most, all that they count together: whoever is killed there leaves what it had counted a
+//! moment before.)
 //!
 //! ```text
 //!  0        header: what the collector wants, how many extents are in use
@@ -13,38 +15,43 @@
 //!  2 TiB    extent 1: a thread        header | site counters | page counters | last pages | lines
 //!  3 TiB    ...
 //! ```
-//! Offsets are vast and almost all of the file is a hole: memory is used by what was written, and the reader finds that with
-//! `SEEK_DATA`. An extent belongs to one process or thread for ever; numbers are given by [`SessionHeader::extents`].
+//! Offsets are vast and almost all of the file is a hole: memory is used by what was written, and the reader finds that
+//! with `SEEK_DATA`. An extent belongs to one process or thread for ever; numbers are given by
+//! [`SessionHeader::extents`].
 //!
-//! **Pages** have dense numbers, given by the agent at first touch: number `p` is the `p`-th page incarnation of its process
-//! (a page that is unmapped and touched again gets a new number). [`PageRecord`] `p` says which page it was and in which class
-//! it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`; those that come in pairs, one of each, it may count in one word, at
-//! [`thread::UPDATES`].
+//! **Pages** have dense numbers, given by the agent at first touch: number `p` is the `p`-th page incarnation of its
+//! process (a page that is unmapped and touched again gets a new number). [`PageRecord`] `p` says which page it was and
+//! in which class it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`; those that come in
+//! pairs, one of each, it may count in one word, at [`thread::UPDATES`].
 //!
-//! **Sites** are operands of instructions, dense as well: [`SiteRecord`] `s`, and in each thread one row of counters, one
-//! counter for each class. A class is a home and whether the page was placed by a pinned thread ([`ProcessHeader::classes`]).
+//! **Sites** are operands of instructions, dense as well: [`SiteRecord`] `s`, and in each thread one row of counters,
+//! one counter for each class. A class is a home and whether the page was placed by a pinned thread
+//! ([`ProcessHeader::classes`]).
 //!
-//! **Last pages** are what the counters lack: a group of sites is counted by the executions of its segment as long as it
-//! keeps to one page. Pending for [`LastPageRecord::entry`] are `executions - since` accesses of each of its sites. A group of several has
-//! a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
+//! **Last pages** are what the counters lack: a group of sites is counted by the executions of its segment as long as
+//! it keeps to one page. Pending for [`LastPageRecord::entry`] are `executions - since` accesses of each of its sites.
+//! A group of several has a row of its own, whose counters stand for one access of each ([`SiteRecord::members`]).
 //!
-//! **Direct page counters** count a group page by page: [`DirectHeader`] says for which pages there are counters now, and beside each counter stands, like
-//! [`LastPageRecord::entry`], what it counts for. What a counter has is pending as the executions of a last page are.
+//! **Direct page counters** count a group page by page: [`DirectHeader`] says for which pages there are counters now,
+//! and beside each counter stands, like [`LastPageRecord::entry`], what it counts for. What a counter has is pending as
+//! the executions of a last page are.
 //!
-//! **Segments** say how often code is executed: instructions that are executed together, and which of the counters above tells how
-//! often ([`SegmentRecord`]).
+//! **Segments** say how often code is executed: instructions that are executed together, and which of the counters
+//! above tells how often ([`SegmentRecord`]).
 //!
 //! **Seats** are counters that a thread has for other nodes than the one it began on: in its own extent it has
 //! counted what it did on that one, in a seat's extent what
-//! it did on the seat's. It goes to and fro between them, and the log tells each change of where it may run
+//! it did on the seat's. It goes to and fro between them, and the log has each change of where it may run
 //! ([`log::PLACED`]).
 //!
-//! **Cache lines** are counted where [`SessionHeader::lines`] asks for it: of each page in use, whatever its number, 64 records lie side by side. The
-//! process's [`LastAccess`] says who accessed a line last; each thread counts its own accesses, and those that found another thread to be
-//! the last one, in its [`LineCounts`], and the latter also by who that was ([`thread::COMMUNICATION`]).
+//! **Cache lines** are counted where [`SessionHeader::lines`] asks for it: of each page in use, whatever its number, 64
+//! records lie side by side. The process's [`LastAccess`] says who accessed a line last; each thread counts its own
+//! accesses, and those that found another thread to be the last one, in its [`LineCounts`], and the latter also by who
+//! that was ([`thread::COMMUNICATION`]).
 //!
-//! A thread changes a last page in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads while it runs reads
-//! the flat tables first, then `entry`, `since`, the executions, `since` and `entry` again, and leaves out a record that changed.
+//! A thread changes a last page in this order: `entry` = 0, `since`, the flat tables, `since`, `entry`. Whoever reads
+//! while it runs reads the flat tables first, then `entry`, `since`, the executions, `since` and `entry` again, and
+//! leaves out a record that changed.
 
 mod code;
 mod commons;

@@ -1,7 +1,7 @@
 //! The rank of a process in its MPI program, as its launcher says in the environment.
 
-/// The variables of the usual launchers: Open MPI, PMIx (Open MPI 5, Slurm), MPICH and Intel MPI, MVAPICH, Slurm's srun. A
-/// batch job's own shell has the last one too, so it counts least.
+/// The variables of the usual launchers: Open MPI, PMIx (Open MPI 5, Slurm), MPICH and Intel MPI, MVAPICH, Slurm's
+/// srun. A batch job's own shell has the last one too, so it counts least.
 const VARIABLES: [&[u8]; 6] =
     [b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"MV2_COMM_WORLD_RANK", b"MPI_RANK", b"SLURM_PROCID"];
 
@@ -36,7 +36,7 @@ impl RankSource {
 mod tests {
     use super::*;
 
-    fn told(variables: &[&[u8]]) -> Option<u32> {
+    fn rank_of(variables: &[&[u8]]) -> Option<u32> {
         let mut source = RankSource::default();
         variables.iter().for_each(|variable| source.look_at(variable));
         source.rank()
@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn the_launchers_variable_tells_the_rank() {
-        assert_eq!(told(&[b"HOME=/", b"OMPI_COMM_WORLD_RANK=3", b"A=1"]), Some(3));
-        assert_eq!(told(&[b"SLURM_PROCID=0", b"PMI_RANK=12"]), Some(12));
-        assert_eq!(told(&[b"PMI_RANK=12", b"SLURM_PROCID=0"]), Some(12));
-        assert_eq!(told(&[b"PMI_RANKS=12", b"XPMI_RANK=1"]), None);
-        assert_eq!(told(&[b"PMI_RANK=two", b"SLURM_PROCID=2"]), Some(2));
-        assert_eq!(told(&[]), None);
+        assert_eq!(rank_of(&[b"HOME=/", b"OMPI_COMM_WORLD_RANK=3", b"A=1"]), Some(3));
+        assert_eq!(rank_of(&[b"SLURM_PROCID=0", b"PMI_RANK=12"]), Some(12));
+        assert_eq!(rank_of(&[b"PMI_RANK=12", b"SLURM_PROCID=0"]), Some(12));
+        assert_eq!(rank_of(&[b"PMI_RANKS=12", b"XPMI_RANK=1"]), None);
+        assert_eq!(rank_of(&[b"PMI_RANK=two", b"SLURM_PROCID=2"]), Some(2));
+        assert_eq!(rank_of(&[]), None);
     }
 }

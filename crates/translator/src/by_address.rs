@@ -1,7 +1,8 @@
 //! Values by addresses in the code cache.
 //!
-//! Code is put down in ascending order within each part of the cache, in several parts by turns, and is looked up by any address within. So there
-//! is a sorted list for each 64 KiB of addresses: most additions go to the end of one. A tree takes three times the memory.
+//! Code is put down in ascending order within each part of the cache, in several parts by turns, and is looked up by
+//! any address within. So there is a sorted list for each 64 KiB of addresses: most additions go to the end of one. A
+//! tree takes three times the memory.
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -26,8 +26,8 @@ pub(crate) const PAGE: u64 = 4096;
 pub enum Leave {
     /// Go on in the cache at this address, with all registers of the program in place.
     Enter(u64),
-    /// A system call. Either do what it does, set rcx to `next` and go on at [`Cache::entry`] of `next`; or go on in the cache
-    /// at `execute`, with all registers in place, where it is executed and followed by what comes after it.
+    /// A system call. Either do what it does, set rcx to `next` and go on at [`Cache::entry`] of `next`; or go on in
+    /// the cache at `execute`, with all registers in place, where it is executed and followed by what comes after it.
     Syscall {
         /// The address of the instruction.
         ip: u64,
@@ -36,14 +36,14 @@ pub enum Leave {
         /// The address in the cache of a copy of it.
         execute: u64,
     },
-    /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is done, go on at
-    /// [`Cache::entry`] of `next`.
+    /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is
+    /// done, go on at [`Cache::entry`] of `next`.
     Request {
         /// The address after the instruction.
         next: u64,
     },
-    /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the answer, go on at
-    /// [`Cache::entry`] of `next`.
+    /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the
+    /// answer, go on at [`Cache::entry`] of `next`.
     CpuQuery {
         /// What it asks.
         query: CpuQuery,
@@ -86,8 +86,8 @@ pub enum Leave {
 /// A target of indirect jumps, or of returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target, then takes the program's
-    /// rax and rcx (after returns: rcx) from `context::REGISTERS`.
+    /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target,
+    /// then takes the program's rax and rcx (after returns: rcx) from `context::REGISTERS`.
     pub checked: u64,
     /// Where to go on now, with all registers of the program in place.
     pub entry: u64,
@@ -235,7 +235,8 @@ impl Cache {
         Ok(id)
     }
 
-    /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which exits induction variable to which fragments.
+    /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which
+    /// exits lead to which fragments.
     fn link(&mut self, room: &Room) -> Vec<(ExitId, FragmentId)> {
         let first = self.links.len() as u32;
         let mut links = Vec::new();
@@ -343,8 +344,8 @@ impl Cache {
         Ok(Landing { checked: room.hot, entry })
     }
 
-    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is valid until its range is
-    /// closed ([`Cache::close`]), whatever becomes of the program's code.
+    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is
+    /// valid until its range is closed ([`Cache::close`]), whatever becomes of the program's code.
     pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
         let id = self.fragment(env, ip)?;
         let entry = self.entry_of(id);
@@ -362,8 +363,10 @@ impl Cache {
         Ok(Landing { checked, entry })
     }
 
-    /// A fragment is translated again when it is next entered: as a group is megamorphic, with its look-up in place; as the class of a megamorphic one changes as well,
-    /// without any last page for it, or its direct table does not pay, without one; as the loop is short, without a page limit; as it has had many iterations, with last pages. The thread that says so finishes its execution.
+    /// A fragment is translated again when it is next entered: as a group is megamorphic, with its look-up in place; as
+    /// the class of a megamorphic one changes as well, without any last page for it, or its direct table does not pay,
+    /// without one; as the loop is short, without a page limit; as it has had many iterations, with last pages. The
+    /// thread that says so finishes its execution.
     pub fn retranslate(&mut self, env: &mut impl Env, retranslation: Retranslation) {
         let Some((id, fragment)) = self.fragment_at(retranslation.at) else { return };
         let ip = fragment.ip;
@@ -396,8 +399,9 @@ impl Cache {
         self.kill(env, id);
     }
 
-    /// A site has counted many accesses: its fragment is translated again when it is next entered, with last pages for its groups if it has none, as they will pay, and
-    /// without comparing its code, where the owner can tell when that changes. Only with [`Scheme::LongLoops`].
+    /// A site has counted many accesses: its fragment is translated again when it is next entered, with last pages for
+    /// its groups if it has none, as they will pay, and without comparing its code, where the owner can tell when that
+    /// changes. Only with [`Scheme::LongLoops`].
     pub fn tier_up(&mut self, env: &mut impl Env, site: SiteId) {
         if self.config.scheme != Scheme::LongLoops || self.config.each {
             return;
@@ -426,8 +430,8 @@ impl Cache {
         self.hot.last_up_to(address).and_then(holds).or_else(|| self.cold.last_up_to(address).and_then(holds))
     }
 
-    /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
-    /// one finish it.
+    /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that
+    /// are inside one finish it.
     pub fn invalidate(&mut self, env: &mut impl Env, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -448,7 +452,8 @@ impl Cache {
         }
     }
 
-    /// Words of a page are no longer what they were, which nobody has looked at but for translating them: as [`Cache::invalidate`], and cheap where they are no code.
+    /// Words of a page are no longer what they were, which nobody has looked at but for translating them: as
+    /// [`Cache::invalidate`], and cheap where they are no code.
     pub fn changed(&mut self, env: &mut impl Env, words: impl Iterator<Item = Range<u64>>) {
         self.tools.liveness.window.forget();
         for range in words {
@@ -488,7 +493,7 @@ impl Cache {
         self.unlink_incoming(env, id);
     }
 
-    /// Has the jumps that induction variable to a fragment go to their stubs again.
+    /// Has the jumps that lead to a fragment go to their stubs again.
     pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: FragmentId) {
         let Some(fragment) = self.get_mut(id) else { return };
         let mut chain = core::mem::replace(&mut fragment.incoming, Chain::EMPTY);
@@ -500,8 +505,8 @@ impl Cache {
         }
     }
 
-    /// The number of the execution counter that [`crate::Unexecuted`] instructions of the page at `page` are added to; none: there is no room
-    /// for more.
+    /// The number of the execution counter that [`crate::Unexecuted`] instructions of the page at `page` are added to;
+    /// none: there is no room for more.
     pub fn correction(&mut self, env: &mut impl Env, page: u64) -> Option<u32> {
         if let Some(&known) = self.corrections.get(&page) {
             return Some(known);

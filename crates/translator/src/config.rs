@@ -15,20 +15,21 @@ pub enum Shadow {
     FromContext,
 }
 
-/// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped), see
-/// [`Config::word_of`].
+/// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all
+/// that can be mapped), see [`Config::word_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageEntry {
     /// The class of the page for the site counters, from [`PageEntry::READ_ONLY`]; 0: ask.
     pub class: u32,
-    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even; 0: there is none.
+    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows.
+    /// Even; 0: there is none.
     pub slot: u32,
 }
 
 impl PageEntry {
-    /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it makes the page another one
-    /// (the zero page). The least of all, so that one comparison tells what a write may be counted in. No record has such a page for its last:
-    /// whoever writes it need not look for records.
+    /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it
+    /// makes the page another one (the zero page). The least of all, so that one comparison tells what a write may be
+    /// counted in. No record has such a page for its last: whoever writes it need not look for records.
     pub const READ_ONLY: u32 = 1;
 }
 
@@ -37,10 +38,11 @@ impl PageEntry {
 pub enum Scheme {
     /// In the flat tables everywhere: slower, and what the others are compared with.
     Flat,
-    /// By last pages in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
-    /// each group is looked up once and counted immediately.
+    /// By last pages in loops. Other code runs seldom or with another object each time: there, the first miss costs
+    /// more than hits save, and each group is looked up once and counted immediately.
     Loops,
-    /// By last pages in loops that have had many iterations, so that they pay ([`crate::tier_up`]), and in what else the owner says has ([`crate::Cache::tier_up`]).
+    /// By last pages in loops that have had many iterations, so that they pay ([`crate::tier_up`]), and in what else
+    /// the owner says has ([`crate::Cache::tier_up`]).
     LongLoops,
     /// By last pages wherever they can be.
     LastPage,
@@ -59,32 +61,38 @@ pub struct Config {
     pub stack_operations: bool,
     /// Where the shadow table is.
     pub shadow: Shadow,
-    /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies of
-    /// `context::LOOKUP_MISS`.
+    /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies
+    /// of `context::LOOKUP_MISS`.
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
-    /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since nearly all accesses of a program
-    /// fall into few classes: sites whose code lies together share lines of the processor's caches.
+    /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since
+    /// nearly all accesses of a program fall into few classes: sites whose code lies together share lines of the
+    /// processor's caches.
     pub sites: u32,
-    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them. All of them within 4 GiB.
+    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them. All of them
+    /// within 4 GiB.
     pub pages: u32,
-    /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write each. Programs that update memory at random
-    /// change one line of the processor's caches besides their own, and not two. Negative: all that lies above is taken.
+    /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write
+    /// each. Programs that update memory at random change one line of the processor's caches besides their own, and not
+    /// two. Negative: all that lies above is taken.
     pub updates: i32,
     /// Where accesses are counted by last pages.
     pub scheme: Scheme,
-    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size. Whatever `scheme` says.
+    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size.
+    /// Whatever `scheme` says.
     pub each: bool,
     /// Most sites, those that stand for several included.
     pub most_sites: u32,
-    /// Offset from GS of the last pages: a [`crate::LastPage`] each, [`Config::most_sites`] of them. A multiple of 4096.
+    /// Offset from GS of the last pages: a [`crate::LastPage`] each, [`Config::most_sites`] of them. A multiple of
+    /// 4096.
     pub last_pages: u32,
     /// Offset from GS of the execution counters: 64 bits each, [`Config::most_sites`] of them.
     pub executions: u32,
     /// Offset from GS of a byte for every 4096 bytes of last pages: not 0 if the thread has ever filled one there.
     pub touched: u32,
-    /// Offset from GS of the direct tables ([`crate::DirectTable`]): their headers, their counters, what these count for. Negative, as for `updates`.
+    /// Offset from GS of the direct tables ([`crate::DirectTable`]): their headers, their counters, what these count
+    /// for. Negative, as for `updates`.
     pub direct: i32,
     /// Pages that each has counters for; 0: there are none.
     pub direct_pages: u32,
@@ -92,10 +100,12 @@ pub struct Config {
     pub instructions: usize,
     /// Most conditional jumps that a fragment falls through.
     pub side_exits: usize,
-    /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
+    /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it
+    /// has another.
     pub flags_dead_at_calls: bool,
-    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `context::PROCESSOR`, other instructions that tell CPUs apart leave
-    /// through [`crate::Leave::CpuQuery`]. And behind each system call the thread leaves where there is news: `context::NEWS`.
+    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `context::PROCESSOR`, other
+    /// instructions that tell CPUs apart leave through [`crate::Leave::CpuQuery`]. And behind each system call the
+    /// thread leaves where there is news: `context::NEWS`.
     pub own_processor: bool,
 }
 
@@ -106,8 +116,9 @@ impl Config {
         within(u64::from(self.sites) + number * 8).filter(|_| site.0 < self.most_sites)
     }
 
-    /// A page as the shadow table has it, and [`crate::LastPage::ENTRY`]: in the lower half how far the column of its class begins behind that of class 0, in
-    /// the upper one the offset from GS of its counters (32 bits without sign), or 0 for slot 0.
+    /// A page as the shadow table has it, and [`crate::LastPage::ENTRY`]: in the lower half how far the column of its
+    /// class begins behind that of class 0, in the upper one the offset from GS of its counters (32 bits without sign),
+    /// or 0 for slot 0.
     pub fn word_of(&self, entry: PageEntry) -> u64 {
         let counters = if entry.slot == 0 { 0 } else { self.pages + entry.slot * 8 };
         u64::from(entry.class * self.most_sites * 8) | u64::from(counters) << 32
@@ -150,8 +161,8 @@ impl Config {
         i64::from(self.direct) + DirectTable::words(direct, self.direct_pages) as i64
     }
 
-    /// What generated code finds in the context of every thread besides the code pointers of its owner: offsets and values, for a shadow
-    /// table at `shadow`.
+    /// What generated code finds in the context of every thread besides the code pointers of its owner: offsets and
+    /// values, for a shadow table at `shadow`.
     pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
             (context::RETURN, returns::take_return as *const () as u64),
@@ -173,7 +184,8 @@ impl Config {
         u64::from(context::RETURNS) + returns::index_of(ip) * 8
     }
 
-    /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
+    /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and
+    /// what it must be.
     pub fn return_tag(&self, ip: u64) -> (u64, u32) {
         (u64::from(context::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
     }
@@ -207,29 +219,32 @@ pub struct Room {
 pub enum Changes {
     /// Not at all, but by [`crate::Cache::invalidate`]: what is translated may depend on other code than its own.
     Never,
-    /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is told so of its page: what is translated depends on its own pages only.
+    /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is notified of its page: what is
+    /// translated depends on its own pages only.
     Notified,
-    /// Without anybody being told (pages that are writable, or shared): a fragment compares its bytes whenever it is entered.
+    /// Without anybody being told (pages that are writable, or shared): a fragment compares its bytes whenever it is
+    /// entered.
     Silently,
 }
 
 /// What the translator needs of whoever uses it.
 pub trait Env {
-    /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing is
-    /// mapped executable. Asked for look-ahead too, so it must not fault.
+    /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing
+    /// is mapped executable. Asked for look-ahead too, so it must not fault.
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize;
 
     /// How the code in `start..end` may change.
     fn changes(&mut self, start: u64, end: u64) -> Changes;
 
-    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Notified`]. What was translated of its pages is
-    /// invalidated then.
+    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Notified`].
+    /// What was translated of its pages is invalidated then.
     fn write_protect(&mut self, start: u64, end: u64) -> bool {
         let _ = (start, end);
         false
     }
 
-    /// What was translated depends on the code in `start..end`, which [`Changes::Notified`] and is not its own. The range is within a page.
+    /// What was translated depends on the code in `start..end`, which [`Changes::Notified`] and is not its own. The
+    /// range is within a page.
     fn looked_at(&mut self, start: u64, end: u64) {
         let _ = (start, end);
     }
@@ -240,8 +255,9 @@ pub trait Env {
         true
     }
 
-    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is executed there
-    /// ([`crate::Leave::Reached`]). One that is wanted later has to be told by [`crate::Cache::invalidate`].
+    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is
+    /// executed there ([`crate::Leave::Reached`]). One that is wanted later has to be told by
+    /// [`crate::Cache::invalidate`].
     fn is_watched(&mut self, ip: u64) -> bool {
         let _ = ip;
         false
@@ -250,8 +266,8 @@ pub trait Env {
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
 
-    /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
-    /// its own among the sites, which stands for one access of each.
+    /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for
+    /// several a number of its own among the sites, which stands for one access of each.
     fn new_group(&mut self, group: &Group) -> SiteId;
 
     /// Registers instructions that are executed together, and what counts them. Asked for when [`Config::code`] is set.
@@ -264,13 +280,13 @@ pub trait Env {
     /// Their lengths are multiples of 8.
     fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]);
 
-    /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within eight
-    /// aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any store within a
-    /// cache line, but an emulator has been seen to store what is not aligned byte by byte.)
+    /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within
+    /// eight aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any
+    /// store within a cache line, but an emulator has been seen to store what is not aligned byte by byte.)
     fn patch(&mut self, address: u64, displacement: i32);
 
-    /// The fragment whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by returns from what it
-    /// calls. Told once for each fragment.
+    /// The fragment whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by
+    /// returns from what it calls. Reported once for each fragment.
     fn died(&mut self, hot: u64, bytes: u32) {
         let _ = (hot, bytes);
     }

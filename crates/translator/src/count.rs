@@ -1,7 +1,8 @@
 //! Counting out of line: what inline code leaves to a call.
 //!
-//! Generated code describes the accesses in the context of the thread and leaves through `context::COUNT`; [`settle`] turns the description
-//! into pages and numbers of accesses and counts them. The arguments at `context::COUNT_ARGUMENTS`, by operation:
+//! Generated code describes the accesses in the context of the thread and leaves through `context::COUNT`; [`settle`]
+//! turns the description into pages and numbers of accesses and counts them. The arguments at
+//! `context::COUNT_ARGUMENTS`, by operation:
 //!
 //! | operation | 0 | 1 | 2 | 3 |
 //! |---|---|---|---|---|
@@ -15,9 +16,10 @@
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
 //! | [`Operation::Again`] | (direct tables: as above) | | a counter | |
 //!
-//! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
-//! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::before_string_write`], with rcx and
-//! rdi as they are then), as nobody can tell afterwards which pages were there already.
+//! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early,
+//! by a hit or by a fault, and what it did not do is not counted. Where it writes, it is reported once more before it
+//! begins ([`Pages::before_string_write`], with rcx and rdi as they are then), as nobody can tell afterwards which
+//! pages were there already.
 
 use crate::fragment::Unmade;
 use crate::last_page::{LastPage, descriptor};
@@ -42,8 +44,10 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with [`RetranslateReason::Direct`], its direct table is to be looked at, and the arguments are those
-    /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`RetranslateReason`].
+    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with
+    /// [`RetranslateReason::Direct`], its direct table is to be looked at, and the arguments are those of
+    /// [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of
+    /// a [`RetranslateReason`].
     Again = 7,
     /// One access for each row of a tile; the lanes are the tile's number.
     Tile = 8,
@@ -58,11 +62,11 @@ pub enum Operation {
 pub(crate) enum RetranslateReason {
     /// The group changes its page too often.
     Page = 0,
-    /// The loop has too few executions.
+    /// The loop has too few iterations.
     ShortLoop = 1,
     /// The group is megamorphic, and the class of its pages changes too often as well.
     Class = 2,
-    /// The loop has had many executions: see [`crate::tier_up`].
+    /// The loop has had many iterations: see [`crate::tier_up`].
     LongLoop = 3,
     /// The direct table of the group must be looked at; or it has none any more, as it does not pay.
     Direct = 4,
@@ -177,7 +181,8 @@ pub(crate) fn kind_bits(kind: Kind) -> u16 {
     }
 }
 
-/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin there. They lie side by side.
+/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin
+/// there. They lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Whose.
@@ -196,11 +201,12 @@ pub struct Run {
 
 /// The owner of the shadow table.
 pub trait Pages {
-    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot succeed.
+    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot
+    /// succeed.
     fn entry(&mut self, run: &Run) -> Option<PageEntry>;
 
-    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how much of it, it may find
-    /// out on the way.
+    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how
+    /// much of it, it may find out on the way.
     fn before_string_write(&mut self, run: &Run) {
         let _ = run;
     }
@@ -231,7 +237,8 @@ impl ThreadContext {
     }
 
     pub fn load(self, offset: u32) -> u64 {
-        // SAFETY: the callers of this module promise a thread context with its tables; all offsets are below its end and multiples of 8.
+        // SAFETY: the callers of this module promise a thread context with its tables; all offsets are below its end
+        // and multiples of 8.
         unsafe { self.0.add(offset as usize).cast::<u64>().read() }
     }
 
@@ -252,8 +259,8 @@ impl ThreadContext {
     }
 
     pub fn set(self, offset: u64, count: u64) {
-        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees either value, since
-        // the store is one aligned instruction.
+        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees
+        // either value, since the store is one aligned instruction.
         unsafe { self.at::<u64>(offset as i64).write_volatile(count) };
     }
 }
@@ -303,8 +310,9 @@ pub unsafe fn settle(context: *mut u8, config: &Config, pages: &mut impl Pages) 
     None
 }
 
-/// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`]. The registers are
-/// those of the stopped thread. It starts afresh afterwards: its remaining elements are counted when they are done.
+/// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`].
+/// The registers are those of the stopped thread. It starts afresh afterwards: its remaining elements are counted when
+/// they are done.
 ///
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
@@ -411,8 +419,8 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
 /// The members of the group whose descriptor the generated code has named: sites, kinds, offsets.
 fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
     let at = descriptor as *const u8;
-    // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it and
-    // has one entry for each member. It is not evicted while a thread is inside.
+    // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code
+    // cache beside it and has one entry for each member. It is not evicted while a thread is inside.
     let (first, members) = unsafe {
         (at.add(descriptor::SITE as usize).cast::<u32>().read(), at.add(descriptor::MEMBERS as usize).read())
     };
@@ -424,9 +432,10 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
     })
 }
 
-/// Takes back what a thread has counted for accesses that it will not make: it was stopped within an execution and goes on elsewhere, or
-/// comes back to the instruction through another fragment. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
-/// stopped with; `run` gives the kind of a site and its address by the registers before its instruction.
+/// Takes back what a thread has counted for accesses that it will not make: it was stopped within an execution and goes
+/// on elsewhere, or comes back to the instruction through another fragment. `unmade` is the [`crate::Position`]'s;
+/// `registers` are those that the thread was stopped with; `run` gives the kind of a site and its address by the
+/// registers before its instruction.
 ///
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
@@ -461,8 +470,8 @@ pub unsafe fn abandon(
     }
 }
 
-/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs that begin within one `granule`: the lowest address of each, and
-/// how many they are.
+/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs that begin within one `granule`: the
+/// lowest address of each, and how many they are.
 fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u64, mut found: impl FnMut(u64, u64)) {
     if done == 0 {
         return;
@@ -531,7 +540,8 @@ pub unsafe fn correct(context: *mut u8, config: &Config, executions: u32, instru
     }
 }
 
-/// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted but did not happen.
+/// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted
+/// but did not happen.
 ///
 /// # Safety
 /// As for [`settle`].

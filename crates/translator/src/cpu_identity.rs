@@ -1,6 +1,8 @@
-//! Instructions by which a program asks which CPU it is on and what CPUs there are, where the processor is not the host's.
+//! Instructions by which a program asks which CPU it is on and what CPUs there are, where the processor is not the
+//! host's.
 //!
-//! `rdpid` and `rdtscp` are not among them: they are asked often, and a word of the thread's context answers them in place.
+//! `rdpid` and `rdtscp` are not among them: they are asked often, and a word of the thread's context answers them in
+//! place.
 
 use crate::emit::{Memory, RCX};
 use crate::translate::Builder;
@@ -43,7 +45,8 @@ impl CpuQuery {
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// `rdpid` or `rdtscp` on a processor that is not the host's. Done over again, if a signal comes between two of these, it is the same.
+    /// `rdpid` or `rdtscp` on a processor that is not the host's. Done over again, if a signal comes between two of
+    /// these, it is the same.
     pub(crate) fn processor(&mut self, instruction: &Instruction) {
         let to =
             if instruction.mnemonic() == Mnemonic::Rdpid { instruction.op0_register().number() as u8 } else { RCX };

@@ -50,8 +50,8 @@ pub(crate) struct Source {
     pub accesses: Vec<Access>,
 }
 
-/// Fills in the instructions of the fragment at `ip`, their bytes and accesses. It ends where a `known` one begins, as code that is there twice crowds the
-/// caches; loops are kept in one piece, as they are counted by iterations.
+/// Fills in the instructions of the fragment at `ip`, their bytes and accesses. It ends where a `known` one begins, as
+/// code that is there twice crowds the caches; loops are kept in one piece, as they are counted by iterations.
 pub(crate) fn decode(
     config: &Config,
     env: &mut impl Env,
@@ -156,11 +156,12 @@ pub(crate) fn ends_fragment(config: &Config, instruction: &Instruction) -> bool 
         || CpuQuery::of(config, instruction).is_some()
 }
 
-/// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few iterations, and
-/// compilers, full of those, take an eighth more time with last pages in them.
+/// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly
+/// have few iterations, and compilers, full of those, take an eighth more time with last pages in them.
 const SMALL_LOOP: u64 = 64;
 
-/// Fills in what is live before each instruction. `end` follows the fragment, `changes` says how it may change, `in_loop` that it pays to look far.
+/// Fills in what is live before each instruction. `end` follows the fragment, `changes` says how it may change,
+/// `in_loop` that it pays to look far.
 pub(crate) fn find_live(
     list: &mut [Decoded],
     liveness: &mut Liveness,
@@ -175,8 +176,8 @@ pub(crate) fn find_live(
     else {
         return;
     };
-    // Code that may change is not believed beyond the fragment, or its pages. Its registers are kept exact: what compiles at run time may look at
-    // any register when an instruction faults.
+    // Code that may change is not believed beyond the fragment, or its pages. Its registers are kept exact: what
+    // compiles at run time may look at any register when an instruction faults.
     let may_change = changes != Changes::Never;
     let own = pages(first..end);
     let mut at = |liveness: &mut Liveness, ip: u64| match changes {

@@ -108,7 +108,8 @@ impl<E: Env> Builder<'_, E> {
         self.map_hot(State::Before);
     }
 
-    /// Counts the iterations in the stub of the jump back. rax is saved, and flags are dead, as they are at the start of the loop.
+    /// Counts the iterations in the stub of the jump back. rax is saved, and flags are dead, as they are at the start
+    /// of the loop.
     pub(crate) fn end_derived_for_good(&mut self) {
         if let Some((derived, _)) = self.derived {
             self.cold.lea(RAX, Memory::base(derived.register, derived.before_step()));
@@ -117,7 +118,8 @@ impl<E: Env> Builder<'_, E> {
     }
 }
 
-/// Counts the iterations of a loop in which a thread was stopped with these registers, before anything of the present one is taken back: a [`crate::Position`]'s.
+/// Counts the iterations of a loop in which a thread was stopped with these registers, before anything of the present
+/// one is taken back: a [`crate::Position`]'s.
 ///
 /// # Safety
 /// As for [`crate::count::settle`], for the thread that was stopped.

@@ -1,11 +1,13 @@
 //! Direct page counters: a group that changes its page all the time has a counter of its own for each page.
 //!
-//! Problem: a program that gathers from a large table, or updates it at random, is at another page in each execution. To look the page up
-//! ([`crate::megamorphic`]) and to count in what was found costs memory accesses one after the other and a second register, besides the row of site counters. While the
-//! program waits for memory of its own, each instruction more keeps the processor from looking so much further ahead.
+//! Problem: a program that gathers from a large table, or updates it at random, is at another page in each execution.
+//! To look the page up ([`crate::megamorphic`]) and to count in what was found costs memory accesses one after the
+//! other and a second register, besides the row of site counters. While the program waits for memory of its own, each
+//! instruction more keeps the processor from looking so much further ahead.
 //!
-//! Mechanism: a thread has a table of counters for such a group (a *direct table*), one for each page of 1 GiB around the place where the group was first seen. The look-up of
-//! the page, its class and its counters is done once for each page, and what is left is one increment at a place that follows from the address:
+//! Mechanism: a thread has a table of counters for such a group (a *direct table*), one for each page of 1 GiB around
+//! the place where the group was first seen. The look-up of the page, its class and its counters is done once for each
+//! page, and what is left is one increment at a place that follows from the address:
 //!
 //! ```text
 //!   lea  r1, [operand]
@@ -19,20 +21,23 @@
 //!
 //!   a counter        0 ......... 0      not begun
 //!                    1 0 c ..... c      counts for the page, slot and class in the second table: c times
-//!                    0 1 c ..... c      has done so; to be asked about (the collector wants the next access told)
+//!                    0 1 c ..... c      has done so; to be asked about (the collector wants the next access logged)
 //! ```
 //! An increment of a counter that has not begun gives a number without the highest bit, as does that of one that is full.
 //!
-//! **Who reads the counters** adds what a direct table has to the flat tables, as for last pages: the group's reads and writes to those of the page, and one access of
-//! each member to the row. Counters are emptied here before the flat tables get what was in them, and whoever reads while the thread runs reads the flat
-//! tables first, so nothing is counted twice.
+//! **Who reads the counters** adds what a direct table has to the flat tables, as for last pages: the group's reads and
+//! writes to those of the page, and one access of each member to the row. Counters are emptied here before the flat
+//! tables get what was in them, and whoever reads while the thread runs reads the flat tables first, so nothing is
+//! counted twice.
 //!
-//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`DirectTable::BASE`] to [`DirectTable::NOWHERE`] in all threads that have counters
-//! for such pages between [`DirectTable::LOW`] and [`DirectTable::HIGH`]; the thread itself settles all, and begins anew. Only the thread itself writes counters, but for
-//! the mark of those that are to be asked about.
+//! **When pages change** (they are unmapped, or have moved), whoever changes them sets [`DirectTable::BASE`] to
+//! [`DirectTable::NOWHERE`] in all threads that have counters for such pages between [`DirectTable::LOW`] and
+//! [`DirectTable::HIGH`]; the thread itself settles all, and begins again. Only the thread itself writes counters, but
+//! for the mark of those that are to be asked about.
 //!
-//! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells nobody. A group that comes to such
-//! pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked up in place as before; so are those that there are no more direct tables for.
+//! Pages that are only read so far ([`crate::PageEntry::READ_ONLY`]) are not counted here, as their first write tells
+//! nobody. A group that comes to such pages, leaves its 1 GiB, or finds its pages changed, again and again, is looked
+//! up in place as before; so are those that there are no more direct tables for.
 
 use crate::count::{RetranslateReason, Retranslation, ThreadContext};
 use crate::emit::Memory;
@@ -184,7 +189,8 @@ struct Counters<'a> {
 
 impl Counters<'_> {
     fn load<T: Copy>(&self, offset: i64) -> T {
-        // SAFETY: a part of the direct tables of the thread that is here: an aligned integer. Others write it at once, if at all.
+        // SAFETY: a part of the direct tables of the thread that is here: an aligned integer. Others write it at once,
+        // if at all.
         unsafe { self.context.at::<T>(offset).read_volatile() }
     }
 
@@ -265,13 +271,14 @@ impl Counters<'_> {
     }
 }
 
-/// The thread has come here for the direct table of the group of `site`, whose execution is not counted yet: it has not begun, its pages have changed, or it has missed
-/// many accesses; or, where the third argument says so, for one of its counters (the number, plus 1). What is to be said if the group is better looked up in place.
+/// The thread has come here for the direct table of the group of `site`, whose execution is not counted yet: it has not
+/// begun, its pages have changed, or it has missed many accesses; or, where the third argument says so, for one of its
+/// counters (the number, plus 1). What is to be said if the group is better looked up in place.
 pub(crate) fn settle(context: ThreadContext, config: &Config, site: SiteId) -> Option<Retranslation> {
     let (address, at, one) = (context.argument(0), context.argument(1) as *const u8, context.argument(2) as u32);
     let word = |offset: u32| {
-        // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it. It is not
-        // evicted while a thread is inside.
+        // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code
+        // cache beside it. It is not evicted while a thread is inside.
         unsafe { at.add(offset as usize).cast::<u32>().read_unaligned() }
     };
     let [reads, writes, ..] = word(descriptor::READS).to_le_bytes();

@@ -1,8 +1,9 @@
 //! Gathers and scatters: each active element is an access at an address of its own.
 //!
-//! Where flags are dead, a routine in assembly ([`count_elements`]) looks the pages of all elements up and counts each: code that was compiled for wide vectors
-//! gathers in its innermost loops, and to describe each to [`crate::count::settle`] takes ten times as long. That one is left with what the routine does not
-//! do: pages that are not known, and other forms.
+//! Where flags are dead, a routine in assembly ([`count_elements`]) looks the pages of all elements up and counts each:
+//! code that was compiled for wide vectors gathers in its innermost loops, and to describe each to
+//! [`crate::count::settle`] takes ten times as long. That one is left with what the routine does not do: pages that are
+//! not known, and other forms.
 //!
 //! ```text
 //!   vmovdqu gs:[vector], indices
@@ -23,7 +24,8 @@ use numalens_isa::Kind;
 pub(crate) mod descriptor {
     /// What is counted, among the counters of a page: reads, or writes, which are 8 bytes further (64 bits).
     pub const COUNTER: u32 = 8;
-    /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits each).
+    /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits
+    /// each).
     pub const ROW: u32 = 16;
     pub const WHAT: u32 = 20;
     pub const SITE: u32 = 24;

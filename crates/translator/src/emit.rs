@@ -102,7 +102,8 @@ impl Code {
         self.raw(&value.to_le_bytes());
     }
 
-    /// Appends the first `count` bytes of `bytes`: shorter than to append them one by one, or to copy as many as are known only then.
+    /// Appends the first `count` bytes of `bytes`: shorter than to append them one by one, or to copy as many as are
+    /// known only then.
     fn append<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
         let length = self.bytes.len() + count;
         self.bytes.extend_from_slice(bytes);
@@ -300,8 +301,9 @@ impl Code {
         Field(self.bytes.len() - 4)
     }
 
-    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is executed. It gets there behind
-    /// prefixes that jumps do not heed (processors of 2000 took them for a hint): an instruction that does nothing is executed like any other.
+    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is
+    /// executed. It gets there behind prefixes that jumps do not heed (processors of 2000 took them for a hint): an
+    /// instruction that does nothing is executed like any other.
     pub fn patchable(&mut self, opcode: &[u8]) -> Field {
         let within = (self.here() as usize + opcode.len()) & 7;
         if within > 4 {

@@ -6,7 +6,8 @@ use core::fmt;
 /// Why there is no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The program jumped to where there is no code that can be read: the instruction would fault at `ip` with this address.
+    /// The program jumped to where there is no code that can be read: the instruction would fault at `ip` with this
+    /// address.
     Unreadable {
         /// The address of the first instruction of the fragment.
         ip: u64,
@@ -18,7 +19,8 @@ pub enum Error {
         /// The address of the fragment.
         ip: u64,
     },
-    /// An operand or a jump cannot reach its target from the room that [`crate::Env::room`] gave: it lies too far from the code.
+    /// An operand or a jump cannot reach its target from the room that [`crate::Env::room`] gave: it lies too far from
+    /// the code.
     OutOfReach {
         /// The instruction.
         ip: u64,

@@ -1,7 +1,7 @@
 //! Evicting translations, so that their memory can be used again.
 //!
-//! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their tables name. So it
-//! goes in two steps, for a range of the cache at a time:
+//! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their
+//! tables name. So it goes in two steps, for a range of the cache at a time:
 //!
 //! ```text
 //!   close   nothing leads into the range any more: jumps of other fragments go to their stubs again, landings and sites of returns are
@@ -30,8 +30,9 @@ pub struct Unlinked {
 }
 
 impl Cache {
-    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot
-    /// halves, and what belongs to them is closed with them. Returns what must be unlinked from the tables of all threads before anybody goes on.
+    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong
+    /// together: `range` holds hot halves, and what belongs to them is closed with them. Returns what must be unlinked
+    /// from the tables of all threads before anybody goes on.
     pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Unlinked> {
         let mut unlinked = Vec::new();
         let fragments: Vec<(u64, FragmentId)> = self.hot.range(range.clone()).collect();
@@ -57,7 +58,8 @@ impl Cache {
         unlinked
     }
 
-    /// Has all jumps between fragments go through the dispatcher once more, which links them again: threads that go round in linked code come by.
+    /// Has all jumps between fragments go through the dispatcher once more, which links them again: threads that go
+    /// round in linked code come by.
     pub fn unlink(&mut self, env: &mut impl Env) {
         for number in 0..self.fragments.len() as u32 {
             self.unlink_incoming(env, FragmentId(number));
@@ -77,7 +79,7 @@ impl Cache {
 
     /// Forgets every translation, which no thread is inside of, or comes back to. From now on the table of pages is
     /// where `shadow` says. The tables of the threads are to be emptied before anybody goes on.
-    pub fn start_anew(&mut self, env: &mut impl Env, shadow: Shadow) {
+    pub fn restart(&mut self, env: &mut impl Env, shadow: Shadow) {
         self.close(env, 0..u64::MAX);
         self.evict(0..u64::MAX);
         self.returns.clear();

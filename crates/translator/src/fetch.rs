@@ -1,22 +1,25 @@
 //! Code fetches: how often each instruction is executed, by what is counted anyway.
 //!
-//! Problem: a counter for every piece of code would be one more memory access in each, and most pieces have a counter already.
+//! Problem: a counter for every piece of code would be one more memory access in each, and most pieces have a counter
+//! already.
 //!
-//! Mechanism: a *segment* (the instructions of a fragment between two conditional jumps, see [`crate::plan`]) is run to its end or not
-//! begun, so whatever counts once in each of its runs counts its instructions:
+//! Mechanism: a *segment* (the instructions of a fragment between two conditional jumps, see [`crate::plan`]) is run to
+//! its end or not begun, so whatever counts once in each of its runs counts its instructions:
 //!
 //! ```text
 //!   its groups have last pages            their execution counter          nothing to add
 //!   an operand accessed once in a run     the site, over all classes       nothing to add
 //!   none of these                         an execution counter of its own   inc qword gs:[executions]
 //! ```
-//! The increment changes the flags: it stands before an instruction where nobody needs them. Flags are taken to be needed after a return:
-//! Go returns from its preemption with flags that it restored two instructions before. Where there is no such place, a register takes the
-//! detour (`mov`, `lea`, `mov`), one of those that a way out saves if there is one.
+//! The increment changes the flags: it stands before an instruction where nobody needs them. Flags are taken to be
+//! needed after a return: Go returns from its preemption with flags that it restored two instructions before. Where
+//! there is no such place, a register takes the detour (`mov`, `lea`, `mov`), one of those that a way out saves if
+//! there is one.
 //!
-//! A run that breaks off, at a fault or for a signal, goes on through another fragment or not at all. [`crate::Position::unexecuted`] says what it
-//! has counted too much, or not yet; that is added to the *correction* of the code's page ([`crate::Cache::correction`]), a counter of
-//! executions that counts single instructions. What was counted by a site follows that site: an access that did not happen is taken back there.
+//! A run that breaks off, at a fault or for a signal, goes on through another fragment or not at all.
+//! [`crate::Position::unexecuted`] says what it has counted too much, or not yet; that is added to the *correction* of
+//! the code's page ([`crate::Cache::correction`]), a counter of executions that counts single instructions. What was
+//! counted by a site follows that site: an access that did not happen is taken back there.
 
 use crate::decode::Decoded;
 use crate::emit::{Code, Memory, RCX};
@@ -47,15 +50,16 @@ pub struct Segment {
 /// What counts the runs of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchCounter {
-    /// an execution counter.
+    /// An execution counter.
     Executions(u32),
     /// The accesses of a site, to pages of all classes.
     Site(SiteId),
-    /// an execution counter that is no counter of runs: instructions of the page that are to be added, modulo 2^64.
+    /// An execution counter that is no counter of runs: instructions of the page that are to be added, modulo 2^64.
     Correction(u32),
 }
 
-/// A segment of a fragment: what its [`crate::Position`]s need. Offsets from the start of the fragment, which is shorter than 64 KiB.
+/// A segment of a fragment: what its [`crate::Position`]s need. Offsets from the start of the fragment, which is
+/// shorter than 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub from: u16,
@@ -68,8 +72,8 @@ impl Piece {
     /// Counted once its execution is.
     pub const BY_EXECUTION: u16 = u16::MAX;
 
-    /// The instructions, as offsets, whose count is wrong for a thread that is stopped before the one at `at` and does not go on here; and
-    /// whether they are counted too often. `begun`: its execution is counted.
+    /// The instructions, as offsets, whose count is wrong for a thread that is stopped before the one at `at` and does
+    /// not go on here; and whether they are counted too often. `begun`: its execution is counted.
     pub fn unmade(&self, at: u32, begun: bool) -> (Range<u32>, bool) {
         let [from, to, counted_at] = [self.from, self.to, self.counted_at].map(u32::from);
         let is_counted = if self.counted_at == Self::BY_EXECUTION { begun } else { at > counted_at };
@@ -96,7 +100,8 @@ enum Own {
     OnTheWay,
 }
 
-/// Adds the segments of a fragment to `planned`, in order: one more than it has conditional jumps; the last may be empty.
+/// Adds the segments of a fragment to `planned`, in order: one more than it has conditional jumps; the last may be
+/// empty.
 pub(crate) fn segments(list: &[Decoded], accesses: &[Access], plan: &Plan, planned: &mut Vec<Planned>) {
     let mut from = 0;
     for to in 1..=list.len() {
@@ -145,7 +150,8 @@ pub(crate) fn happens_once(access: &Access) -> bool {
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// Counts an execution before instruction `number`, if that is where a segment without any other counter counts its own.
+    /// Counts an execution before instruction `number`, if that is where a segment without any other counter counts its
+    /// own.
     pub(crate) fn count_execution(&mut self, planned: &[Planned], number: usize, one: &Decoded) -> Result<(), Error> {
         let here = |planned: &Planned| match planned.own {
             Some(Own::Before(at) | Own::Quietly(at)) => at == number,
@@ -187,7 +193,7 @@ impl<E: Env> Builder<'_, E> {
         }
     }
 
-    /// an execution counter for a segment: its offset from GS.
+    /// An execution counter for a segment: its offset from GS.
     pub(crate) fn new_execution_counter(&mut self, segment: u16) -> Result<u32, Error> {
         let number = self.numbers.executions;
         let offset = self.config.execution_counter(number).ok_or(Error::TooMany)?;
@@ -196,7 +202,7 @@ impl<E: Env> Builder<'_, E> {
         Ok(offset)
     }
 
-    /// Tells what counts the runs of each segment, now that all code is written.
+    /// Registers what counts the executions of each segment, now that all code is written.
     pub(crate) fn register_segments(&mut self, list: &[Decoded], planned: &[Planned]) {
         let offset = |number: usize| list.get(number).map_or(u64::MAX, |one| one.instruction.ip()) - self.start;
         let mut told: Option<Segment> = None;

@@ -1,10 +1,12 @@
 //! Programs that hand flags over at returns.
 //!
-//! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a function need not keep the flags. The same goes for
-//! jumps through a pointer in memory ([`is_tail_call`]): the stubs of linkers, tail calls, and what interpreters and Haskell go from one
-//! piece to the next by. (Jumps to computed addresses are another matter: GMP's assembly begins its unrolled loops by them, with flags set before.) But
-//! functions of SBCL say by the carry flag whether they return one value or several, and shared pieces of Erlang's compiled code are
-//! called for the zero flag. Both can be told when the code is translated, before it is executed for the first time:
+//! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a
+//! function need not keep the flags. The same goes for jumps through a pointer in memory ([`is_tail_call`]): the stubs
+//! of linkers, tail calls, and what interpreters and Haskell go from one piece to the next by. (Jumps to computed
+//! addresses are another matter: GMP's assembly begins its unrolled loops by them, with flags set before.) But
+//! functions of SBCL say by the carry flag whether they return one value or several, and shared pieces of Erlang's
+//! compiled code are called for the zero flag. Both can be told when the code is translated, before it is executed for
+//! the first time:
 //!
 //! ```text
 //!   call  f              |   stc            set on purpose, and nothing before the return that
@@ -13,8 +15,9 @@
 //!   that was set in f    |   ret
 //! ```
 //!
-//! From then on flags are needed at all calls and returns of the program, and what was translated before is invalidated. Where a compiler puts another
-//! branch's code behind a call that never returns, this may be taken for the first: it costs a few percent, and nothing else.
+//! From then on flags are needed at all calls and returns of the program, and what was translated before is
+//! invalidated. Where a compiler puts another branch's code behind a call that never returns, this may be taken for the
+//! first: it costs a few percent, and nothing else.
 
 use crate::Env;
 use crate::decode::Decoded;
@@ -25,7 +28,8 @@ use numalens_isa::{STATUS_FLAGS, leaves_the_program};
 /// Instructions that are looked at, on the straight way on from a fragment.
 const BEYOND: usize = 8;
 
-/// Whether an instruction jumps through a pointer at a fixed place, or at a fixed distance from a register: to the beginning of a function.
+/// Whether an instruction jumps through a pointer at a fixed place, or at a fixed distance from a register: to the
+/// beginning of a function.
 pub(crate) fn is_tail_call(instruction: &Instruction) -> bool {
     instruction.flow_control() == FlowControl::IndirectBranch
         && instruction.op0_kind() == OpKind::Memory
@@ -44,8 +48,8 @@ enum First {
 }
 
 impl Liveness {
-    /// Looks whether the fragment that was decoded shows that the ABI of flags does not hold, which was believed until now: then all other
-    /// fragments are to be invalidated.
+    /// Looks whether the fragment that was decoded shows that the ABI of flags does not hold, which was believed until
+    /// now: then all other fragments are to be invalidated.
     pub fn learn(&mut self, env: &mut impl Env, fragment: &[Decoded]) -> bool {
         let Some(last) = fragment.last().filter(|_| self.flags_dead_at_calls) else { return false };
         let end = last.instruction.next_ip();

@@ -1,14 +1,16 @@
 //! What instructions do, apart from where their operands lie: remembered by *form*.
 //!
-//! Problem: to find out which registers and flags an instruction reads and writes, and which accesses it makes, takes longer than to decode it.
-//! Programs are made of few different ones, though: of the instructions in their order, nine in ten differ from one that was lately met
-//! in the displacement of an operand or in the distance of a jump alone.
+//! Problem: to find out which registers and flags an instruction reads and writes, and which accesses it makes, takes
+//! longer than to decode it. Programs are made of few different ones, though: of the instructions in their order, nine
+//! in ten differ from one that was lately met in the displacement of an operand or in the distance of a jump alone.
 //!
-//! Mechanism: the bytes of an instruction without these two are its form. A small table has what was found out of forms, each at a place that
-//! follows from it, where the last one that came stays. The displacement of an access is put in anew each time.
+//! Mechanism: the bytes of an instruction without these two are its form. A small table has what was found out of
+//! forms, each at a place that follows from it, where the last one that came stays. The displacement of an access is
+//! put in anew each time.
 //!
-//! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the operand says
-//! (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of a `nop`, which may be a request.
+//! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the
+//! operand says (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of
+//! a `nop`, which may be a request.
 
 use crate::decode::{LONGEST, ends_fragment};
 use crate::far::Obstacle;
@@ -159,7 +161,8 @@ const LOW: [u128; LONGEST + 1] = {
     low
 };
 
-/// What tells forms apart: an instruction with the displacement of an operand in memory, long constants and the distances of jumps left out.
+/// What tells forms apart: an instruction with the displacement of an operand in memory, long constants and the
+/// distances of jumps left out.
 fn key(one: &Encoded<'_>) -> u128 {
     let Encoded { instruction, bytes, .. } = one;
     let length = instruction.len().min(LONGEST);

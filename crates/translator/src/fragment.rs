@@ -1,7 +1,8 @@
-//! What is remembered of a translated fragment: its ways out, and what program state stands behind each address in the cache.
+//! What is remembered of a translated fragment: its ways out, and what program state stands behind each address in the
+//! cache.
 //!
-//! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what is looked at seldom is
-//! packed ([`crate::metadata`]).
+//! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what
+//! is looked at seldom is packed ([`crate::metadata`]).
 
 use crate::derived::DerivedCount;
 use crate::far::{FarReturn, Obstacle};
@@ -17,19 +18,22 @@ use core::num::{NonZeroU32, NonZeroU64};
 /// How the state of the program can be had at an address in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The instruction at `ip` has not begun and nothing of it is counted: with the spilled registers put back, the thread
-    /// stands at `ip`. A fault here is the program's own, at `ip`.
+    /// The instruction at `ip` has not begun and nothing of it is counted: with the spilled registers put back, the
+    /// thread stands at `ip`. A fault here is the program's own, at `ip`.
     Before,
-    /// Some of the accesses of the instruction at `ip` are being counted: go on to the next [`State::Before`] (single steps). A fault here
-    /// is due to an address that no program can map; put back registers, take back [`Position::counted`] and deliver it at `ip`.
+    /// Some of the accesses of the instruction at `ip` are being counted: go on to the next [`State::Before`] (single
+    /// steps). A fault here is due to an address that no program can map; put back registers, take back
+    /// [`Position::counted`] and deliver it at `ip`.
     Counting,
-    /// The instruction at `ip` is counted as far as it is counted before it is executed, and is about to be executed or has been: go on as
-    /// for [`State::Counting`]. A fault is the program's own: put back registers, take back [`Position::counted`] and deliver it at `ip`.
+    /// The instruction at `ip` is counted as far as it is counted before it is executed, and is about to be executed or
+    /// has been: go on as for [`State::Counting`]. A fault is the program's own: put back registers, take back
+    /// [`Position::counted`] and deliver it at `ip`.
     Counted,
     /// The system call has returned, `ip` is the instruction after it; the program's rcx must be set to `ip`.
     AfterSyscall,
-    /// A repeated string instruction is about to begin or under way: with what it has done counted by [`crate::count::finish_string`]
-    /// and the registers put back, the thread stands at `ip` (again, with fewer elements to do).
+    /// A repeated string instruction is about to begin or under way: with what it has done counted by
+    /// [`crate::count::finish_string`] and the registers put back, the thread stands at `ip` (again, with fewer
+    /// elements to do).
     String,
     /// On the way to `ip` through the dispatcher, or through a lookup to an `ip` that is not known here (0): go on.
     Leaving,
@@ -61,11 +65,13 @@ pub struct Position<'a> {
     pub(crate) instruction: u32,
     /// What the execution counter must get before anything is taken back.
     pub derived: Option<DerivedCount>,
-    /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in the cache: by page.
+    /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in
+    /// the cache: by page.
     pub unexecuted: [Unexecuted; 2],
 }
 
-/// What is wrong in the count of executed instructions of a page, where a run of code breaks off: to be added to [`crate::Cache::correction`].
+/// What is wrong in the count of executed instructions of a page, where a run of code breaks off: to be added to
+/// [`crate::Cache::correction`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unexecuted {
     /// The page's address.
@@ -189,7 +195,8 @@ pub(crate) struct Exit {
     pub stub: u64,
 }
 
-/// What fragments are made in. Kept from one to the next for its memory; a fragment has copies of their exact lengths, as there are many.
+/// What fragments are made in. Kept from one to the next for its memory; a fragment has copies of their exact lengths,
+/// as there are many.
 #[derive(Default)]
 pub(crate) struct Drafts {
     pub hot: Vec<u8>,
@@ -274,7 +281,8 @@ pub(crate) struct Rare {
     pub steps: Box<[Step]>,
     /// Where its own jump back to its start goes, once it is linked; none: to the entry like all others.
     pub loop_start: Option<u64>,
-    /// How its iterations follow from the induction variable while a thread is in it, and where in the hot half that ends.
+    /// How its iterations follow from the induction variable while a thread is in it, and where in the hot half that
+    /// ends.
     pub derived: Option<(DerivedCount, u32)>,
 }
 
@@ -309,7 +317,8 @@ impl Fragment {
         self.rare.as_ref().is_some_and(|rare| rare.derived.is_some())
     }
 
-    /// The iterations that are not counted yet for a thread that is stopped in the hot half, so far from its start, before the instruction at `instruction`.
+    /// The iterations that are not counted yet for a thread that is stopped in the hot half, so far from its start,
+    /// before the instruction at `instruction`.
     fn derived(&self, offset: u64, instruction: u32) -> Option<DerivedCount> {
         let rare = self.rare.as_ref()?;
         let (derived, end) = rare.derived?;
@@ -378,7 +387,8 @@ impl Fragment {
         })
     }
 
-    /// What a thread that leaves for good at `entry` has counted of its segment and not executed, or the other way round.
+    /// What a thread that leaves for good at `entry` has counted of its segment and not executed, or the other way
+    /// round.
     fn unexecuted(&self, entry: &MapEntry) -> [Unexecuted; 2] {
         let mut unexecuted = [Unexecuted::default(); 2];
         let at = entry.instruction;

@@ -1,13 +1,13 @@
 //! Loops whose operands advance by constant steps: one check for all of them, hoisted out of the groups.
 //!
 //! Problem: an inner loop over ten arrays has ten groups ([`crate::plan`]), and a check for each takes longer than the
-//! work. Yet each of their addresses grows by the same amount from iteration to iteration, so how many iterations all of
-//! them stay in their pages can be computed.
+//! work. Yet each of their addresses grows by the same amount from iteration to iteration, so how many iterations all
+//! of them stay in their pages can be computed.
 //!
-//! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then its *body* is the way from
-//! its start to there. Registers that an iteration changes by adding constants make addresses that advance; one of them,
-//! which grows, is the *induction variable* (`iv` below). The groups of a segment that advance have a *page limit*: while
-//! the induction variable is below, all of them are in their last pages.
+//! Mechanism: if a fragment is a loop, that is, jumps back to its own start in one place, then its *body* is the way
+//! from its start to there. Registers that an iteration changes by adding constants make addresses that advance; one of
+//! them, which grows, is the *induction variable* (`iv` below). The groups of a segment that advance have a *page
+//! limit*: while the induction variable is below, all of them are in their last pages.
 //!
 //! ```text
 //!   entry:  mov  gs:[page limit], iv   whoever comes from elsewhere has other registers
@@ -17,10 +17,10 @@
 //!   back:   ...
 //!           jb   loop                  so nobody else comes here
 //! ```
-//! From the offset in its page, each group can grow by so many bytes; in terms of the induction variable that is a shift,
-//! because only groups are taken whose step is the variable's times a power of two. The least of them is the way to the
-//! limit. A group that has no last page now (its page is not known, or ends within the group) sets the limit to the
-//! induction variable: the next iteration looks again.
+//! From the offset in its page, each group can grow by so many bytes; in terms of the induction variable that is a
+//! shift, because only groups are taken whose step is the variable's times a power of two. The least of them is the way
+//! to the limit. A group that has no last page now (its page is not known, or ends within the group) sets the limit to
+//! the induction variable: the next iteration looks again.
 //!
 //! In most such loops the iterations need no counter either, as they follow from the induction variable:
 //! [`crate::derived`].
@@ -28,8 +28,8 @@
 //! A loop of few iterations is better off without: whenever it has found [`JUDGED`] limits, it is judged by its
 //! iterations, and translated again with a check for each group if they are too few ([`crate::Cache::retranslate`]).
 //!
-//! The page limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group look
-//! at its page again finds it: see `numalens_event::exact::LastPageRecord::look_again`.
+//! The page limit stands in a [`LastPage`] of its own right before those of its groups, so that whoever has a group
+//! look at its page again finds it: see `numalens_event::exact::LastPageRecord::look_again`.
 
 use crate::count::{Operation, RetranslateReason, What};
 use crate::decode::Decoded;
@@ -115,7 +115,8 @@ fn grows(instruction: &Instruction) -> Option<(u8, i64)> {
     step(instruction).filter(|step| step.register == step.from).map(|step| (step.register, step.by))
 }
 
-/// How far to shift bytes of a group to have them in steps of the induction variable: positive to the right. `None`: it is no shift.
+/// How far to shift bytes of a group to have them in steps of the induction variable: positive to the right. `None`: it
+/// is no shift.
 fn shift(advance: i64, induction: i64) -> Option<i8> {
     let (group, induction) = (advance.unsigned_abs(), induction.unsigned_abs());
     let power = |large: u64, small: u64| {
@@ -145,8 +146,9 @@ pub(crate) struct Induction {
 }
 
 impl Induction {
-    /// Whether iterations follow from the induction variable ([`crate::derived`]): the way through the loop is one segment, whose groups all advance together and are checked at its start, where
-    /// nobody needs the flags. Returns what an iteration adds to the induction variable, as a power of two.
+    /// Whether iterations follow from the induction variable ([`crate::derived`]): the way through the loop is one
+    /// segment, whose groups all advance together and are checked at its start, where nobody needs the flags. Returns
+    /// what an iteration adds to the induction variable, as a power of two.
     fn counts(&self, list: &[Decoded], groups: &[Group], by: i64) -> Option<u8> {
         let in_body = || groups.iter().filter(|group| group.segment == 0);
         let all_together = matches!(self.segments[..], [(0, count)] if count as usize == in_body().count());
@@ -162,7 +164,7 @@ impl Induction {
 }
 
 impl Plan {
-    /// Finds the groups of a loop that advance, and a induction variable for them.
+    /// Finds the groups of a loop that advance, and an induction variable for them.
     pub fn advance(&mut self, list: &[Decoded], body: &LoopBody) {
         let Plan { groups, .. } = self;
         let in_body = |group: &Group| group.first <= body.back && !group.megamorphic;
@@ -384,7 +386,8 @@ impl<E: Env> Builder<'_, E> {
         self.cold.relative(&[0x0f, 0x83])
     }
 
-    /// Lowers `least` to what the induction variable can grow by while a group stays in its page, where it is `r1` bytes from the beginning.
+    /// Lowers `least` to what the induction variable can grow by while a group stays in its page, where it is `r1`
+    /// bytes from the beginning.
     fn least_room(&mut self, group: &Group, r1: u8, least: u8) {
         let Some(Advance { by, shift }) = group.advance.filter(|advance| advance.by != 0) else { return };
         if by > 0 {

@@ -1,8 +1,9 @@
 //! Groups ([`crate::plan`]) that are counted immediately: one look-up for all accesses off one base register.
 //!
-//! For code that is not in a loop, or that changes its page whenever it runs. What [`crate::instrument`] does for each access is done once for
-//! the lowest operand: the page's counters get the group's reads and writes, and the row that stands for one access of each member
-//! gets one. Where the group may lie across the end of a page, or the page is not known, [`crate::count_group`] counts each member by itself.
+//! For code that is not in a loop, or that changes its page whenever it runs. What [`crate::instrument`] does for each
+//! access is done once for the lowest operand: the page's counters get the group's reads and writes, and the row that
+//! stands for one access of each member gets one. Where the group may lie across the end of a page, or the page is not
+//! known, [`crate::count_group`] counts each member by itself.
 //!
 //! ```text
 //!   lea  r1, [lowest operand + room]    } if there is more than one address: room is the next
@@ -66,8 +67,8 @@ impl<E: Env> Builder<'_, E> {
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 
-    /// Puts an address in the page of a group's operands into `r1`. Goes to what is returned if they may lie across the end of one, and never if
-    /// they do not.
+    /// Puts an address in the page of a group's operands into `r1`. Goes to what is returned if they may lie across the
+    /// end of one, and never if they do not.
     pub(crate) fn operand_in_one_page(&mut self, r1: u8, group: &Group) -> Option<Field> {
         if group.span == 0 {
             operand(&mut self.hot, r1, group);

@@ -12,11 +12,12 @@
 //!   shr   r1, 32
 //!   inc   qword gs:[r1]                 reads, or writes 8 bytes further, or, for both at once, half as far among the updates
 //! ```
-//! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and the caches hold little of
-//! their code. (Another register for the column, and tables that are indexed, take gcc a sixth more code and 3 to 5 % more time.)
+//! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and
+//! the caches hold little of their code. (Another register for the column, and tables that are indexed, take gcc a
+//! sixth more code and 3 to 5 % more time.)
 //!
-//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz` tests; that
-//! needs rcx and two more registers.
+//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz`
+//! tests; that needs rcx and two more registers.
 
 use crate::count::{Operation, What};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RDX};
@@ -77,8 +78,8 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
-    /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where flags are dead. Goes to what is
-    /// returned if the page is not known.
+    /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where
+    /// flags are dead. Goes to what is returned if the page is not known.
     pub(crate) fn count_entry(&mut self, r1: u8, (reads, writes): (u8, u8), row: u32) -> Field {
         let unknown = match writes {
             0 => {
@@ -199,7 +200,8 @@ impl<E: Env> Builder<'_, E> {
         self.call_out_inline(&what, site, &registers, registers[0])
     }
 
-    /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the registers hold address and mask.
+    /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the
+    /// registers hold address and mask.
     fn count_first_active(
         &mut self,
         instruction: &Instruction,
@@ -393,7 +395,8 @@ pub(crate) fn count_in_page(code: &mut Code, config: &Config, word: u8, counts: 
     }
 }
 
-/// What is to be added to which counters of the page whose word is in a register, once it is shifted right by so many bits.
+/// What is to be added to which counters of the page whose word is in a register, once it is shifted right by so many
+/// bits.
 fn page_counters(config: &Config, word: u8, (reads, writes): (u8, u8)) -> (u8, impl Iterator<Item = (u8, Memory)>) {
     let at = |displacement| Memory::AtOffset { register: word, half: false, displacement };
     let (shift, counters) = match reads == writes {
@@ -542,8 +545,8 @@ fn lanes(instruction: &Instruction) -> u8 {
     lanes.clamp(1, 64) as u8
 }
 
-/// Where any lane being active means one access at the address: a broadcast reads its one element for every lane, and compressed
-/// elements lie together.
+/// Where any lane being active means one access at the address: a broadcast reads its one element for every lane, and
+/// compressed elements lie together.
 fn one_place(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     instruction.is_broadcast()

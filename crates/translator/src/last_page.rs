@@ -1,12 +1,12 @@
 //! The inline last-page cache: how the accesses of a group ([`crate::plan`]) are counted without looking anything up.
 //!
-//! Problem: the flat tables cost two increments at addresses that depend on the page, for each access. Most accesses hit
-//! the page that the same instruction hit the last time, and all accesses of a segment happen once whenever the segment
-//! is executed.
+//! Problem: the flat tables cost two increments at addresses that depend on the page, for each access. Most accesses
+//! hit the page that the same instruction hit the last time, and all accesses of a segment happen once whenever the
+//! segment is executed.
 //!
-//! Mechanism: each segment has an *execution counter* in the thread, and each group a [`LastPage`] record there: the page
-//! that it hit last, and the number of the execution since when. While the page stays the same, only executions are
-//! counted:
+//! Mechanism: each segment has an *execution counter* in the thread, and each group a [`LastPage`] record there: the
+//! page that it hit last, and the number of the execution since when. While the page stays the same, only executions
+//! are counted:
 //!
 //! ```text
 //!   inc  qword gs:[executions]          once in a segment
@@ -16,18 +16,18 @@
 //!   jae  stub                           another page, or across the end of this one
 //! back:
 //! ```
-//! When the page changes, [`settle_last_page`] flushes the record: it adds the executions since then to the flat tables,
-//! to the page's counters times the group's reads and writes, and to the group's row of site counters, which stands for
-//! one access of each member. Whoever reads the counters does the same with the records that hold a page: what is pending
-//! is `executions - SINCE`, for the page and class in `ENTRY`. So nothing has to be done when a thread ends, or is killed
-//! (which within some loops costs their last iterations: [`crate::derived`]).
+//! When the page changes, [`settle_last_page`] flushes the record: it adds the executions since then to the flat
+//! tables, to the page's counters times the group's reads and writes, and to the group's row of site counters, which
+//! stands for one access of each member. Whoever reads the counters does the same with the records that hold a page:
+//! what is pending is `executions - SINCE`, for the page and class in `ENTRY`. So nothing has to be done when a thread
+//! ends, or is killed (which within some loops costs their last iterations: [`crate::derived`]).
 //!
-//! A group that changes its page too often is *megamorphic*. Its stub looks its page up and counts it immediately, until its fragment
-//! is translated again: then it has a direct table ([`crate::direct`]) and no record; or, where there is none for it, its check
-//! does the same as the stub ([`crate::megamorphic`]), and its record holds a class of pages, for the row of site counters alone
-//! (the page in `ENTRY` is none). Where the class changes too often as well, both are counted immediately and there is no
-//! record. Members of a group that lie across the end of a page are counted one by one.
-//! Pages that are not known are left to [`crate::count::settle`].
+//! A group that changes its page too often is *megamorphic*. Its stub looks its page up and counts it immediately,
+//! until its fragment is translated again: then it has a direct table ([`crate::direct`]) and no record; or, where
+//! there is none for it, its check does the same as the stub ([`crate::megamorphic`]), and its record holds a class of
+//! pages, for the row of site counters alone (the page in `ENTRY` is none). Where the class changes too often as well,
+//! both are counted immediately and there is no record. Members of a group that lie across the end of a page are
+//! counted one by one. Pages that are not known are left to [`crate::count::settle`].
 //!
 //! An execution that is left in its middle, by a fault or for a signal, has counted accesses that do not happen:
 //! [`crate::count::abandon`] takes them back.
@@ -60,16 +60,18 @@ impl LastPage {
     pub const ENTRY: u32 = 16;
     /// How often the page, or the class of a megamorphic group, changed (32 bits).
     pub const MISSES: u32 = 24;
-    /// 0: by page; else megamorphic: the column of the record's class plus 1, so that no page without a class is taken for one,
-    /// or one of the two below (32 bits).
+    /// 0: by page; else megamorphic: the column of the record's class plus 1, so that no page without a class is taken
+    /// for one, or one of the two below (32 bits).
     pub const CLASS: u32 = 28;
     /// Megamorphic, and the class changes too often.
     pub const ANY_CLASS: u32 = u32::MAX;
     /// Megamorphic, and the record holds no class now.
     pub const NO_CLASS: u32 = 0x7fff_ffff;
-    /// In a record that is no group's: below which the induction variable of a loop may grow, as a signed number: see [`crate::hoisted`].
+    /// In a record that is no group's: below which the induction variable of a loop may grow, as a signed number: see
+    /// [`crate::hoisted`].
     pub const PAGE_LIMIT: u32 = 0;
-    /// There as well, of a loop whose iterations follow from its induction variable: what is added to that to have the iterations.
+    /// There as well, of a loop whose iterations follow from its induction variable: what is added to that to have the
+    /// iterations.
     pub const BIAS: u32 = 8;
     /// What `CLASS` is there.
     pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
@@ -81,7 +83,8 @@ impl LastPage {
 pub(crate) mod descriptor {
     /// Where control goes on (64 bits): what descriptors of other routines begin with as well.
     pub const BACK: u32 = 0;
-    /// Offsets from GS: of the record (or of the header of the direct table), of the executions, of the group's row of site counters, of its first member's (32 bits each).
+    /// Offsets from GS: of the record (or of the header of the direct table), of the executions, of the group's row of
+    /// site counters, of its first member's (32 bits each).
     pub const RECORD: u32 = 8;
     pub const EXECUTIONS: u32 = 12;
     pub const ROW: u32 = 16;
@@ -107,7 +110,8 @@ unsafe extern "C" {
     /// Through `context::COUNT_GROUP`, as a stub of a group that is counted immediately enters it.
     #[link_name = "numalens_count_group"]
     pub fn count_group();
-    /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_direct`]: a thread that is stopped within must be let go on to the cache.
+    /// The end of all of these, of [`crate::count_elements`], [`crate::count_string`] and [`crate::count_direct`]: a
+    /// thread that is stopped within must be let go on to the cache.
     #[link_name = "numalens_settle_last_page_end"]
     pub fn settle_last_page_end();
 }
@@ -277,8 +281,9 @@ numalens_settle_last_page:
     NUMALENS_COUNT_EXECUTION
     NUMALENS_GO_ON {count_return}
 10:
-    // Reads alone are counted here, each by itself, as a write would not ask for other threads' records. A megamorphic group looks the page up anyway, and one that is here all
-    // the time becomes megamorphic; but for one operand at a constant address, which has one page.
+    // Reads alone are counted here, each by itself, as a write would not ask for other threads' records. A megamorphic
+    // group looks the page up anyway, and one that is here all the time becomes megamorphic; but for one operand at a
+    // constant address, which has one page.
     cmp byte ptr [rcx + {d_writes}], 0
     jne 6f
     test r9d, r9d

@@ -1,8 +1,9 @@
 //! The ways out of a fragment: jumps, calls, returns, system calls.
 //!
-//! A direct jump to another fragment that is there goes to it from the beginning. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
-//! the exit; the dispatcher has it go to its target from then on. A call pushes the program's return address, never one of the cache, so a return is an indirect
-//! jump. Indirect jumps bring the target in rax to a table of the thread, indexed by its low bits:
+//! A direct jump to another fragment that is there goes to it from the beginning. Any other first goes to a stub in the
+//! cold half, which calls the dispatcher with the number of the exit; the dispatcher has it go to its target from then
+//! on. A call pushes the program's return address, never one of the cache, so a return is an indirect jump. Indirect
+//! jumps bring the target in rax to a table of the thread, indexed by its low bits:
 //!
 //! ```text
 //!   mov  gs:[REGISTERS + 0], rax
@@ -148,7 +149,8 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::CpuQuery`]: what comes after it is another fragment.
+    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::CpuQuery`]: what comes
+    /// after it is another fragment.
     pub(crate) fn hand_over(&mut self, kind: ExitKind) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();

@@ -1,7 +1,7 @@
 //! Which exits jump to a fragment.
 //!
-//! Each exit jumps to one fragment at most, so those of a fragment are a chain through a table of all exits: an exit says which one comes next, the
-//! last one names itself.
+//! Each exit jumps to one fragment at most, so those of a fragment are a chain through a table of all exits: an exit
+//! says which one comes next, the last one names itself.
 
 use crate::{ExitId, FragmentId};
 use alloc::vec::Vec;

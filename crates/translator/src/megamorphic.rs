@@ -2,10 +2,12 @@
 //!
 //! For groups that have no direct table ([`crate::direct`]), as these are limited, or did not pay.
 //!
-//! A group of a loop begins with a last page ([`crate::last_page`]). When it has changed its page in more than one iteration of sixteen, a jump to a stub in the
-//! cold half for each iteration costs more than looking it up. So the fragment is translated again ([`crate::Cache::retranslate`]), with the
-//! look-up in place of the check. The row of site counters still costs nothing: the record holds a class of pages, and what is compared is the class.
-//! Where that changes in more than one iteration of sixteen as well, the fragment is translated once more, and the group counted immediately ([`crate::immediate`]).
+//! A group of a loop begins with a last page ([`crate::last_page`]). When it has changed its page in more than one
+//! iteration of sixteen, a jump to a stub in the cold half for each iteration costs more than looking it up. So the
+//! fragment is translated again ([`crate::Cache::retranslate`]), with the look-up in place of the check. The row of
+//! site counters still costs nothing: the record holds a class of pages, and what is compared is the class. Where that
+//! changes in more than one iteration of sixteen as well, the fragment is translated once more, and the group counted
+//! immediately ([`crate::immediate`]).
 //!
 //! ```text
 //!   lea  r1, [lowest operand + room]    } if there is more than one address: see

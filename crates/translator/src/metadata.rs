@@ -212,7 +212,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What the first member is told from.
+/// What the first member is a difference from.
 const NONE: Ahead =
     Ahead { site: SiteId(0), last_page: None, group: 0, segment: 0, megamorphic: false, instruction: 0 };
 

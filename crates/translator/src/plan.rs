@@ -1,11 +1,13 @@
 //! Which accesses of a fragment are counted together, and where they are checked.
 //!
-//! A *segment* is the instructions of a fragment between two conditional jumps: it is run to its end or not begun, but for faults and
-//! signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off the same registers, form a *group*: as
-//! a rule they hit one page, the one that they hit the last time. [`crate::last_page`] says how groups are counted.
+//! A *segment* is the instructions of a fragment between two conditional jumps: it is run to its end or not begun, but
+//! for faults and signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off
+//! the same registers, form a *group*: as a rule they hit one page, the one that they hit the last time.
+//! [`crate::last_page`] says how groups are counted.
 //!
-//! A group is checked once, before its first access. The check changes the flags. Where they are needed there, it moves up to an
-//! instruction of the segment before which they are not, if the registers of the group's first access have their values by then:
+//! A group is checked once, before its first access. The check changes the flags. Where they are needed there, it moves
+//! up to an instruction of the segment before which they are not, if the registers of the group's first access have
+//! their values by then:
 //!
 //! ```text
 //!   <- here          check of [rdi + 8]
@@ -15,8 +17,8 @@
 //! ```
 //! Accesses for which there is no such place, and whatever is not a plain operand, are counted one by one.
 //!
-//! Groups that are counted *immediately* ([`crate::immediate`]) stay where their first access is: their check reads the table of pages,
-//! which may fault if the access does, and must do so in its place.
+//! Groups that are counted *immediately* ([`crate::immediate`]) stay where their first access is: their check reads the
+//! table of pages, which may fault if the access does, and must do so in its place.
 
 use crate::decode::Decoded;
 use crate::fragment::Step;
@@ -46,7 +48,8 @@ pub(crate) struct Group {
     pub first: usize,
     /// It is known to change its page too often: see [`crate::megamorphic`].
     pub megamorphic: bool,
-    /// It is megamorphic, and has no last page: the class of its pages changes too often as well, or it has a direct table.
+    /// It is megamorphic, and has no last page: the class of its pages changes too often as well, or it has a direct
+    /// table.
     pub no_last_page: bool,
     /// It is megamorphic, and is counted by this direct table: see [`crate::direct`].
     pub direct: Option<u32>,
@@ -118,7 +121,8 @@ impl Plan {
         self.immediate || all.all(|group| group.no_last_page)
     }
 
-    /// Finds the groups of a fragment. `megamorphic`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
+    /// Finds the groups of a fragment. `megamorphic`: instructions whose groups change their pages too often;
+    /// `any_class`: and the classes of these.
     pub fn make(
         &mut self,
         list: &[Decoded],

@@ -1,12 +1,12 @@
 //! Calls and returns.
 //!
-//! Problem: a call pushes the program's return address, never one of the cache, so a return is an indirect jump. The processor predicts
-//! returns by a stack of its own, on which only call instructions push; a return that is translated to a jump is guessed by its history
-//! instead, often wrongly.
+//! Problem: a call pushes the program's return address, never one of the cache, so a return is an indirect jump. The
+//! processor predicts returns by a stack of its own, on which only call instructions push; a return that is translated
+//! to a jump is guessed by its history instead, often wrongly.
 //!
-//! Mechanism: calls are calls, and returns returns, though by way of addresses in the cache that the program never sees. A call moves the
-//! address that it has pushed to the thread's table of returns at once, and a return puts it in the place of the program's right before it
-//! pops it:
+//! Mechanism: calls are calls, and returns returns, though by way of addresses in the cache that the program never
+//! sees. A call moves the address that it has pushed to the thread's table of returns at once, and a return puts it in
+//! the place of the program's right before it pops it:
 //!
 //! ```text
 //!   call 1f                            mov  gs:[REGISTERS + 8], rcx
@@ -16,18 +16,20 @@
 //!   push [next, as a constant]                        ret
 //!   jmp  target
 //! ```
-//! Several addresses share an entry of the table, chosen by the bits 3 to 18, so the rest of the address is compared as well, by a tag of 32 bits: the
-//! lower half of the address, turned by 3 bits so that what is known stands lowest, and the upper half added to that. As addresses of programs have 47 bits, what
-//! is added has the place of what is known, and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
-//! of cycles for it.) An instruction that calls may have been
-//! translated several times, as part of several fragments, each with a site of its own: what is predicted is the site of the one that was
-//! executed, so that is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
-//! in the way of the program's code in the caches.
+//! Several addresses share an entry of the table, chosen by the bits 3 to 18, so the rest of the address is compared as
+//! well, by a tag of 32 bits: the lower half of the address, turned by 3 bits so that what is known stands lowest, and
+//! the upper half added to that. As addresses of programs have 47 bits, what is added has the place of what is known,
+//! and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
+//! of cycles for it.) An instruction that calls may have been translated several times, as part of several fragments,
+//! each with a site of its own: what is predicted is the site of the one that was executed, so that is what the table
+//! must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is
+//! not in the way of the program's code in the caches.
 //!
-//! The flags are left alone: a program may return into the middle of a function with flags that it restored just before, as Go's
-//! preemption does. No register is dead at a return either, as callers may know what this function leaves alone. The table says where
-//! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
-//! below the stack pointer is the address in the cache, where a program cannot expect anything.
+//! The flags are left alone: a program may return into the middle of a function with flags that it restored just
+//! before, as Go's preemption does. No register is dead at a return either, as callers may know what this function
+//! leaves alone. The table says where control goes; the prediction is only a guess, so that it does not matter whether
+//! calls and returns are balanced. What is left below the stack pointer is the address in the cache, where a program
+//! cannot expect anything.
 
 use crate::emit::{Memory, RCX, RSP};
 use crate::fragment::State;
@@ -38,11 +40,13 @@ use core::arch::global_asm;
 use iced_x86::Instruction;
 
 unsafe extern "C" {
-    /// Through `context::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to the cache.
+    /// Through `context::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to
+    /// the cache.
     #[link_name = "numalens_take_return"]
     pub fn take_return();
-    /// The instruction of it that writes to the program's stack. If it faults, as natively nothing would, put rax and rdx back from
-    /// `context::SETTLE_SAVED` and rcx from `context::REGISTERS`, take the address off the stack, and go on at `context::RETURN_MISS`.
+    /// The instruction of it that writes to the program's stack. If it faults, as natively nothing would, put rax and
+    /// rdx back from `context::SETTLE_SAVED` and rcx from `context::REGISTERS`, take the address off the stack, and go
+    /// on at `context::RETURN_MISS`.
     #[link_name = "numalens_take_return_writes"]
     pub fn take_return_writes();
     /// The end of it.

@@ -1,14 +1,15 @@
 //! Registers for counting code: which ones it may use, and where the program's values are meanwhile.
 //!
-//! A register that is dead is free. Else one is *spilled*: stored in its slot in the context when it is first needed, and loaded
-//! again only before the program's next use of it, so that several instructions share one store and one load.
+//! A register that is dead is free. Else one is *spilled*: stored in its slot in the context when it is first needed,
+//! and loaded again only before the program's next use of it, so that several instructions share one store and one
+//! load.
 
 use crate::context;
 use crate::emit::{Code, Memory, RSP};
 use alloc::vec::Vec;
 
-/// Registers in order of preference: those that functions need not keep first, and rbp last. Where a function is about to
-/// return it is dead, and still what call stacks are unwound by.
+/// Registers in order of preference: those that functions need not keep first, and rbp last. Where a function is about
+/// to return it is dead, and still what call stacks are unwound by.
 const PREFERENCE: [u8; 15] = [11, 10, 9, 8, 7, 6, 2, 1, 0, 3, 12, 13, 14, 15, 5];
 
 #[derive(Debug, Default)]

@@ -41,8 +41,8 @@ pub struct LastPageSlot {
 }
 
 impl Site {
-    /// The address of a plain operand, from the general registers before its instruction and the base of FS; none where it does not
-    /// follow from those.
+    /// The address of a plain operand, from the general registers before its instruction and the base of FS; none where
+    /// it does not follow from those.
     pub fn effective_address(&self, registers: &[u64; 16], fs_base: u64) -> Option<u64> {
         let Address { base, index, scale, displacement, fs, gs, narrow, byte_index } = self.address;
         if self.shape != Shape::Plain || gs {

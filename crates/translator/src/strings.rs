@@ -1,16 +1,18 @@
-//! Repeated string instructions: told before, where they write, and counted afterwards, by what their registers were and are.
+//! Repeated string instructions: reported before, where they write, and counted afterwards, by what their registers
+//! were and are.
 //!
-//! Compilers copy and clear small structures with them, so most are short: where flags are dead and all lies in pages that are known, nobody is told before,
-//! and a routine in assembly ([`count_string`]) counts. What it leaves goes to [`crate::count::settle`].
+//! Compilers copy and clear small structures with them, so most are short: where flags are dead and all lies in pages
+//! that are known, nothing is reported before, and a routine in assembly ([`count_string`]) counts. What it leaves goes
+//! to [`crate::count::settle`].
 //!
 //! ```text
 //!   lea  r1, [rdi + rcx*size]           } nor downwards
 //!   xor  r1, rdi                        }
 //!   shr  r1, 12                         }
-//!   jnz  tell                           past the page of rdi
+//!   jnz  report                         past the page of rdi
 //!   mov  r1, [shadow + page of rdi]
 //!   cmp  r1d, column of `PageEntry::READ_ONLY`
-//!   jbe  tell                           not known, or about to be written for the first time
+//!   jbe  report                         not known, or about to be written for the first time
 //! ```
 
 use crate::count::{Operation, What};
@@ -64,13 +66,14 @@ impl<E: Env> Builder<'_, E> {
         self.after_string(&what, &sites, one.before)
     }
 
-    /// Whether `what` is done in place where it can be: flags are dead, also behind it, as instructions that write leave them alone.
+    /// Whether `what` is done in place where it can be: flags are dead, also behind it, as instructions that write
+    /// leave them alone.
     fn is_simple(&self, what: &What, live: Live) -> bool {
         let writes = !what.destination || what.kind == Kind::Write;
         live.flags == 0 && writes && !what.narrow && !what.has_fs && !self.config.each
     }
 
-    /// Tells of a repeated string instruction that writes, before it.
+    /// Reports a repeated string instruction that writes, before it.
     fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
         self.map_spilled();
@@ -79,7 +82,7 @@ impl<E: Env> Builder<'_, E> {
             return self.call_out_inline(&before, site, &[RCX, RDI], r1);
         }
         let end = |index| Memory::Flat { base: Some(RDI), index: Some(index), scale: what.size, displacement: 0 };
-        let mut tell = Vec::with_capacity(4);
+        let mut report = Vec::with_capacity(4);
         for downwards in [false, true] {
             if downwards {
                 self.hot.move64(r1, RCX);
@@ -88,19 +91,19 @@ impl<E: Env> Builder<'_, E> {
             self.hot.lea(r1, end(if downwards { r1 } else { RCX }));
             self.hot.registers(true, &[0x33], r1, RDI); // xor
             self.hot.shift_right(r1, 12);
-            tell.push(self.hot.relative(&[0x0f, 0x85])); // jnz
+            report.push(self.hot.relative(&[0x0f, 0x85])); // jnz
         }
         // Nothing may be done at an address that is none: the table has no entry for it.
         self.hot.move64(r1, RDI);
         self.hot.shift_right(r1, 47);
-        tell.push(self.hot.relative(&[0x0f, 0x85])); // jnz
+        report.push(self.hot.relative(&[0x0f, 0x85])); // jnz
         self.hot.move64(r1, RDI);
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
         self.hot.compare_half(r1, self.config.read_only());
-        tell.push(self.hot.relative(&[0x0f, 0x86])); // jbe
+        report.push(self.hot.relative(&[0x0f, 0x86])); // jbe
         let back = self.hot.here();
-        for field in tell {
+        for field in report {
             self.resolve_hot(field, self.cold.here())?;
         }
         self.map_cold(State::Before);
@@ -108,7 +111,8 @@ impl<E: Env> Builder<'_, E> {
         self.return_to(r1, back)
     }
 
-    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
+    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when
+    /// it is stopped.
     fn before_string(&mut self, what: &What, sites: &[SiteId]) {
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
             self.hot.store(register, Memory::context(context::STRING_BEFORE + 8 * number as u32));

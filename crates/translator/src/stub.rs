@@ -1,5 +1,5 @@
-//! Where the checks of groups ([`crate::last_page`], [`crate::megamorphic`], [`crate::hoisted`]) go that find another page: stubs in the cold half, and beside each
-//! what [`crate::settle_last_page`] must know of its group.
+//! Where the checks of groups ([`crate::last_page`], [`crate::megamorphic`], [`crate::hoisted`]) go that find another
+//! page: stubs in the cold half, and beside each what [`crate::settle_last_page`] must know of its group.
 
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
@@ -42,8 +42,8 @@ impl<E: Env> Builder<'_, E> {
         self.other_class(group, place, r1, [Some(by_page), across], back)
     }
 
-    /// What follows where a megamorphic group has met another class than that of its record, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
-    /// go on where the record is settled.
+    /// What follows where a megamorphic group has met another class than that of its record, with the entry of its
+    /// page, plus 1, in `r1`. `settle`: jumps that go on where the record is settled.
     pub(crate) fn other_class(
         &mut self,
         group: &Group,
@@ -83,7 +83,8 @@ impl<E: Env> Builder<'_, E> {
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 
-    /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be filled in.
+    /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be
+    /// filled in.
     pub(crate) fn call_for_group(&mut self, group: &Group, r1: u8, routine: u32) -> Field {
         operand(&mut self.cold, r1, group);
         self.call_with_operand(r1, routine)

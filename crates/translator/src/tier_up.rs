@@ -1,16 +1,19 @@
 //! Loops that have not had many iterations yet.
 //!
-//! Problem: last pages ([`crate::last_page`]) make an iteration cheap and each change of page dear, and they take longer to translate. In a loop of thousands of iterations that
-//! is nothing; but most loops of a large program (a compiler has tens of thousands) have some dozen iterations altogether.
+//! Problem: last pages ([`crate::last_page`]) make an iteration cheap and each change of page dear, and they take
+//! longer to translate. In a loop of thousands of iterations that is nothing; but most loops of a large program (a
+//! compiler has tens of thousands) have some dozen iterations altogether.
 //!
-//! Mechanism: a loop begins with its groups counted immediately ([`crate::immediate`]), without a long look ahead at what is live, and with a count of its iterations at its head. When a thread has made so many
-//! that the rest will pay, the fragment is translated again ([`crate::Cache::retranslate`]), with last pages and without the count:
+//! Mechanism: a loop begins with its groups counted immediately ([`crate::immediate`]), without a long look ahead at
+//! what is live, and with a count of its iterations at its head. When a thread has made so many that the rest will pay,
+//! the fragment is translated again ([`crate::Cache::retranslate`]), with last pages and without the count:
 //!
 //! ```text
 //!   inc  word gs:[record + MISSES]
 //!   jz   stub                           2^16 iterations
 //! ```
-//! That needs dead flags at the head, and a register for the stub. Where there is none, the loop has last pages from the beginning.
+//! That needs dead flags at the head, and a register for the stub. Where there is none, the loop has last pages from
+//! the beginning.
 
 use crate::count::{Operation, RetranslateReason, What};
 use crate::decode::Decoded;

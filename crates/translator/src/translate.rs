@@ -1,8 +1,8 @@
 //! From the program's code at an address to a fragment.
 //!
-//! Three passes: decode up to the end of the fragment, find what is live before each instruction, write the code. The writer
-//! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
-//! control leaves the fragment.
+//! Three passes: decode up to the end of the fragment, find what is live before each instruction, write the code. The
+//! writer keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all
+//! back before control leaves the fragment.
 
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
 use crate::derived::DerivedCount;
@@ -51,9 +51,9 @@ pub(crate) struct Tools {
     pub any_class: HashSet<u64>,
     /// And those that have no direct table.
     pub no_direct: HashSet<u64>,
-    /// Fragments that are loops of few executions, each time that they are entered.
+    /// Fragments that are loops of few iterations, each time that they are entered.
     pub short: HashSet<u64>,
-    /// Fragments that have had many executions altogether.
+    /// Fragments that have had many iterations altogether.
     pub long: HashSet<u64>,
 }
 
@@ -110,8 +110,9 @@ pub(crate) struct Builder<'a, E: Env> {
     pub compares: bool,
 }
 
-/// Translates the fragment at `ip` into `room`. The fragment's code is complete but not yet placed. None, where the fragment shows that others were translated
-/// in a wrong belief ([`crate::flags_abi`]): they are to be invalidated, and then this is to be translated.
+/// Translates the fragment at `ip` into `room`. The fragment's code is complete but not yet placed. None, where the
+/// fragment shows that others were translated in a wrong belief ([`crate::flags_abi`]): they are to be invalidated, and
+/// then this is to be translated.
 pub(crate) fn translate(
     config: &Config,
     tools: &mut Tools,
@@ -378,7 +379,8 @@ impl<E: Env> Builder<'_, E> {
         if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
     }
 
-    /// Writes one instruction of the program, which `code` begins with, with its counting. `true`: control does not go on after it.
+    /// Writes one instruction of the program, which `code` begins with, with its counting. `true`: control does not go
+    /// on after it.
     fn instruction(&mut self, number: usize, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
@@ -454,7 +456,8 @@ impl<E: Env> Builder<'_, E> {
                 self.hand_over(ExitKind::CpuQuery(query))?;
             }
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
-                // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
+                // A transaction that always aborts, for no particular reason: allowed, and what follows is the
+                // program's other path.
                 self.hot.constant(RAX, 0);
                 self.map_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
@@ -507,8 +510,8 @@ impl<E: Env> Builder<'_, E> {
             self.hot.raw(&code[at + 4..]);
             return Ok(());
         }
-        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the operand has
-        // room for it, as its ModRM byte is followed by 32 bits of displacement either way.
+        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the
+        // operand has room for it, as its ModRM byte is followed by 32 bits of displacement either way.
         let used = one.usage.reads | one.usage.kills;
         let low = 0xff & !(1 << RSP);
         let register = self.scratch.pick(&mut self.hot, one.before.registers, used | !low);
@@ -523,8 +526,8 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The flags are
-    /// left alone even if they are dead here: the new code may look at them.
+    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The
+    /// flags are left alone even if they are dead here: the new code may look at them.
     fn compare_code(&mut self, bytes: &[u8]) -> Result<(), Error> {
         const VALUE: u8 = 11;
         self.scratch.take(&mut self.hot, VALUE, u16::MAX);

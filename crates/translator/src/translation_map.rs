@@ -1,10 +1,12 @@
 //! What program state stands behind each address of a fragment's code.
 //!
-//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`MapEntry`]s divide the code of a fragment into segments
-//! in which the program's state can be had in the same manner; each is valid from its offset to the next one's.
+//! A thread can be stopped anywhere in the cache, by a signal or a fault. [`MapEntry`]s divide the code of a fragment
+//! into segments in which the program's state can be had in the same manner; each is valid from its offset to the next
+//! one's.
 //!
-//! There are many, a dozen a fragment, more than there is of the program's code. So they are kept [`crate::packed`]: each as what it changes of
-//! the one before, three bytes as a rule, and read from the start of its half of the fragment.
+//! There are many, a dozen a fragment, more than there is of the program's code. So they are kept [`crate::packed`]:
+//! each as what it changes of the one before, three bytes as a rule, and read from the start of its half of the
+//! fragment.
 //!
 //! ```text
 //!   byte      bits 0 to 2 the state, then a bit for each field that follows
@@ -34,7 +36,7 @@ pub(crate) struct MapEntry {
     pub checked: u16,
 }
 
-/// What the first entry of a half is told from.
+/// What the first entry of a half is a difference from.
 const NONE: MapEntry = MapEntry {
     offset: 0,
     instruction: 0,

@@ -9,7 +9,8 @@ use support::stops::{Act, CAPACITY, Stop, TRAP_FLAG, prepare, restored};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
-/// Operands that advance together, before, between and behind what moves them, by steps that are the induction variable's and half of it.
+/// Operands that advance together, before, between and behind what moves them, by steps that are the induction
+/// variable's and half of it.
 const LOOP: &str = "
     1:  mov r9, [rdi]
         add r9, [rdi + 4]
@@ -95,7 +96,8 @@ fn a_stop_anywhere_counts_what_was_done() {
             machine.run_translated(&start);
             // Where its memory is makes a run a stop or two longer.
             if machine.trace.len() + LENGTH < number {
-                // The run before had many more: this one has lost its trap flag, as was seen once, on a virtual machine of an old processor.
+                // The run before had many more: this one has lost its trap flag, as was seen once, on a virtual machine
+                // of an old processor.
                 lost += 1;
                 assert!(lost < 3, "{} of {number} stops, {scheme:?}", machine.trace.len());
                 number -= 1;

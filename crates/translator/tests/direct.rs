@@ -1,4 +1,5 @@
-//! Groups that are anywhere are counted page by page, and code that counts much with more effort: the counts are those of arithmetic.
+//! Groups that are anywhere are counted page by page, and code that counts much with more effort: the counts are those
+//! of arithmetic.
 
 mod support;
 
@@ -10,7 +11,8 @@ use support::{Machine, Options, Registers, SCHEMES};
 
 #[test]
 fn code_that_has_counted_much_keeps_last_pages_and_counts_the_same() {
-    // A function that is called all the time, with operands in the page of the last time, and from 4096 bytes to the next.
+    // A function that is called all the time, with operands in the page of the last time, and from 4096 bytes to the
+    // next.
     let text = "
         jmp 2f
     1:  mov r8, [rdi + rax*8]
@@ -156,7 +158,8 @@ fn direct_counters_whose_group_leaves_its_pages_are_given_up() {
         machine.run_translated(&registers);
         std::mem::take(&mut machine.retranslations)
     });
-    // Megamorphic, then without a direct table, and perhaps of any class: in the fragment that is entered at the top as well.
+    // Megamorphic, then without a direct table, and perhaps of any class: in the fragment that is entered at the top as
+    // well.
     assert!((2..=6).contains(&retranslations[0]), "{retranslations:?}");
     retranslations[0] = 0;
     assert_eq!(retranslations, [0, 0]);

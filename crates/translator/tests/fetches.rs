@@ -9,7 +9,8 @@ use support::stops::{CAPACITY, TRAP_FLAG, prepare, run_to_its_fault};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
-/// Loops with and without accesses, code that needs its flags everywhere, side exits, calls, indirect jumps, string instructions.
+/// Loops with and without accesses, code that needs its flags everywhere, side exits, calls, indirect jumps, string
+/// instructions.
 const KERNEL: &str = "
         mov ecx, 7
         xor eax, eax

@@ -1,5 +1,5 @@
-//! Assembly in, the code made of it out. After a wanted change: `INSTA_UPDATE=always cargo test -p numalens-translator --test golden`,
-//! and read the difference.
+//! Assembly in, the code made of it out. After a wanted change: `INSTA_UPDATE=always cargo test -p numalens-translator
+//! --test golden`, and read the difference.
 
 #[path = "support/assemble.rs"]
 mod assemble;

@@ -1,5 +1,5 @@
-//! Small programs in assembly whose accesses follow from arithmetic: run natively and translated, the registers and memory must agree,
-//! and the counts must be the ones expected.
+//! Small programs in assembly whose accesses follow from arithmetic: run natively and translated, the registers and
+//! memory must agree, and the counts must be the ones expected.
 
 mod support;
 
@@ -56,7 +56,8 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         each.chain([writes(r.general[2], EXECUTIONS)]).collect()
     });
     let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
-    // All pages have been written: those that have not make their groups megamorphic, and the fragment translated once more.
+    // All pages have been written: those that have not make their groups megamorphic, and the fragment translated once
+    // more.
     machine.load(&assemble(&["mov rax, rcx\nrep stosq\nnop"])[0]);
     let mut filling = registers(&machine);
     filling.general[1] = WORDS;
@@ -101,7 +102,7 @@ fn operands_that_advance_together() {
 }
 
 #[test]
-fn short_loops_begin_anew_elsewhere() {
+fn short_loops_begin_again_elsewhere() {
     // Rows of seven, far apart, with a way out in the middle of the last iteration and operands that stand still.
     let text = "
         mov r11, rdi
@@ -266,7 +267,8 @@ fn returns_leave_the_flags_alone() {
 
 #[test]
 fn flags_that_functions_hand_over() {
-    // The function is called, and so translated, before anybody wants its flags. There are two iterations: in the second one all is linked.
+    // The function is called, and so translated, before anybody wants its flags. There are two iterations: in the
+    // second one all is linked.
     let by_a_comparison = "
         mov ecx, 2
         jmp 2f
@@ -475,11 +477,13 @@ fn classes_sum_to_accesses_and_follow_the_page() {
         sum
     });
     assert_eq!(counted, wanted);
-    // Two fragments hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
+    // Two fragments hold the instruction (entered at the top and in the loop), each asked once for each page it saw
+    // first.
     assert!(machine.env.cold_runs >= 4 && machine.env.cold_runs <= 8, "{} cold runs", machine.env.cold_runs);
 }
 
-/// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else changes.
+/// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else
+/// changes.
 #[test]
 fn watched_addresses_are_reported_each_time() {
     // A function that is called in a loop, whose second half is fallen into there and jumped to at the end.

@@ -114,8 +114,8 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
     }
 }
 
-/// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and the last selector are those
-/// of the stack of 64-bit programs, the one in between is none.
+/// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and
+/// the last selector are those of the stack of 64-bit programs, the one in between is none.
 const CPU_QUERIES: &str = "
         mov eax, 0x80000002
         xor ecx, ecx
@@ -228,8 +228,9 @@ fn assert_counted(machine: &mut Machine, wanted: &[Expected], what: &str) {
     assert_eq!(sites, wanted.len() as u64, "sites, {what}");
 }
 
-/// Runs into a hole in the middle of the 200th iteration: what the accesses before and after the fault were counted as members of their
-/// groups must be right, by last pages, megamorphic (`stride` of a page), immediately and by the flat tables.
+/// Runs into a hole in the middle of the 200th iteration: what the accesses before and after the fault were counted as
+/// members of their groups must be right, by last pages, megamorphic (`stride` of a page), immediately and by the flat
+/// tables.
 #[test]
 fn an_iteration_that_breaks_off_counts_what_it_did() {
     prepare();
@@ -270,8 +271,8 @@ fn an_iteration_that_breaks_off_counts_what_it_did() {
     }
 }
 
-/// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of one, behind an
-/// increment that is not made any more.
+/// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of
+/// one, behind an increment that is not made any more.
 #[test]
 fn a_hoisted_check_that_breaks_off_counts_what_it_did() {
     prepare();
@@ -311,7 +312,8 @@ fn a_hoisted_check_that_breaks_off_counts_what_it_did() {
     }
 }
 
-/// The same wherever an iteration breaks off, among accesses whose registers are copies of each other and go back and forth.
+/// The same wherever an iteration breaks off, among accesses whose registers are copies of each other and go back and
+/// forth.
 #[test]
 fn an_iteration_among_registers_at_known_distances_counts_what_it_did() {
     prepare();
@@ -375,7 +377,8 @@ fn code_that_changes_is_translated_again() {
 
 #[test]
 fn a_fragment_finds_its_own_code_changed_without_losing_flags() {
-    // The second instruction of the loop is overwritten on the first iteration, by code that looks at flags that were dead.
+    // The second instruction of the loop is overwritten on the first iteration, by code that looks at flags that were
+    // dead.
     let text = "
         xor ebx, ebx
     1:  nop
@@ -455,7 +458,7 @@ fn jumps_to_fragments_that_are_there_need_no_dispatcher() {
 }
 
 #[test]
-fn evicted_code_is_translated_anew() {
+fn evicted_code_is_translated_again() {
     let text = "
         xor ebx, ebx
     1:  lea rax, [rip + 2f]

@@ -1,8 +1,9 @@
 //! Heap blocks and mappings of programs that load no library: static ones.
 //!
-//! Elsewhere a preloaded library stands between the program and its allocator. Here the allocator is a part of the program; but where that has
-//! symbols, its functions are known by name. The translator comes here whenever one is entered, and whenever the program comes to where a call of
-//! one returns to, which is watched as well from its first call on:
+//! Elsewhere a preloaded library stands between the program and its allocator. Here the allocator is a part of the
+//! program; but where that has symbols, its functions are known by name. The translator comes here whenever one is
+//! entered, and whenever the program comes to where a call of one returns to, which is watched as well from its first
+//! call on:
 //!
 //! ```text
 //!   main:  ...                          malloc: [reached: the size, and where the return address lies]
@@ -10,10 +11,12 @@
 //!          [reached, stack pointer      <------- ret
 //!           just above that address: the result is the block]
 //! ```
-//! OpenMP's regions are told in the same way ([`regions`]), and so is what the program says of allocators of its own ([`Allocator::told`]).
+//! OpenMP's regions are published in the same way ([`regions`]), and so is what the program says of allocators of its
+//! own ([`Allocator::declared`]).
 //!
-//! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is told, which is the one that the
-//! program made. What is told, and which blocks, is up to the collector, through the same channel as the library's.
+//! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is published,
+//! which is the one that the program made. What is published, and which blocks, is up to the collector, through the
+//! same channel as the library's.
 
 mod channel;
 mod choice;
@@ -56,7 +59,7 @@ const RECENT: usize = 32;
 /// Live blocks that are remembered at most.
 const MOST_TRACKED: usize = 1 << 18;
 
-/// The blocks that the collector knows of, so that only their release is told.
+/// The blocks that the collector knows of, so that only their release is published.
 static TRACKED: Lock<HashSet<u64, FxBuildHasher>> = Lock::new(HashSet::with_hasher(FxBuildHasher));
 
 /// Nobody else may change what is known of blocks until [`release`]: around a fork.
@@ -84,7 +87,7 @@ pub struct Allocator {
 pub struct Calls {
     /// The outermost of those under way.
     underway: Option<Underway>,
-    /// Which blocks are told.
+    /// Which blocks are published.
     choice: Choice,
     regions: Regions,
     /// Some of the addresses that calls return to and that are watched already.
@@ -107,7 +110,7 @@ struct Underway {
 struct Block {
     call: Call,
     address: u64,
-    /// What it is known by: its address, with [`DECLARED`] for one that the program itself tells of.
+    /// What it is known by: its address, with [`DECLARED`] for one that the program itself declares.
     key: u64,
     bytes: u64,
     /// What the allocator has touched of it since then, it has touched for it; 0: nothing.
@@ -140,7 +143,8 @@ impl Calls {
 }
 
 impl Allocator {
-    /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none: it has no symbols.
+    /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none:
+    /// it has no symbols.
     pub fn find(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
         let functions = functions::find(program, entry).filter(|functions| !functions.is_empty())?;
         Some(Allocator { functions, channel: Channel::open(channel)? })
@@ -341,7 +345,8 @@ impl Allocator {
         self.channel.publish_allocation(&record, Call::Protect, 0, &call.caller(thread));
     }
 
-    /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.
+    /// The collector is to know of a block, by its key. Returns the time to report it with; none: there is no room for
+    /// it.
     fn know(&self, key: u64, bytes: u64) -> Option<u64> {
         if !self.publishes_every_block() {
             let mut tracked = TRACKED.lock();
@@ -378,7 +383,7 @@ impl Allocator {
         self.channel.publish(&Record { kind: Kind::Region, time_ns: sys::now_ns(), tid, operands });
     }
 
-    /// The thread, or its process, is about to end: what still waits to be told of it.
+    /// The thread, or its process, is about to end: what still waits to be published.
     pub fn end(&self, thread: &mut Thread) {
         if !thread.borrows && self.channel.is_open() {
             thread.allocations.regions.rest().for_each(|span| self.publish_region(thread.tid, span));
@@ -395,13 +400,13 @@ impl Allocator {
     }
 }
 
-/// The time, later than of all that has been told by this thread: the clock may stand still for that long.
+/// The time, later than of all that has been published by this thread: the clock may stand still for that long.
 fn now() -> u64 {
     sys::now_ns() + 1
 }
 
-/// The word at an address, at or above the stack pointer. That it is there is known of the stack pointer's own page alone: a call has just put its
-/// return address there.
+/// The word at an address, at or above the stack pointer. That it is there is known of the stack pointer's own page
+/// alone: a call has just put its return address there.
 fn on_stack(at: u64, sp: u64) -> Option<u64> {
     if at.is_multiple_of(8) && at / sys::PAGE == sp / sys::PAGE {
         // SAFETY: a word of a page that is mapped and was written a moment ago.
@@ -419,8 +424,9 @@ fn watch(ip: u64) {
     }
 }
 
-/// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any other. Such a block
-/// begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2.
+/// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for
+/// any other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag
+/// 2.
 fn own_mapping(block: u64) -> u64 {
     if block % sys::PAGE != 16 {
         return 0;

@@ -1,7 +1,8 @@
-//! OpenMP's parallel regions of static programs, told as phases by the place in the program that begins them. The twin of
-//! `crates/interpose/c/openmp.c`, which says why instances that follow each other closely are told as one.
+//! OpenMP's parallel regions of static programs, published as phases by the place in the program that begins them. The
+//! twin of `crates/interpose/c/openmp.c`, which says why instances that follow each other closely are published as one.
 //!
-//! The call of the runtime that a compiler makes for a region returns when the region has ended: two of the watched addresses.
+//! The call of the runtime that a compiler makes for a region returns when the region has ended: two of the watched
+//! addresses.
 
 use alloc::vec::Vec;
 
@@ -37,11 +38,11 @@ pub struct Span {
     pub ended_ns: u64,
 }
 
-/// What is not told yet of a place that begins regions.
+/// What is not published yet of a place that begins regions.
 struct Waiting {
     call: u64,
     span: Option<Span>,
-    /// When something was told of it.
+    /// When something was published of it.
     published_ns: u64,
 }
 
@@ -55,7 +56,7 @@ impl Regions {
         }
     }
 
-    /// The program comes to `ip`, with this stack pointer. What is to be told now, if a region ends by that.
+    /// The program comes to `ip`, with this stack pointer. What is to be published now, if a region ends by that.
     pub fn reach(&mut self, ip: u64, sp: u64, now: u64) -> Option<Span> {
         let ended = self.underway.pop_if(|inner| inner.back == ip && inner.sp + 8 == sp)?;
         self.lasted(Span { call: ended.call, begun_ns: ended.begun_ns, ended_ns: now })
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_nest_and_are_told_when_they_end() {
+    fn regions_nest_and_are_published_when_they_end() {
         let mut regions = Regions::default();
         regions.begin(0x1000, 7, 17, 10);
         regions.begin(0x800, 8, 18, 20);

@@ -103,8 +103,8 @@ struct List<'a> {
     status: u64,
     /// Those that are mapped several times as well.
     all: bool,
-    /// Pages were moved to this node, of which it could not be said: the kernel moves pages that follow each other and have one target, and then
-    /// says so.
+    /// Pages were moved to this node, of which it could not be said: the kernel moves pages that follow each other and
+    /// have one target, and then says so.
     unsaid: Option<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! `numa_maps` of a process: the kernel's text with the machine's policies and nodes.
 //!
-//! The kernel has a line for each of its mappings. In this process a mapping falls into as many lines as it has policies here, and what is not
-//! the program's has none. Of another process of the recording the records of its pages tell their homes, and it has told which of its mappings have
-//! policies.
+//! The kernel has a line for each of its mappings. In this process a mapping falls into as many lines as it has
+//! policies here, and what is not the program's has none. Of another process of the recording the records of its pages
+//! tell their homes, and it has told which of its mappings have policies.
 
 use super::others::Other;
 use super::policy::{Policy, mode};

@@ -109,7 +109,8 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
     Ok(0)
 }
 
-/// The number of the node that has the page at `address`; like the kernel's answer, this brings a page there if there is none.
+/// The number of the node that has the page at `address`; like the kernel's answer, this brings a page there if there
+/// is none.
 fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
     let mut node = 0u32;
     let arguments = [&raw mut node as u64, 0, 0, address, F_NODE | F_ADDR, 0];
@@ -250,9 +251,10 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     Ok(0)
 }
 
-/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said
-/// anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the address says whose turn it is, as in all memory of the process
-/// alone; in memory that processes share, it is the node's after the one that took the thread's last page.
+/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none
+/// where nobody has said anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the
+/// address says whose turn it is, as in all memory of the process alone; in memory that processes share, it is the
+/// node's after the one that took the thread's last page.
 pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u16> {
     let own = &thread.place.policy;
     if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {
@@ -260,10 +262,10 @@ pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bo
     }
     let placement = placement();
     let used = placement.nodes.load(Relaxed);
-    let handler = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
+    let toucher = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
     match within.mode {
-        mode::DEFAULT if by_address => own.home_within(placement, handler, number),
-        mode::DEFAULT => own.home(placement, handler, &thread.place.last),
-        _ => within.home_within(placement, handler, number),
+        mode::DEFAULT if by_address => own.home_within(placement, toucher, number),
+        mode::DEFAULT => own.home(placement, toucher, &thread.place.last),
+        _ => within.home_within(placement, toucher, number),
     }
 }

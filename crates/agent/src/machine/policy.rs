@@ -1,7 +1,8 @@
-//! Memory policies of a virtual machine: what the kernel makes of the program's words, and where a page goes under them.
+//! Memory policies of a virtual machine: what the kernel makes of the program's words, and where a page goes under
+//! them.
 //!
-//! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes its pages; weights of
-//! weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
+//! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes
+//! its pages; weights of weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
 
 use super::cpus::{NodeSet, write_list};
 use super::{index_of, number_of};
@@ -166,28 +167,28 @@ impl Policy {
         self.nodes.after(last).unwrap_or(NOBODY)
     }
 
-    /// The index of the node that takes a page which a thread on the node of index `handler` touches first, under the policy of the thread:
-    /// where pages go round, `last` is who took the one before.
-    pub fn home(&self, placement: &Placement, handler: usize, last: &Cell<u32>) -> Option<u16> {
+    /// The index of the node that takes a page which a thread on the node of index `toucher` touches first, under the
+    /// policy of the thread: where pages go round, `last` is who took the one before.
+    pub fn home(&self, placement: &Placement, toucher: usize, last: &Cell<u32>) -> Option<u16> {
         if self.goes_round() {
             last.set(self.next(last.get()));
             return index_of(placement, last.get());
         }
-        self.nearest(placement, handler)
+        self.nearest(placement, toucher)
     }
 
     /// The same under the policy of a piece of memory, of which the page is the `number`-th.
-    pub fn home_within(&self, placement: &Placement, handler: usize, number: u64) -> Option<u16> {
+    pub fn home_within(&self, placement: &Placement, toucher: usize, number: u64) -> Option<u16> {
         if self.goes_round() {
             let nth = number % u64::from(self.nodes.len().max(1));
             let node = self.nodes.iter().nth(nth as usize)?;
             return index_of(placement, node);
         }
-        self.nearest(placement, handler)
+        self.nearest(placement, toucher)
     }
 
-    fn nearest(&self, placement: &Placement, handler: usize) -> Option<u16> {
-        let from = index_of(placement, self.home).map_or(handler, usize::from);
+    fn nearest(&self, placement: &Placement, toucher: usize) -> Option<u16> {
+        let from = index_of(placement, self.home).map_or(toucher, usize::from);
         let in_force = |index: &u16| {
             self.mode == mode::LOCAL || number_of(placement, *index).is_some_and(|number| self.nodes.contains(number))
         };
@@ -210,7 +211,8 @@ fn set_at(words: &[u64], at: usize) -> NodeSet {
     set
 }
 
-/// Where each of `from` moves to when pages are migrated to `to`, as the kernel pairs them: the n-th to the n-th, over and over. None: it stays.
+/// Where each of `from` moves to when pages are migrated to `to`, as the kernel pairs them: the n-th to the n-th, over
+/// and over. None: it stays.
 pub fn migrates(node: u32, from: &NodeSet, to: &NodeSet) -> Option<u32> {
     if !from.contains(node) || to.is_empty() || from.len() != to.len() && to.contains(node) {
         return None;
@@ -266,7 +268,7 @@ mod tests {
     #[test]
     fn pages_go_where_the_policy_has_them() {
         let machine = machine(threads::SPREAD);
-        let home = |word, named, handler| policy(word, named).unwrap().home(&machine, handler, &Cell::new(NOBODY));
+        let home = |word, named, toucher| policy(word, named).unwrap().home(&machine, toucher, &Cell::new(NOBODY));
         assert_eq!((home(4, 0, 3), home(4, 0, 1)), (Some(3), Some(2)), "node 1 has no memory");
         assert_eq!((home(1, 8, 0), home(2, 0b1001, 3), home(2, 0b1001, 2)), (Some(3), Some(3), Some(3)));
         let mut bound = policy(2, 0b1001).unwrap();

@@ -1,11 +1,11 @@
 //! What the instructions `cpuid` and `lsl` tell of a virtual machine.
 //!
-//! Problem: OpenMP runtimes and hwloc bind a thread to one CPU after the other and ask `cpuid` there which package and core it is; old C code
-//! reads CPU and node from the limit of a segment. Both would find the host.
+//! Problem: OpenMP runtimes and hwloc bind a thread to one CPU after the other and ask `cpuid` there which package and
+//! core it is; old C code reads CPU and node from the limit of a segment. Both would find the host.
 //!
-//! Mechanism: as the machine's files have it (`numalens_topology`), each node with CPUs is a package and each CPU a core with one thread. So an
-//! APIC id is the package above the number of the core in it, in as many bits as the largest package needs, and those leaves that tell
-//! of APIC ids and of who shares what are made from that:
+//! Mechanism: as the machine's files have it (`numalens_topology`), each node with CPUs is a package and each CPU a
+//! core with one thread. So an APIC id is the package above the number of the core in it, in as many bits as the
+//! largest package needs, and those leaves that tell of APIC ids and of who shares what are made from that:
 //!
 //! ```text
 //!   1                              APIC id, threads of the package, whether there are several
@@ -13,7 +13,8 @@
 //!   0xB, 0x1F, 0x8000_0026         levels: a thread a core, cores a package
 //!   0x8000_0008, 0x8000_001E       the same in AMD's words
 //! ```
-//! Vendor, features, sizes of caches and all other leaves are the host's. What the host does not have, the machine has not either.
+//! Vendor, features, sizes of caches and all other leaves are the host's. What the host does not have, the machine has
+//! not either.
 
 use super::calls::processor;
 use super::node_of_cpu;
@@ -90,7 +91,8 @@ struct Processor {
     last: [u16; 2],
 }
 
-/// That, packed by [`Processor::pack`]: under a hypervisor every `cpuid` takes longer than all the rest. 0: not asked for yet.
+/// That, packed by [`Processor::pack`]: under a hypervisor every `cpuid` takes longer than all the rest. 0: not asked
+/// for yet.
 static HOST: AtomicU64 = AtomicU64::new(0);
 
 impl Processor {
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_in_all_ways() {
+    fn ids_are_reported_in_all_ways() {
         let host = CpuidResult { eax: 0x543, ebx: 0x0704_0800, ecx: 0xfeda_3203, edx: 0x078b_fbff };
         for (vendor, threads) in [(Vendor::Other, 8), (Vendor::Amd, 5)] {
             let first = of(&SEAT, vendor, 1, 0, host);

@@ -1,7 +1,8 @@
 //! Policies of the mappings of a process, published for others of the recording that look into its `numa_maps`.
 //!
-//! Only the process itself knows its mappings, so one that has policies, or memory that has, writes them down in its extent whenever they change: a number,
-//! how many they are, the mappings, and the number again. Who reads both numbers alike has read what was written at once.
+//! Only the process itself knows its mappings, so one that has policies, or memory that has, writes them down in its
+//! extent whenever they change: a number, how many they are, the mappings, and the number again. Who reads both numbers
+//! alike has read what was written at once.
 
 use super::policy::Policy;
 use crate::call;
@@ -70,7 +71,7 @@ pub fn publish(runtime: &Runtime, maps: &Maps) {
     }
 }
 
-/// A child of a fork has the mappings of its parent, and has not told anybody.
+/// A child of a fork has the mappings of its parent, and has not published them.
 pub fn publish_again(runtime: &Runtime) {
     publish(runtime, &runtime.code.lock().env.maps);
 }

@@ -1,4 +1,4 @@
-//! Threads that count out of line: they ask for pages here, and tell the collector of accesses that it wants told.
+//! Threads that count out of line: they query pages here, and log accesses that the collector wants.
 
 use super::PAGE_BITS;
 use crate::cache;
@@ -20,7 +20,7 @@ pub struct AccessHandler<'a> {
     pub thread: &'a Thread,
     /// It was stopped by a signal: it did not come here by itself, and its stack is not where it would be.
     pub stopped: bool,
-    /// The page of which it has just told an access; 0: none.
+    /// The page of which it has just logged an access; 0: none.
     pub logged: u64,
 }
 
@@ -30,7 +30,7 @@ impl<'a> AccessHandler<'a> {
         AccessHandler { thread, stopped, logged: 0 }
     }
 
-    /// Tells the collector of an access, which has made this page one to look at. Whether the page stays one.
+    /// Logs an access for the collector, which has made this page one to look at. Whether the page stays one.
     pub(super) fn is_watched(&mut self, memory: &ProcessMemory, run: &Run, known: PageEntry) -> bool {
         let wanted = &memory.page(known.slot / 2).waited;
         match wanted.load(Relaxed) {

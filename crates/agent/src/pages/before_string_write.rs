@@ -1,7 +1,8 @@
 //! What a repeated string instruction is about to write.
 //!
-//! It counts when it is done, and nobody can tell then which pages it has placed itself. So the kernel is asked before about those that are not
-//! known; the ones that are there become known, as if an ordinary access came to them. What it then places are the others.
+//! It counts when it is done, and nobody can tell then which pages it has placed itself. So the kernel is asked before
+//! about those that are not known; the ones that are there become known, as if an ordinary access came to them. What it
+//! then places are the others.
 
 use super::{AccessHandler, PAGE_BITS, Shadow, query};
 use crate::runtime::runtime;

@@ -1,4 +1,5 @@
-//! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is counted.
+//! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is
+//! counted.
 
 use super::{CHUNK, END, PAGE_BITS, Shadow, may_be_huge, query};
 use crate::machine;
@@ -10,8 +11,8 @@ use numalens_translator::SiteId;
 use numalens_translator::count::Run;
 
 impl Shadow {
-    /// Code of the page at `address` is about to be executed for the first time. It has been read, so the page is there: whoever wrote it is
-    /// known, or the kernel has brought it from a file, unseen.
+    /// Code of the page at `address` is about to be executed for the first time. It has been read, so the page is
+    /// there: whoever wrote it is known, or the kernel has brought it from a file, unseen.
     pub fn fetched(&self, memory: &ProcessMemory, thread: &Thread, address: u64) {
         let page = address >> PAGE_BITS;
         if page >= END || self.load(page).slot != 0 {

@@ -1,7 +1,8 @@
 //! Pages that become another object's: what is accessed there next is counted under another number.
 //!
-//! Whose a page is the collector knows, by what the preloaded library tells of blocks, with the times. When a block that has whole pages begins or is about to
-//! end, these are only marked, which the log tells, and lose their classes; so the next access comes here:
+//! Whose a page is the collector knows, by what the preloaded library reports of blocks, with the times. When a block
+//! that has whole pages begins or is about to end, these are only marked, which the log says, and lose their classes;
+//! so the next access comes here:
 //!
 //! ```text
 //!   block       |      malloc ===================== free                  malloc =====
@@ -9,8 +10,9 @@
 //!   page 7      |  number 7     | number 12                       | number 13 | number 20
 //!   accesses    |  ..           ...  ...... ...                   .           .. ...
 //! ```
-//! What was counted under a number was counted before the mark that ended it, so it is the one's who had the page then; a number that begins belongs to whoever has
-//! the page at its first access. Memory that nobody uses between its blocks takes no numbers.
+//! What was counted under a number was counted before the mark that ended it, so it is the one's who had the page then;
+//! a number that begins belongs to whoever has the page at its first access. Memory that nobody uses between its blocks
+//! takes no numbers.
 
 use super::home::class_of;
 use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, continuing, entry_class, open};
@@ -41,7 +43,8 @@ struct Given {
 
 static GIVEN: Given = Given { total: AtomicU32::new(0), span_began_ns: AtomicU64::new(0), in_span: AtomicU32::new(0) };
 
-/// Whether more pages may begin anew. Blocks that begin when they may not have what their pages' numbers tell, as smaller ones.
+/// Whether more pages may begin a generation. Blocks that begin when they may not have what their pages' numbers tell,
+/// as smaller ones.
 pub fn may_begin_generation() -> bool {
     let now = sys::now_ns();
     if now.saturating_sub(GIVEN.span_began_ns.load(Relaxed)) > SPAN_NS {
@@ -52,7 +55,8 @@ pub fn may_begin_generation() -> bool {
 }
 
 impl Shadow {
-    /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out where they are go on as they are.
+    /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out
+    /// where they are go on as they are.
     pub fn begin_generation(&self, memory: &ProcessMemory, range: Range<u64>) {
         let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
         let mut used = self.used.lock();
@@ -90,7 +94,8 @@ impl Shadow {
         }
     }
 
-    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked. Returns its entry; none: there are no more numbers.
+    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked.
+    /// Returns its entry; none: there are no more numbers.
     pub(super) fn next_generation(
         &self,
         memory: &ProcessMemory,

@@ -36,12 +36,12 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u16> {
     if let Some(drawn) = exact::home_under(policy, seed, placed, u64::from(memory_nodes)) {
         return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
     }
-    let handler = match usize::try_from(thread.node) {
+    let toucher = match usize::try_from(thread.node) {
         Ok(node) => node,
         Err(_) if is_virtual() => usize::try_from(thread.place.current_node(sys::cpu)).ok()?,
         Err(_) => usize::from(placement.node_of_cpu.get(sys::cpu() as usize)?.load(Relaxed)),
     };
-    let home = placement.home_of.get(handler)?.load(Relaxed);
+    let home = placement.home_of.get(toucher)?.load(Relaxed);
     (home != exact::NO_NODE).then_some(home)
 }
 
@@ -60,7 +60,8 @@ pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     class_in(memory.header(), word)
 }
 
-/// The number of the class of such a word, in a process of the recording. Whoever makes new ones makes them known at once.
+/// The number of the class of such a word, in a process of the recording. Whoever makes new ones makes them known at
+/// once.
 pub fn class_in(process: &ProcessHeader, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
     let known = &process.classes[..classes.min(exact::MOST_CLASSES)];
@@ -90,7 +91,8 @@ pub(super) fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
     advised && within && terrain.backing == Backing::Anonymous && !are_refused(terrain.huge == Huge::Wanted)
 }
 
-/// Whether the program wants no huge pages by PR_SET_THP_DISABLE, as Redis does; those that it has asked for by MADV_HUGEPAGE may be an exception (Linux 6.18).
+/// Whether the program wants no huge pages by PR_SET_THP_DISABLE, as Redis does; those that it has asked for by
+/// MADV_HUGEPAGE may be an exception (Linux 6.18).
 fn are_refused(asked_for: bool) -> bool {
     const REFUSED: u64 = 1 << 0;
     const UNLESS_ASKED_FOR: u64 = 1 << 1;

@@ -47,7 +47,8 @@ impl Chunk {
 }
 
 impl Shadow {
-    /// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as anything is left.
+    /// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as
+    /// anything is left.
     pub(super) fn left_by(&self, used: &mut Chunks, range: &Range<u64>, surely: bool) {
         let mut empty = Vec::new();
         let leave = |number, chunk: &mut Chunk| {
@@ -79,7 +80,8 @@ impl Shadow {
         all
     }
 
-    /// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and what the kernel has to split, get numbers of their own.
+    /// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and
+    /// what the kernel has to split, get numbers of their own.
     pub(super) fn led_elsewhere(&self, memory: &ProcessMemory, all: Vec<Led>, by: u64) {
         let mut used = self.used.lock();
         for Led { range, leader } in all {

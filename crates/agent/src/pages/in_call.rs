@@ -62,7 +62,8 @@ struct Call {
 }
 
 impl Call {
-    /// Completes the record of a page that is the thread's by this call, of which it is said already which and where it is.
+    /// Completes the record of a page that is the thread's by this call, of which it is said already which and where it
+    /// is.
     fn fill(&self, thread: &Thread, record: &PageRecord) {
         record.begin_ns.store(sys::now_ns(), Relaxed);
         record.site.store(self.by, Relaxed);
@@ -214,7 +215,7 @@ fn pages(range: &Range<u64>) -> Range<u64> {
     range.start >> PAGE_BITS..range.end.div_ceil(sys::PAGE).min(END)
 }
 
-/// Tells of the pages that have come by a call.
+/// Logs the pages that have come by a call.
 fn settle(thread: &Thread, call: Call, written: &Written, result: Option<u64>) {
     const EAGAIN: i32 = linux_raw_sys::errno::EAGAIN as i32;
     let result = result.map(sys::check);

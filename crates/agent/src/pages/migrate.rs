@@ -1,11 +1,13 @@
-//! Pages that have moved, and homes of pages of a virtual machine: asked for, counted, and changed by those who move pages on purpose.
+//! Pages that have moved, and homes of pages of a virtual machine: asked for, counted, and changed by those who move
+//! pages on purpose.
 //!
-//! A page that is mapped several times has one home. Whoever moves it writes that into the table of pages that processes have in common
-//! (`common.rs`) and says that something has moved there; all others compare their pages with that table before they next look at one, or leave translated
-//! code. Who moves a page of another process writes that into its record, and the process takes notice likewise.
+//! A page that is mapped several times has one home. Whoever moves it writes that into the table of pages that
+//! processes have in common (`common.rs`) and says that something has moved there; all others compare their pages with
+//! that table before they next look at one, or leave translated code. Who moves a page of another process writes that
+//! into its record, and the process takes notice likewise.
 //!
-//! A page that has moved has another number: what was counted of it under the old one was counted where it was, whenever the collector reads that. (So are
-//! its words: whose they were when the page moved.)
+//! A page that has moved has another number: what was counted of it under the old one was counted where it was,
+//! whenever the collector reads that. (So are its words: whose they were when the page moved.)
 
 use super::common::Common;
 use super::home::class_with;
@@ -38,7 +40,8 @@ impl Shadow {
         if entry.slot == 0 { None } else { home(memory, memory.page(entry.slot / 2), entry) }
     }
 
-    /// Calls `found` for the pages of a range that are known and have homes: with their numbers and the indices of their nodes.
+    /// Calls `found` for the pages of a range that are known and have homes: with their numbers and the indices of
+    /// their nodes.
     pub fn each_home(&self, memory: &ProcessMemory, range: Range<u64>, mut found: impl FnMut(u64, u16)) {
         self.each(range, |_, page, entry| {
             if let Some(home) = home(memory, memory.page(entry.slot / 2), entry) {
@@ -48,7 +51,8 @@ impl Shadow {
         });
     }
 
-    /// Calls `found` for the pages of ranges that are there and have homes: with the number of the range and the index of the node.
+    /// Calls `found` for the pages of ranges that are there and have homes: with the number of the range and the index
+    /// of the node.
     pub fn each_there(&self, memory: &ProcessMemory, ranges: &[Range<u64>], mut found: impl FnMut(usize, u16)) {
         let used = self.used.lock();
         let Some(scan) = query::Scan::open() else { return };
@@ -69,8 +73,9 @@ impl Shadow {
         }
     }
 
-    /// Moves the pages of a range that are known and have homes to the nodes that `to` names for them (page, index of its node; index of the
-    /// new one). They count as placed by a pinned thread from then on. `file`: what is mapped at a page.
+    /// Moves the pages of a range that are known and have homes to the nodes that `to` names for them (page, index of
+    /// its node; index of the new one). They count as placed by a pinned thread from then on. `file`: what is mapped at
+    /// a page.
     pub fn migrate(
         &self,
         memory: &ProcessMemory,
@@ -95,7 +100,8 @@ impl Shadow {
         }
     }
 
-    /// Counts a page in another class from now on, under another number as long as there are any; with the table locked. Returns its entry.
+    /// Counts a page in another class from now on, under another number as long as there are any; with the table
+    /// locked. Returns its entry.
     pub(super) fn count_in(&self, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> PageEntry {
         let old = memory.page(entry.slot / 2);
         let in_class = |slot| PageEntry { class: if entry.class == 0 { 0 } else { class }, slot };
@@ -130,9 +136,9 @@ impl Shadow {
         self.forget(range);
     }
 
-    /// Takes notice of what has moved since this process last looked: pages that others have mapped as well, by any mapping of any process, and pages
-    /// of this process that others have moved. To be called before anything is said of homes, by somebody who holds no lock.
-    /// Returns how many moves it knows of then.
+    /// Takes notice of what has moved since this process last looked: pages that others have mapped as well, by any
+    /// mapping of any process, and pages of this process that others have moved. To be called before anything is said
+    /// of homes, by somebody who holds no lock. Returns how many moves it knows of then.
     pub fn catch_up(&self, runtime: &Runtime) -> u64 {
         static SEEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
         let memory = runtime.process();

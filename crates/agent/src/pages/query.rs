@@ -12,8 +12,9 @@ use core::fmt::Write;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Whether a page is there, and if so the index of its node; `Some(None)`: on a node that the machine in force does not have.
-/// The shared zero page is none. Where the kernel does not answer (a container may forbid the question), no home is known.
+/// Whether a page is there, and if so the index of its node; `Some(None)`: on a node that the machine in force does not
+/// have. The shared zero page is none. Where the kernel does not answer (a container may forbid the question), no home
+/// is known.
 pub fn presence(page: u64) -> Option<Option<u16>> {
     let mut status = -1i32;
     if query(&[page << PAGE_BITS], core::slice::from_mut(&mut status)) {
@@ -69,7 +70,8 @@ pub fn is_files(page: u64) -> bool {
     page_word(page).is_none_or(|word| word & FILE_OR_SHARED != 0)
 }
 
-/// Which pages are mapped once only, by the page tables of this process or of another one. They are read in pieces, so it is for pages in order.
+/// Which pages are mapped once only, by the page tables of this process or of another one. They are read in pieces, so
+/// it is for pages in order.
 pub struct Exclusive {
     map: Option<i32>,
     first: u64,
@@ -184,8 +186,8 @@ impl Scan {
         Some(scan)
     }
 
-    /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones. Older kernels do not say so,
-    /// nor do they tell the zero page: 2 MiB of which no page is missing are taken for a huge one.
+    /// Calls `found` for the pages of a range that are there, with whether they are parts of huge ones. Older kernels
+    /// do not say so, nor do they tell the zero page: 2 MiB of which no page is missing are taken for a huge one.
     pub fn each(&self, range: Range<u64>, mut found: impl FnMut(u64, bool)) {
         if !self.in_runs {
             return self.each_in_words(range, found);

@@ -1,4 +1,5 @@
-//! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program ends.
+//! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program
+//! ends.
 
 use super::home::{class_of, class_with, expected, is_virtual};
 use super::{CHUNK, END, PAGE_BITS, Shadow, common, new_record, query};

@@ -1,8 +1,8 @@
 //! Accesses that place pages, on a real machine: where their page will be is known when they are done.
 //!
-//! They come here *before* they are executed, and the kernel may do something else than what threads and policies lead one to expect
-//! (interleave, a node that is full). So they are counted for a class of their own, [`exact::PENDING_HOME`], and the page's record says
-//! later for which one they stand:
+//! They come here *before* they are executed, and the kernel may do something else than what threads and policies lead
+//! one to expect (interleave, a node that is full). So they are counted for a class of their own,
+//! [`exact::PENDING_HOME`], and the page's record says later for which one they stand:
 //!
 //! ```text
 //!   the access that places a page   counted as pending                    record: its site, first_class pending
@@ -10,8 +10,8 @@
 //!   another thread, at that moment  counted as pending                    log: page, site, thread
 //!   the next access                 asks the kernel, and is counted there   record: first_class
 //! ```
-//! Before pages go, move, or are shared with a child, those that are still pending are asked for, all at once. For what is left when a
-//! program is killed, and while it runs, the collector asks.
+//! Before pages go, move, or are shared with a child, those that are still pending are asked for, all at once. For what
+//! is left when a program is killed, and while it runs, the collector asks.
 
 use super::home::{class_of, is_virtual, pending_home};
 use super::{Chunks, PATIENCE, Shadow, open, query};
@@ -38,8 +38,8 @@ pub fn resolve(memory: &ProcessMemory, record: &PageRecord, home: Option<u16>) {
     record.first_class.store(class, Release);
 }
 
-/// What an access is counted as that may belong to the group whose first access placed the page: none of them is executed before all are
-/// counted. (It is no harm if it does not: the page was placed where it was placed.)
+/// What an access is counted as that may belong to the group whose first access placed the page: none of them is
+/// executed before all are counted. (It is no harm if it does not: the page was placed where it was placed.)
 pub fn counted_along(memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Option<PageEntry> {
     let record = memory.page(known.slot / 2);
     let more = record.origin.load(Relaxed) + 1;
@@ -50,8 +50,8 @@ pub fn counted_along(memory: &ProcessMemory, thread: &Thread, run: &Run, known: 
     Some(PageEntry { class: pending_home(memory), ..known })
 }
 
-/// What an access to a page is counted as that has been touched and is not there yet. None: it never will be, as far as the kernel says
-/// (memory of devices).
+/// What an access to a page is counted as that has been touched and is not there yet. None: it never will be, as far as
+/// the kernel says (memory of devices).
 pub fn counted_early(memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Option<PageEntry> {
     let number = known.slot / 2;
     let record = memory.page(number);

@@ -1,21 +1,21 @@
 //! Call stacks of first touches.
 //!
-//! The collector unwinds; what it needs is told in the log here: the instruction and stack pointers, the frame pointer,
+//! The collector unwinds; what it needs is logged here: the instruction and stack pointers, the frame pointer,
 //! and the words of the stack that can lead unwinding: those that point into code (return addresses) or into the stack
 //! (frame pointers that were saved), each with its place. What else there is changes from pass to pass and leads
 //! nowhere: counters, data.
 //!
-//! A loop that touches a million pages does so from one call stack, so a stack is told once. It is that of before where
-//! nothing that unwinding would read differs:
+//! A loop that touches a million pages does so from one call stack, so a stack is logged once. It is that of before
+//! where nothing that unwinding would read differs:
 //!
 //! ```text
 //!   same instruction, same stack pointer, same rbp if that points into the stack,
-//!   the same words in all places that were told of the one of before,
+//!   the same words in all places that were logged of the one of before,
 //!   and no code has come or gone since
 //! ```
 //!
 //! Places whose words led nowhere then are not compared: unwinding takes the first word that it reads from a place that
-//! was told, so it is led to the second by the same rule as then, and so on to the end.
+//! was logged, so it is led to the second by the same rule as then, and so on to the end.
 
 use crate::call;
 use crate::lock::Lock;
@@ -37,7 +37,7 @@ use rustc_hash::FxBuildHasher;
 
 /// Bytes of a stack that are looked through.
 const MOST_BYTES: u64 = 64 << 10;
-/// Words of a stack that are told: return addresses and frame pointers of all the frames that the collector unwinds,
+/// Words of a stack that are logged: return addresses and frame pointers of all the frames that the collector unwinds,
 /// and as many that were left over from calls of before.
 const MOST_WORDS: usize = 512;
 /// Words of stacks remembered before they are forgotten.
@@ -46,7 +46,7 @@ const MOST_KNOWN: usize = 1 << 17;
 const MOST_ALIKE: usize = 16;
 /// Above its pointer, a stack reaches so far at most: what points further is data.
 const MOST_STACK: u64 = 8 << 20;
-/// The place of a word is told in its upper bits.
+/// The place of a word is logged in its upper bits.
 const PLACE: u32 = log::STACK_PLACE;
 const RBP: u8 = 5;
 

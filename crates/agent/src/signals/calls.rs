@@ -1,4 +1,5 @@
-//! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the program has asked for.
+//! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the
+//! program has asked for.
 
 use super::held::{HELD_BITS, hold};
 use super::{ALL_BUT_FAULTS, Action, SIGNALS, bit, install};

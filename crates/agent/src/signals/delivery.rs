@@ -37,8 +37,8 @@ pub(super) fn deliver_kept(thread: &mut Thread, ucontext: &mut UserContext, ip: 
     }
 }
 
-/// Lets the thread, which stands at `ip` of the program with the registers of `ucontext` and `mask`, begin the program's
-/// handler when our own returns.
+/// Lets the thread, which stands at `ip` of the program with the registers of `ucontext` and `mask`, begin the
+/// program's handler when our own returns.
 pub(super) fn deliver(thread: &mut Thread, ucontext: &mut UserContext, ip: u64, kept: &Kept, mask: u64) {
     let signal = kept.signal;
     let action = thread.actions.get(signal);
@@ -47,7 +47,8 @@ pub(super) fn deliver(thread: &mut Thread, ucontext: &mut UserContext, ip: u64, 
     // The kernel does not deliver a fault that is blocked: it ends the process.
     let forced = fault && signal == SIGSEGV && thread.pending.blocked & bit(signal) != 0;
     if action.handler <= 1 || forced {
-        // What has no handler is the kernel's to do: it may have had one when the signal came. A fault that is ignored kills.
+        // What has no handler is the kernel's to do: it may have had one when the signal came. A fault that is ignored
+        // kills.
         if action.handler == 0 || fault {
             ucontext.registers[R_RIP] = ip;
             die_as_the_program(thread, ucontext, kept);
@@ -70,8 +71,8 @@ pub(super) fn deliver(thread: &mut Thread, ucontext: &mut UserContext, ip: u64, 
         mask: mask | thread.pending.blocked,
         ..*ucontext
     };
-    // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the signal
-    // blocked and the kernel ends the program with SIGSEGV, as it would have done itself.
+    // SAFETY: the program's stack, where the kernel would have written. If it cannot be written, this faults with the
+    // signal blocked and the kernel ends the program with SIGSEGV, as it would have done itself.
     unsafe {
         core::ptr::copy_nonoverlapping(ucontext.vector_state as *const u8, vector_at as *mut u8, vector_bytes as usize);
         (frame as *mut u64).write(action.restorer);
@@ -128,8 +129,8 @@ pub fn sigreturn(thread: &mut Thread) -> ! {
     block_all();
     let context = thread.context;
     let at = context.register(4);
-    // SAFETY: the frame that the program returns with, at its stack pointer. If it is not there, the kernel would have killed the
-    // program with SIGSEGV, and so does this fault.
+    // SAFETY: the frame that the program returns with, at its stack pointer. If it is not there, the kernel would have
+    // killed the program with SIGSEGV, and so does this fault.
     let frame = unsafe { (at as *const UserContext).read() };
     // SAFETY: as above.
     let vector_bytes = unsafe { frame.vector_bytes() };

@@ -1,4 +1,5 @@
-//! What the kernel puts on a stack for a handler, and the program finds there: return address, ucontext, siginfo, vector state.
+//! What the kernel puts on a stack for a handler, and the program finds there: return address, ucontext, siginfo,
+//! vector state.
 
 use crate::thread::AlternateStack;
 

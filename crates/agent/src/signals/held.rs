@@ -1,4 +1,5 @@
-//! Signals that the agent itself cannot do without: they are never blocked in the kernel, and held back here while the program has blocked them.
+//! Signals that the agent itself cannot do without: they are never blocked in the kernel, and held back here while the
+//! program has blocked them.
 
 use super::frame::{R_FLAGS, SigInfo, UserContext};
 use super::{Kept, SIGSEGV, SIGTRAP, TRAP_FLAG, bit, requeue};
@@ -39,7 +40,8 @@ pub fn block_held(thread: &Thread, now: bool) {
     let _ = unsafe { call!(__NR_rt_sigprocmask, how, &raw const mask, 0, 8) };
 }
 
-/// A fault at an address, by a thread in translated code: whether it is one of a write-protected page's. The thread then makes one step.
+/// A fault at an address, by a thread in translated code: whether it is one of a write-protected page's. The thread
+/// then makes one step.
 pub(super) fn writes_to_protected(thread: &mut Thread, ucontext: &mut UserContext, address: u64) -> bool {
     let mut code = runtime().code.lock();
     match code.faulted(address) {

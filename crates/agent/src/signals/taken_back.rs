@@ -24,7 +24,8 @@ pub(super) fn abandon(thread: &Thread, ucontext: &UserContext, unmade: &Unmade) 
     unsafe { count::abandon(thread.context.0 as *mut u8, &runtime.config, &mut handler, unmade, &registers, run) };
 }
 
-/// Corrects how many instructions were executed: the rest of the fragment is counted when the thread comes to it through another one.
+/// Corrects how many instructions were executed: the rest of the fragment is counted when the thread comes to it
+/// through another one.
 pub(super) fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
     let runtime = runtime();
     for one in unexecuted.iter().filter(|one| one.instructions != 0) {

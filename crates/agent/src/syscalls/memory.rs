@@ -1,4 +1,5 @@
-//! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with them.
+//! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with
+//! them.
 
 use super::own_memory::{self, Judgement};
 use super::{EINVAL, Gate, limits};
@@ -314,7 +315,8 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     memory.log(log::UNMAPPED, &[range.start, range.end, memory.next_site()], &[]);
 }
 
-/// What is left of shared memory that was attached at an address: parts may have been given other rights, or been unmapped.
+/// What is left of shared memory that was attached at an address: parts may have been given other rights, or been
+/// unmapped.
 fn attached(maps: &Maps, address: u64) -> Vec<Range<u64>> {
     let from_there = |mapping: &&Mapping| mapping.start >= address && mapping.file.begins_at(address / PAGE);
     let Some(first) = maps.iter().find(from_there) else { return Vec::new() };

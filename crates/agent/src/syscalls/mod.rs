@@ -1,7 +1,7 @@
 //! The program's system calls: what the agent must know of, do itself, or keep from the kernel.
 //!
-//! Most pass: they are executed in the code cache, where an interruption maps to the program's own address. What changes
-//! memory is executed here, so that the agent's picture of it changes with it; none of those block.
+//! Most pass: they are executed in the code cache, where an interruption maps to the program's own address. What
+//! changes memory is executed here, so that the agent's picture of it changes with it; none of those block.
 
 mod descriptors;
 mod exec;
@@ -267,8 +267,9 @@ fn process_control(thread: &Thread, arguments: [u64; 6]) -> Verdict {
     }
 }
 
-/// Functions of the kernel's that are not translated: the page of calls at fixed addresses that programs of another age use, which the kernel
-/// executes itself, and on a virtual machine the vdso's getcpu. If `ip` is one of them, does it and returns where it returns to.
+/// Functions of the kernel's that are not translated: the page of calls at fixed addresses that programs of another age
+/// use, which the kernel executes itself, and on a virtual machine the vdso's getcpu. If `ip` is one of them, does it
+/// and returns where it returns to.
 pub fn kernel_function(thread: &mut Thread, ip: u64) -> Option<u64> {
     let number = match ip.wrapping_sub(VSYSCALLS) {
         _ if runtime().code.lock().env.getcpu == Some(ip) => raw::__NR_getcpu,

@@ -1,12 +1,14 @@
 //! The agent's memory stays what it is: calls of the program that would take or change it, as nobody tells the program
 //! that it is there.
 //!
-//! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can move
-//!   makes way ([`crate::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be moved.
-//! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where nothing is.
+//! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can
+//!   move makes way ([`crate::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be
+//!   moved.
+//! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where
+//!   nothing is.
 //! - What changes it (`mprotect`, `mbind`, `mlock` and the like): `ENOMEM` or `EFAULT`, as where nothing is.
 //!
-//! What is refused the collector tells. Without a fixed place, the kernel maps beside what is there.
+//! What is refused the collector reports. Without a fixed place, the kernel maps beside what is there.
 
 use super::errno;
 use crate::maps::Maps;
@@ -34,7 +36,7 @@ const SHM_REMAP: u64 = 0o40000;
 const SHM_RND: u64 = 0o20000;
 /// `mseal`.
 pub const MSEAL: u32 = 462;
-/// Calls of a process that are told.
+/// Calls of a process that are reported.
 const MOST_REPORTED: u32 = 8;
 
 /// Judges a call, under the lock that it is made under.

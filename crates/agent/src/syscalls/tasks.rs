@@ -192,7 +192,7 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     Verdict::Done(result)
 }
 
-/// An context whose thread is gone.
+/// A context whose thread is gone.
 fn take_retired() -> Option<ThreadContext> {
     let mut retired = runtime().retired.lock();
     let gone = retired.iter().position(|&(tid, _)| {
@@ -257,8 +257,9 @@ fn fork(thread: &mut Thread, task: Task) -> Verdict {
     let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().env.maps });
     HEAP.hold();
     let parent = runtime.process().extent;
-    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
-    // this process until it knows the child, so it is told before there is one.
+    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages
+    // is held. The collector reads no further of this process until it knows the child, so it is told before there is
+    // one.
     let child = child_to_be(&runtime.session, parent);
     // SAFETY: without CLONE_VM both go on with memory of their own.
     let result = unsafe { sys::for_program(number, arguments) };

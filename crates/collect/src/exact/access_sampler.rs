@@ -1,16 +1,18 @@
-//! Accesses that are looked at one by one: which objects they go to where several share a page, and which cache lines.
+//! Accesses that are sampled one by one: which objects they go to where several share a page, and which cache lines.
 //!
 //! Counters know pages. What lies within a page is estimated from a few accesses to it, at random times:
 //!
 //! ```text
-//!   a look finds how much each page was used  -->  now and then one is drawn, by its use
-//!   a drawn page loses its class              -->  its next access comes to the agent, which tells it and gives the class back
+//!   a poll finds how much each page was used  -->  now and then one is drawn, by its use
+//!   a drawn page loses its class              -->  its next access comes to the agent, which logs it and gives the class back
 //! ```
-//! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as well; until they are, the agent
-//! tells nothing, or code that stays would be told less often than other code. How they divide what is counted: see `attribution.rs`.
+//! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as
+//! well; until they are, the agent logs nothing, or code that stays would be logged less often than other code. How
+//! they divide what is counted: see `attribution.rs`.
 //!
-//! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of programs that pause, the beginning of what
-//! they do each time. Such accesses are samples for the table, and not for dividing counts ([`Came`]).
+//! A page that is drawn while nobody uses it tells the first access that comes next, however long that takes: of
+//! programs that pause, the beginning of what they do each time. Such accesses are samples for the table, and not for
+//! dividing counts ([`Came`]).
 
 use super::clock;
 use super::direct::Place;
@@ -23,19 +25,19 @@ use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Accesses told each time.
+/// Accesses logged each time.
 const ACCESSES: u32 = 1;
 
 /// What decides which pages are looked into.
 #[derive(Default)]
 pub struct AccessSampler {
-    /// What the latest look has found.
+    /// What the latest poll has found.
     found: Found,
     /// What the one that is under way finds.
     finds: Found,
-    /// How much pages that several objects share were used in the latest looks, the latest last.
+    /// How much pages that several objects share were used in the latest polls, the latest last.
     uses: [u64; 3],
-    /// When the latest look was over, and how long after the one before.
+    /// When the latest poll was over, and how long after the one before.
     polled_ns: u64,
     between_ns: u64,
     /// When pages were drawn, each time, in order.
@@ -46,7 +48,7 @@ pub struct AccessSampler {
 /// A page was drawn, on the agents' clock.
 struct Draw {
     since_ns: u64,
-    /// From here on agents tell the next access.
+    /// From here on agents log the next access.
     asked_ns: u64,
     /// How long it takes at most if the page is in use.
     within_ns: u64,
@@ -57,8 +59,8 @@ struct Draw {
 pub enum Came {
     /// As soon as it does where the page is in use.
     Soon,
-    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then can be told how many of those that
-    /// came soon are of that kind as well.
+    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then
+    /// can be told how many of those that came soon are of that kind as well.
     Later,
 }
 
@@ -67,7 +69,8 @@ pub const LATER: u64 = 3;
 
 #[derive(Default)]
 struct Found {
-    /// How much pages that several objects share were used: their process, their number, and the use of all before and of this one.
+    /// How much pages that several objects share were used: their process, their number, and the use of all before and
+    /// of this one.
     shared: Vec<(Extent, u32, u64)>,
     /// The same of all pages.
     any: Vec<(Extent, u32, u64)>,
@@ -78,7 +81,7 @@ struct Found {
 }
 
 impl AccessSampler {
-    /// A page of a process was used so many times since the look before.
+    /// A page of a process was used so many times since the poll before.
     pub fn used(&mut self, process: Extent, number: u32, count: u64, is_shared: bool) {
         let add = |list: &mut Vec<(Extent, u32, u64)>| {
             let before = list.last().map_or(0, |&(_, _, sum)| sum);
@@ -100,7 +103,7 @@ impl AccessSampler {
         self.finds.direct.entry(process).or_default().push(place);
     }
 
-    /// Has the direct tables that the latest look has found in a process ask for pages again.
+    /// Has the direct tables that the latest poll has found in a process ask for pages again.
     pub fn query_direct(&self, file: &SessionFile, process: Extent, pages: &[Page]) {
         for place in self.found.direct.get(&process).into_iter().flatten() {
             // A program that has gone needs no more of this.
@@ -108,7 +111,7 @@ impl AccessSampler {
         }
     }
 
-    /// The look is over, at this time of the agents' clock.
+    /// The poll is over, at this time of the agents' clock.
     pub fn polled(&mut self, now: u64) {
         self.found = std::mem::take(&mut self.finds);
         let [_, before, last] = self.uses;
@@ -121,21 +124,21 @@ impl AccessSampler {
         });
     }
 
-    /// Whether more than a twentieth of what the latest look has found went to pages that several objects share.
+    /// Whether more than a twentieth of what the latest poll has found went to pages that several objects share.
     pub fn is_much_shared(&self) -> bool {
         let all = |list: &[(Extent, u32, u64)]| list.last().map_or(0, |&(_, _, sum)| sum);
         all(&self.found.shared).saturating_mul(20) > all(&self.found.any)
     }
 
-    /// Whether a page that was used `before` between two looks, and `now` between the next two (those that the latest look has ended), was as likely to be
-    /// drawn in the latter as its use deserves.
+    /// Whether a page that was used `before` between two polls, and `now` between the next two (those that the latest
+    /// poll has ended), was as likely to be drawn in the latter as its use deserves.
     pub fn was_drawable(&self, before: u64, now: u64) -> bool {
         const LEAST_SHARE: u128 = 4;
         let [_, all_before, all_now] = self.uses.map(u128::from);
         LEAST_SHARE * u128::from(before) * all_now.max(1) >= u128::from(now) * all_before.max(1)
     }
 
-    /// How long after its page was drawn an access came that was told at this time; None: too long.
+    /// How long after its page was drawn an access came that was logged at this time; None: too long.
     pub fn came(&self, process: Extent, number: u32, time: u64) -> Option<Came> {
         let draws = self.drawn.get(&(process, number))?;
         let draw = draws.iter().rev().find(|draw| draw.since_ns <= time)?;
@@ -160,7 +163,7 @@ impl AccessSampler {
         0.5 + (self.next() >> 32) as f64 / (1u64 << 32) as f64
     }
 
-    /// Draws a page that several objects share and another one, by their use, and has the agents tell an access to each.
+    /// Draws a page that several objects share and another one, by their use, and has the agents log an access to each.
     pub fn draw(&mut self, file: &SessionFile, processes: &FxHashMap<Extent, Process>) {
         let mut drawn = Vec::new();
         for random in [self.next(), self.next()].into_iter().zip([&self.found.shared, &self.found.any]) {
@@ -176,7 +179,7 @@ impl AccessSampler {
             let last_pages = self.found.last_pages.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
             let since_ns = clock::agents_now(file.header());
             if self.ask(file, extent, process, number, page, last_pages).is_ok_and(|asked| asked) {
-                // What an agent takes to tell, and a few times what lies between two accesses to the page in the mean.
+                // What an agent takes to log, and a few times what lies between two accesses to the page in the mean.
                 const SOON_NS: u64 = 40_000;
                 const USUAL: u64 = 3;
                 let within_ns = SOON_NS + USUAL * self.between_ns / used.max(1);
@@ -189,7 +192,7 @@ impl AccessSampler {
         }
     }
 
-    /// Has the agents tell the next accesses to a page. Whether they do because of it.
+    /// Has the agents log the next accesses to a page. Whether they do because of it.
     fn ask(
         &self,
         file: &SessionFile,

@@ -1,15 +1,16 @@
-//! Counts of pages that several objects share, divided by accesses that were looked at.
+//! Counts of pages that several objects share, divided by sampled accesses.
 //!
-//! Pages are drawn by their use, so each access that was looked at, a *sample*, stands for as many of all that went to such pages. Counts are
-//! divided in windows of time with a few dozen samples each:
+//! Pages are drawn by their use, so each sampled access, a *sample*, stands for as many of all that went to such pages.
+//! Counts are divided in windows of time with a few dozen samples each:
 //!
 //! ```text
 //!   a page, while the same objects had it    its counts are divided by its samples, of each thread by its own where there are any
 //!   without samples, but one might have been drawn   by the samples that stand for more than their own page's counts: what these lack
 //!   the rest                                 not told apart
 //! ```
-//! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many accesses a sample there stands
-//! for, what was not told apart, and what was divided by samples that may not have come at random ([`Came::Later`]).
+//! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many
+//! accesses a sample there stands for, what was not told apart, and what was divided by samples that may not have come
+//! at random ([`Came::Later`]).
 
 use super::access_sampler::{Came, LATER};
 use crate::sample::session::{PageClass, Who};
@@ -20,10 +21,11 @@ use std::collections::BTreeMap;
 /// Samples of a window.
 const SAMPLES: usize = 32;
 
-/// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights come from the same samples.
+/// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights
+/// come from the same samples.
 const UNEVEN: f64 = 2.0;
 
-/// An access that was looked at.
+/// A sampled access.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledAccess {
     pub time_ns: u64,
@@ -36,12 +38,12 @@ pub struct SampledAccess {
     pub came: Came,
 }
 
-/// Counts of a page between two looks.
+/// Counts of a page between two polls.
 #[derive(Clone, Debug)]
 pub struct SharedCounts {
     pub page: u32,
     pub who: Who,
-    /// Which look has found them; they were counted after the one time, and until the other.
+    /// Which poll has found them; they were counted after the one time, and until the other.
     pub poll: u64,
     pub since_ns: u64,
     pub until_ns: u64,
@@ -52,7 +54,7 @@ pub struct SharedCounts {
     pub page_owners: Vec<ObjectId>,
     /// What objects lie there is not known, as of variables.
     pub open: bool,
-    /// The look before has found it used, so that it might have been drawn.
+    /// The poll before has found it used, so that it might have been drawn.
     pub drawable: bool,
 }
 
@@ -112,7 +114,7 @@ impl Bounds {
 pub struct Window {
     pages: FxHashMap<u32, OfPage>,
     samples: usize,
-    /// By look: until when it has counted, and how much.
+    /// By poll: until when it has counted, and how much.
     polls: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -150,7 +152,7 @@ impl Era {
 struct Sample {
     access: SampledAccess,
     stratum: Stratum,
-    /// How many it would stand for by the use of all pages between two looks, beside others.
+    /// How many it would stand for by the use of all pages between two polls, beside others.
     of_poll: f64,
     /// Accesses that it stands for.
     weight: f64,
@@ -158,7 +160,7 @@ struct Sample {
 }
 
 impl Window {
-    /// Adds an access that was looked at.
+    /// Adds a sampled access.
     pub fn add_sample(&mut self, page: u32, access: SampledAccess) {
         self.pages.entry(page).or_default().accesses.push(access);
         self.samples += usize::from(access.came == Came::Soon);
@@ -233,7 +235,7 @@ impl Window {
                 }
                 eras.push((page, era, first..samples.len()));
             }
-            // What they were told of is counted by the next look.
+            // What these report is counted by the next poll.
             let later: Vec<SampledAccess> = access.filter(|access| access.time_ns > until_ns).collect();
             if !later.is_empty() {
                 self.samples += later.iter().filter(|access| access.came == Came::Soon).count();
@@ -271,8 +273,8 @@ impl Window {
                 share(samples, weigh, kind.who, kind.time_ns, *counts, &mut report);
             }
         }
-        // Each sample stands for as many of all accesses there for which one might have been drawn: for those of pages without any it stands with what is
-        // more than its own page's.
+        // Each sample stands for as many of all accesses there for which one might have been drawn: for those of pages
+        // without any it stands with what is more than its own page's.
         let lack = |sample: &Sample| {
             let (drawable, of_poll) = strata.get(&sample.stratum).copied().unwrap_or_default();
             (drawable * sample.of_poll / of_poll.max(1.0) - sample.weight).max(0.0)
@@ -332,7 +334,7 @@ impl Window {
     }
 }
 
-/// Samples are drawn by time: where more is accessed between two looks than between two others, each stands for more.
+/// Samples are drawn by time: where more is accessed between two polls than between two others, each stands for more.
 fn weigh(samples: &mut [Sample], polls: &[(u64, u64)]) {
     let poll = |access: &SampledAccess| polls.iter().position(|&(until_ns, _)| access.time_ns <= until_ns);
     let mut of_poll = vec![0.0; polls.len()];
@@ -357,7 +359,8 @@ fn sum(counts: &[(Kind, [u64; 2])], of: impl Fn(&Kind) -> bool) -> u64 {
     counts.iter().filter(|(kind, _)| of(kind)).map(|(_, [reads, writes])| reads + writes).sum()
 }
 
-/// Which part of what samples say may be wrong, as some of those that `came` soon were the first after a pause: in every time after a draw there are as many.
+/// Which part of what samples say may be wrong, as some of those that `came` soon were the first after a pause: in
+/// every time after a draw there are as many.
 fn skew((soon, later): (u64, u64)) -> f64 {
     let first = later as f64 / LATER as f64;
     if later == 0 { 0.0 } else { (first / (soon as f64 - first).max(0.0)).min(1.0) }
@@ -383,7 +386,7 @@ fn share(
     let weights: Vec<f64> = samples.iter().map(weigh).collect();
     let all: f64 = weights.iter().sum();
     let total = (counts[0] + counts[1]) as f64;
-    // Objects in the order of their samples: their weights, and samples that have not been told yet.
+    // Objects in the order of their samples: their weights, and samples that have not been reported yet.
     let mut objects: Vec<(ObjectId, f64, u32)> = Vec::new();
     for (sample, &weight) in samples.iter_mut().zip(&weights).filter(|&(_, &weight)| weight > 0.0) {
         sample.weight += total * weight / all;

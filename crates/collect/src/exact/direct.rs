@@ -58,7 +58,8 @@ pub struct Count {
     pub executions: u64,
 }
 
-/// The direct tables of a thread. It may run: what it changes at this moment is left out, and is found in the flat tables by the next look.
+/// The direct tables of a thread. It may run: what it changes at this moment is left out, and is found in the flat
+/// tables by the next poll.
 ///
 /// # Errors
 /// The session file cannot be mapped.
@@ -86,7 +87,8 @@ pub fn pending(file: &SessionFile, thread: Extent) -> io::Result<Vec<Pending>> {
     Ok(all)
 }
 
-/// What the counters of a direct table have, which are at this offset of the thread's extent; at the other one stands what they count for.
+/// What the counters of a direct table have, which are at this offset of the thread's extent; at the other one stands
+/// what they count for.
 fn counts(file: &SessionFile, thread: Extent, counters: u64, words: u64) -> io::Result<Vec<Count>> {
     let mut found = Vec::new();
     for range in file.written(thread, counters, DIRECT_COUNTERS_BYTES) {

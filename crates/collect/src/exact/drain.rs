@@ -1,8 +1,8 @@
-//! From counters to facts: what has been counted since the last look is added to the profile.
+//! From counters to facts: what has been counted since the last poll is added to the profile.
 //!
-//! Counters only grow, so a look is a comparison with the one before. Nothing is asked of the programs: they may run, be
-//! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
-//! of its parent below the numbers that it inherited.
+//! Counters only grow, so a poll is a comparison with the one before. Nothing is asked of the programs: they may run,
+//! be stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has
+//! those of its parent below the numbers that it inherited.
 
 mod begins;
 mod ends;
@@ -72,9 +72,10 @@ pub struct Drain {
     seen: u32,
     /// The next one, if it is given and not filled, and since when that is known.
     unfilled: Option<(Extent, Instant)>,
-    /// Threads have been waited for in this look that are kept from filling their records.
+    /// Threads have been waited for in this poll that are kept from filling their records.
     is_behind: bool,
-    /// Counts of looks before wait for what is told of blocks: nothing may be forgotten that they are attributed by.
+    /// Counts of polls before wait for what is reported of blocks: nothing may be forgotten that they are attributed
+    /// by.
     has_older_counts: bool,
     /// Processes that were forked and are not known yet.
     forked: Vec<begins::Forked>,
@@ -84,14 +85,14 @@ pub struct Drain {
     refused: Vec<String>,
     /// What agents found worth a note.
     notes: Vec<String>,
-    /// What the preloaded library tells, unless that could not be set up.
+    /// What the preloaded library reports, unless that could not be set up.
     heap: Option<Heap>,
-    /// What it has told.
+    /// What it has reported.
     heap_queue: HeapEventQueue,
     sampler: RefCell<AccessSampler>,
-    /// Until when all is known that was told of blocks.
+    /// Until when all is known that was reported of blocks.
     known_until: u64,
-    /// Looks so far, and when the latest three began.
+    /// Polls so far, and when the latest three began.
     polls: u64,
     polls_began_ns: [u64; 3],
     /// Rows of cache lines so far.
@@ -119,41 +120,42 @@ pub(super) struct Process {
     pub(super) fetches: Fetches,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: KnownPages,
-    /// Those that have gone, and by which look all that was counted of them is where it belongs.
+    /// Those that have gone, and by which poll all that was counted of them is where it belongs.
     forgotten: VecDeque<(u64, Range<u32>)>,
     /// Those that have not gone, of its own.
     pub(super) live_pages: BTreeMap<Page, u32>,
-    /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
+    /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another
+    /// number, and whose that is says nothing of this one.
     pub(super) resting_pages: BTreeMap<Page, u32>,
     /// How far the latest reading of its pages and blocks came.
     pub(super) known_until: u64,
-    /// Accesses that its log tells, until they are looked at.
+    /// Accesses that its log says, until they are looked at.
     pub(super) logged_accesses: Vec<LoggedAccess>,
     /// Who has had pages that several objects share, by the page's number.
     pub(super) page_owners: FxHashMap<u32, PageOwners>,
-    /// Such pages that have gone, by how many looks it takes until all their counts are known: 1, 2, and so on.
+    /// Such pages that have gone, by how many polls it takes until all their counts are known: 1, 2, and so on.
     pub(super) page_owners_ended: [Vec<u32>; POLLS_BEHIND],
     /// The block that was released last, if nothing else has changed hands since.
     pub(super) released: Option<ReleasedBlock>,
     /// When a block was taken last, since the start of the recording.
     pub(super) claimed_ns: u64,
-    /// It had ended when this look began: all is known that it has told.
+    /// It had ended when this poll began: all is known that it has reported.
     is_over: bool,
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
-    /// Counts of such pages and accesses that were looked at.
+    /// Counts of such pages and sampled accesses.
     pub(super) window: Window,
     bounds: Bounds,
-    /// How much such pages were used, by number: between which looks, and before.
+    /// How much such pages were used, by number: between which polls, and before.
     used: FxHashMap<u32, (u64, u64, u64)>,
-    /// What its log tells of words that changed hands, until it is looked at.
+    /// What its log says of words that changed hands, until it is looked at.
     pub(super) logged_word_counts: Vec<LoggedWordCounts>,
     pub(super) word_counts: WordCounts,
-    /// Memory that its log says has gone, until that is told in order with pages that came.
+    /// Memory that its log says has gone, until that is reported in order with pages that came.
     pub(super) gone: Vec<(u64, Range<Page>)>,
     /// Ranges in which a block has begun or ended, with the times.
     pub(super) rests: Vec<(u64, Range<Page>)>,
-    /// What was mapped and unmapped, until that is told in order with pages that came.
+    /// What was mapped and unmapped, until that is reported in order with pages that came.
     pub(super) map_changes: Vec<MapChange>,
     /// Sites that had been given before its log was read.
     pub(super) sites_given: u32,
@@ -172,7 +174,7 @@ pub(super) struct Process {
     log_heard: Option<(u64, u32)>,
     /// Its last instruction has been executed.
     pub(super) last: bool,
-    /// The last look found it gone, without a word.
+    /// The last poll found it gone, without a word.
     was_gone: bool,
     pub(super) ended: bool,
 }
@@ -195,18 +197,18 @@ pub(super) struct Thread {
     shared: Vec<SharedCounts>,
     /// Accesses that may be an object's or the allocator's, until then.
     untold: Vec<(ObjectId, u64)>,
-    /// What was counted of pages and not told at the latest look.
+    /// What was counted of pages and not reported at the latest poll.
     held: FxHashMap<u32, Held>,
     /// Before its counters were read for the last time, since the start of the recording.
     read_ns: u64,
-    /// What the latest look found counted of pages, until the next one has read whose they were.
+    /// What the latest poll found counted of pages, until the next one has read whose they were.
     counted: Vec<CountedPage>,
     /// Counts of all pages, where every access is attributed to its object, until they are.
     waiting: FxHashMap<u32, Waiting>,
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
     pub(super) code: FxHashMap<Page, u64>,
     pub(super) code_ns: u64,
-    /// What its pages have still to follow of what its sites have told.
+    /// What its pages have still to follow of what its sites have reported.
     balance: Balance,
     /// It has counted accesses to pages whose records have not been read yet.
     waits: bool,
@@ -237,12 +239,12 @@ impl Process {
 }
 
 impl Drain {
-    /// Of what the agents count and the preloaded library tells.
+    /// Of what the agents count and the preloaded library reports.
     pub fn new(heap: Option<Heap>) -> Self {
         Drain { heap, ..Drain::default() }
     }
 
-    /// What the preloaded library tells.
+    /// What the preloaded library reports.
     pub fn heap(&self) -> Option<&Heap> {
         self.heap.as_ref()
     }
@@ -252,7 +254,7 @@ impl Drain {
         self.heap = None;
     }
 
-    /// Adds to the session what has been counted since the last look.
+    /// Adds to the session what has been counted since the last poll.
     ///
     /// # Errors
     /// The session file cannot be mapped.
@@ -260,8 +262,8 @@ impl Drain {
         self.poll_until(file, session, Poll::Running)
     }
 
-    /// Counts for the profile from here on, or does not: what has been counted since the last look goes to the part that ends here. To be
-    /// called while whoever asked for it waits.
+    /// Counts for the profile from here on, or does not: what has been counted since the last poll goes to the part
+    /// that ends here. To be called while whoever asked for it waits.
     ///
     /// # Errors
     /// The session file cannot be mapped.
@@ -277,7 +279,7 @@ impl Drain {
             std::thread::sleep(Duration::from_micros(50 << patience));
         }
         self.share_until_now(file, session)?;
-        // By the clock of what agents and libraries tell: what they have told by now belongs to the part that ends.
+        // By the clock of what agents and libraries tell: what they have reported by now belongs to the part that ends.
         session.count_from(clock::agents_now(file.header()), counting);
         Ok(())
     }
@@ -287,7 +289,7 @@ impl Drain {
         self.sampler.get_mut().around_one()
     }
 
-    /// Whether a good part of what the latest look has found is to be divided by samples.
+    /// Whether a good part of what the latest poll has found is to be divided by samples.
     pub fn divides_much(&self) -> bool {
         self.sampler.borrow().is_much_shared()
     }
@@ -297,7 +299,7 @@ impl Drain {
         self.sampler.borrow().came(process, number, time)
     }
 
-    /// Has a few accesses told, of pages that the latest look found in use.
+    /// Has a few accesses logged, of pages that the latest poll found in use.
     pub fn sampler(&mut self, file: &SessionFile) {
         self.sampler.get_mut().draw(file, &self.processes);
     }
@@ -309,11 +311,13 @@ impl Drain {
             self.poll_times.push(now);
         }
         self.is_behind = false;
-        // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
+        // Where each word's owner must be known: all blocks and threads that were there by then are found below,
+        // whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
         self.read_heap();
         self.find_new(file, session, poll.is_last())?;
-        // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
+        // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its
+        // sites.
         let ends: Vec<u64> = {
             let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
             let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
@@ -325,7 +329,8 @@ impl Drain {
         {
             session.thread_will_end(thread.tid, thread.id, end);
         }
-        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
+        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set
+        // again meanwhile.
         let horizon = clock::agents_now(file.header()) + CLOCK_JUMPS_NS;
         self.read_heap();
         if !self.heap_queue.waits {
@@ -361,15 +366,15 @@ impl Drain {
         }
         self.divide_what_is_full(session);
         self.sampler.get_mut().polled(clock::agents_now(file.header()));
-        // After the last look there is no more to come.
+        // After the last poll there is no more to come.
         if poll != Poll::Last {
             session.keep_within_limits();
         }
         Ok(())
     }
 
-    /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that
-    /// have gone.
+    /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages
+    /// that have gone.
     fn read_process(
         &mut self,
         file: &SessionFile,
@@ -399,8 +404,8 @@ impl Drain {
         done
     }
 
-    /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well, when
-    /// they are used again.
+    /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well,
+    /// when they are used again.
     pub fn reread_homes(&self, file: &SessionFile, session: &mut Session) {
         for (pid, moved) in session.reread_homes() {
             if let Some((&extent, process)) =
@@ -426,8 +431,8 @@ impl Drain {
         if thread.ended {
             return Ok(());
         }
-        // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has failed since the end was read
-        // was no end either.
+        // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has
+        // failed since the end was read was no end either.
         let is_end = !execed(file, thread.process) && file.end_of(extent) == Some(ended) && self.is_over(file, extent);
         let ended = if is_end { ended } else { 0 };
         let poll = if ended != 0 { Poll::Last } else { poll };
@@ -435,7 +440,8 @@ impl Drain {
         let poll = if poll == Poll::Last && ended == 0 { Poll::Running } else { poll };
         self.count_thread(file, session, number, now_ns, poll)?;
         let (_, thread) = &mut self.threads[number];
-        // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
+        // Records are read in order, and another thread may take its time to fill one: then there is one more look at
+        // this one.
         if ended != 0 && !thread.waits {
             self.end_thread(file, session, number, ended);
         }
@@ -508,7 +514,8 @@ impl Drain {
             let missing = thread.balance.end(poll, &mut sites, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &thread.pages);
         }
-        // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting facts later.
+        // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting
+        // facts later.
         sites.sort_unstable_by_key(|(_, counted)| (counted.site, counted.home, counted.pinned));
         for (at, counted) in sites {
             thread.balance.site(reported, [counted.reads, counted.writes]);
@@ -519,7 +526,7 @@ impl Drain {
             }
         }
         self.count_misses(session, &counting, thread, totals.site_misses, totals.page_misses);
-        // What somebody has counted whose blocks are not told yet waits for that.
+        // What somebody has counted whose blocks are not reported yet waits for that.
         let is_all_known = poll == Poll::Cut || poll == Poll::Last && (process.last || !thread.waits);
         let known_ns = if is_all_known { u64::MAX } else { process.attributable_until(session) };
         let (before, mut counted): (Vec<_>, Vec<_>) =
@@ -557,7 +564,7 @@ impl Drain {
                     counted.push(CountedPage { number, poll, since_ns, until_ns, time_ns, class, reads, writes });
                 }
             };
-            // What was left to this look has the time of the one that found it.
+            // What was left to this poll has the time of the one that found it.
             let mut fresh = [reads, writes];
             for (window, part) in Held::carried(was_held, before, fresh) {
                 fresh = [fresh[0] - part[0], fresh[1] - part[1]];

@@ -32,21 +32,24 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
+/// The counters are polled this often at most, sooner while the program is young; less often when a poll is dear.
 const FASTEST_POLL: Duration = Duration::from_millis(50);
-/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two looks.
+/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two
+/// polls.
 const FASTEST_POLL_TO_DIVIDE: Duration = Duration::from_millis(10);
 const FIRST_POLL: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
 const POLL_SHARE: u32 = 20;
-/// The same where every block is told: then programs wait for the reader.
+/// The same where every block is reported: then programs wait for the reader.
 const POLL_SHARE_OF_BLOCKS: u32 = 2;
 const FASTEST_POLL_FOR_BLOCKS: Duration = Duration::from_millis(10);
-/// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
+/// A few accesses are sampled one by one whenever so long a part of the recording has passed: at every nap in the
+/// beginning, ever more seldom then.
 const WATCHES: u32 = 2000;
 /// That may cost one part in so many of the time.
 const SAMPLING_SHARE: u32 = 100;
-/// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the other as often would show the same one always.
+/// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the
+/// other as often would show the same one always.
 const NAP: Duration = Duration::from_millis(2);
 /// A piece of every process's pages is looked at for migrations this often.
 const REREAD: Duration = Duration::from_millis(500);
@@ -228,8 +231,8 @@ fn check_observable(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// The agent's tables need much address space, though little memory: a limit (`ulimit -v`) is lifted for the kernel and kept by
-/// the agent.
+/// The agent's tables need much address space, though little memory: a limit (`ulimit -v`) is lifted for the kernel and
+/// kept by the agent.
 fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
     const WHAT: libc::__rlimit_resource_t = libc::RLIMIT_AS;
     let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -275,8 +278,9 @@ fn check_data(pid: i32) -> Result<(), RecordError> {
     )))
 }
 
-/// What something took the last two times. One time is no rule: the first look reads what all later ones know, and on a busy host any may have been waiting for a
-/// processor. To stay away for a multiple of that would miss pages that come and go.
+/// What something took the last two times. One time is no rule: the first poll reads what all later ones know, and on a
+/// busy host any may have been waiting for a processor. To stay away for a multiple of that would miss pages that come
+/// and go.
 #[derive(Clone, Copy, Default)]
 struct Cost([Duration; 2]);
 
@@ -290,14 +294,15 @@ impl Cost {
     }
 }
 
-/// Looks because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones when looking is cheap.
+/// Polls because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones
+/// when polling is cheap.
 #[derive(Default)]
 struct Marks(u32);
 
 impl Marks {
     const AT_ONCE: u32 = 200;
 
-    /// A look may cost one part in so many of the time.
+    /// A poll may cost one part in so many of the time.
     fn share(&self) -> u32 {
         if self.0 < Self::AT_ONCE { 1 } else { POLL_SHARE }
     }
@@ -318,7 +323,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Looks until the command has ended, or all that it has left.
+    /// Polls until the command has ended, or all that it has left.
     fn sampler(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
         let began = Instant::now();
         let (mut last_poll, mut last_sampling) = (began, began);
@@ -391,7 +396,8 @@ impl Recorder {
         }
     }
 
-    /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next look finds nobody.
+    /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next poll finds
+    /// nobody.
     fn follow(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> bool {
         if self.ending.status().is_some() {
             let nobody_runs = self.ending.poll(|| ending::running(&self.session.live_pids()));
@@ -410,13 +416,13 @@ impl Recorder {
         false
     }
 
-    /// Sees to what programs and the user ask for. `true`: a look should come soon.
+    /// Sees to what programs and the user ask for. `true`: a poll should come soon.
     fn asked(&mut self, pid: i32) -> bool {
         let header = self.file.header();
         let (asked, wanted) = (header.requests.load(Acquire), header.wanted.load(Acquire) != 0);
         let is_new = asked != header.answered.load(Relaxed);
         if is_new {
-            // Where the counters cannot be read they will be by the next look; the program must not wait for that.
+            // Where the counters cannot be read they will be by the next poll; the program must not wait for that.
             let _ = self.count(wanted);
             let header = self.file.header();
             header.answered.store(asked, Release);
@@ -481,7 +487,8 @@ impl Recorder {
         self.meta.notes.extend(self.ending.note(ending::running(&self.session.live_pids())));
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();
-        // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when we are.
+        // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when
+        // we are.
         self.drain.close_heap();
         let taken_apart = (self.file, self.drain);
         let _ = thread::Builder::new().spawn(move || drop(taken_apart));

@@ -58,7 +58,8 @@ impl Fetches {
     }
 }
 
-/// Reads the segments of a process that are new, with what is known of their pages now: the next look may find those gone.
+/// Reads the segments of a process that are new, with what is known of their pages now: the next poll may find those
+/// gone.
 ///
 /// # Errors
 /// The session file cannot be mapped.
@@ -136,8 +137,8 @@ fn executed<'a>(
 }
 
 impl Drain {
-    /// Instructions that a thread has executed until now, by page; none, if it is too early to look again: no view asks when code was executed,
-    /// and it is much to add up.
+    /// Instructions that a thread has executed until now, by page; none, if it is too early to look again: no view asks
+    /// when code was executed, and it is much to add up.
     #[expect(clippy::too_many_arguments, reason = "what a look has at hand")]
     pub(super) fn executed(
         &self,

@@ -58,16 +58,17 @@ impl Shared {
         Ok(Shared { map: MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_raw(file)? })
     }
 
-    /// The `T`s from byte `offset` on: `count` of them. `T` is one of the structures of `numalens_event::exact`, which are
-    /// made of atomic words only.
+    /// The `T`s from byte `offset` on: `count` of them. `T` is one of the structures of `numalens_event::exact`, which
+    /// are made of atomic words only.
     ///
     /// # Panics
     /// When they reach past the end of the piece.
     pub fn words<T: OfAtomics>(&self, offset: usize, count: usize) -> &[T] {
         let end = offset.checked_add(count.saturating_mul(size_of::<T>()));
         assert!(end.is_some_and(|end| end <= self.map.len()), "the session file is read within what is mapped");
-        // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and offsets are
-        // multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics are for.
+        // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and
+        // offsets are multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics
+        // are for.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(offset).cast::<T>(), count) }
     }
 
@@ -351,8 +352,8 @@ impl SessionFile {
         })
     }
 
-    /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on. Whole pages only. What
-    /// cannot be given back stays.
+    /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on.
+    /// Whole pages only. What cannot be given back stays.
     pub fn discard(&self, extent: Extent, part: std::ops::Range<u64>) {
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, bytes) = (extent.offset() + part.start, part.end - part.start);
@@ -427,7 +428,8 @@ fn most_code() -> io::Result<u64> {
     Ok(mib << 20)
 }
 
-/// When the kernel makes anonymous pages of 2 MiB. Linux 6.8 has a setting for each size, which mostly is to follow the one for all.
+/// When the kernel makes anonymous pages of 2 MiB. Linux 6.8 has a setting for each size, which mostly is to follow the
+/// one for all.
 fn huge_pages() -> u32 {
     let chosen = |file: &str| {
         let words = std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{file}")).unwrap_or_default();
@@ -441,8 +443,9 @@ fn huge_pages() -> u32 {
     }
 }
 
-/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
-/// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::PENDING_HOME`].
+/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a
+/// virtual machine only where no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on
+/// a real machine [`exact::PENDING_HOME`].
 fn classes_log2(options: &ExactOptions<'_>) -> u32 {
     let nodes = options.machine.nodes.len();
     let classes = match (options.machine.is_virtual, options.placement) {

@@ -1,7 +1,8 @@
 //! Programs that are executed as the command ends, in the background: they live longer than the recording.
 //!
-//! The preloaded library is a file of the recorder's, and goes with it. So a program is executed with it only where it is still there; but the program's
-//! loader opens it some milliseconds later, and says so on standard error where it cannot. So the recorder stays until no loader is under way.
+//! The preloaded library is a file of the recorder's, and goes with it. So a program is executed with it only where it
+//! is still there; but the program's loader opens it some milliseconds later, and says so on standard error where it
+//! cannot. So the recorder stays until no loader is under way.
 
 use super::file::SessionFile;
 use numalens_event::exact::{Extent, kind};

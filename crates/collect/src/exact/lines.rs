@@ -1,7 +1,9 @@
-//! Cache lines and communication: what threads have counted of them becomes rows of the profile once nobody counts there any more.
+//! Cache lines and communication: what threads have counted of them becomes rows of the profile once nobody counts
+//! there any more.
 //!
-//! That is when a process is over, or when pages with neighbouring numbers have all gone. Before, nobody reads them: they are many, and no view asks
-//! when a line was accessed. Lines that one thread alone has accessed are told together, page by page. So are others, once there are very many rows.
+//! That is when a process is over, or when pages with neighbouring numbers have all gone. Before, nobody reads them:
+//! they are many, and no view asks when a line was accessed. Lines that one thread alone has accessed are reported
+//! together, page by page. So are others, once there are very many rows.
 
 use super::drain::Drain;
 use super::file::SessionFile;
@@ -55,7 +57,8 @@ impl Counts {
 type Lines = BTreeMap<(u32, u32), Vec<(ThreadId, Counts)>>;
 
 impl Drain {
-    /// Tells the cache lines of pages of a process, by their numbers, and gives their counters back. Nobody counts there any more.
+    /// Reports the cache lines of pages of a process, by their numbers, and gives their counters back. Nobody counts
+    /// there any more.
     ///
     /// # Errors
     /// The session file cannot be read.
@@ -132,7 +135,7 @@ impl Drain {
         session.add_cache_lines(rows);
     }
 
-    /// Tells which threads of a process accessed cache lines after which others.
+    /// Reports which threads of a process accessed cache lines after which others.
     ///
     /// # Errors
     /// The session file cannot be read.

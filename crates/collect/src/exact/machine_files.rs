@@ -1,8 +1,8 @@
 //! The files that show programs the virtual machine, in place of the host's: `/sys/devices/system/node` and the like.
 //!
-//! They are hundreds of small ones, and few programs look at any. So they are written while the command begins already, and a program that
-//! looks waits until they are there ([`SessionHeader::files_written`]). Where they are is said before the command begins, and once more when
-//! they turn out not to fit there.
+//! They are hundreds of small ones, and few programs look at any. So they are written while the command begins already,
+//! and a program that looks waits until they are there ([`SessionHeader::files_written`]). Where they are is said
+//! before the command begins, and once more when they turn out not to fit there.
 //!
 //! [`SessionHeader::files_written`]: numalens_event::exact::SessionHeader::files_written
 

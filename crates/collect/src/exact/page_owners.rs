@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   page     |------- a block that fills it -------|   ...   |---- two blocks ----|
-//!   looks         ^            ^           ^            ^           ^        ^
+//!   polls         ^            ^           ^            ^           ^        ^
 //!   its counts      all the one's, exactly   divided   the rest's     divided
 //! ```
-//! Between two looks only their sum is known, so counts are somebody's exactly where nobody else was there from one look to the next.
-//! Blocks may come and go thousands of times in between: then an object that has come back often is taken to have been there all the time.
+//! Between two polls only their sum is known, so counts are somebody's exactly where nobody else was there from one
+//! poll to the next. Blocks may come and go thousands of times in between: then an object that has come back often is
+//! taken to have been there all the time.
 
 use numalens_profile::ids::ObjectId;
 
@@ -27,14 +28,14 @@ impl PageOwner {
     }
 }
 
-/// So many tenants of a page are told apart, however often its blocks change.
+/// So many owners of a page are told apart, however often its blocks change.
 const APART: usize = 32;
 
 /// The objects of a page, since it began or as far as counts are to be divided yet.
 #[derive(Clone, Default, Debug)]
 pub struct PageOwners {
     known: Vec<PageOwner>,
-    /// Of those, how many there were when objects were last made one tenant each.
+    /// Of those, how many there were when objects were last made one owner each.
     merged: usize,
     /// Those before, in order, and until when they were.
     earlier: Vec<ObjectId>,
@@ -83,7 +84,8 @@ impl PageOwners {
         }
     }
 
-    /// Makes those that are gone one tenant for each object, which had the page from the first one's beginning to the last one's end.
+    /// Makes those that are gone one owner for each object, which had the page from the first one's beginning to the
+    /// last one's end.
     fn merge(&mut self) {
         self.known.sort_by_key(|page_owner| (page_owner.until_ns == u64::MAX, page_owner.object, page_owner.since_ns));
         self.known.dedup_by(|later, first| {

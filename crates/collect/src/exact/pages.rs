@@ -1,7 +1,7 @@
 //! Pages as the agents found them: what the records say becomes rows of the profile.
 //!
-//! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
-//! of a look are asked for in one call. See `pending_homes.rs` for the accesses that placed them.
+//! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet:
+//! all new ones of a poll are asked for in one call. See `pending_homes.rs` for the accesses that placed them.
 
 use super::attribution::SampledAccess;
 use super::blocks::{heap_events, is_ready};
@@ -35,7 +35,7 @@ enum Event {
     /// Something was mapped or unmapped: an index.
     Map(usize),
     Begin(u32),
-    /// An access was told: an index.
+    /// An access was logged: an index.
     Access(usize),
     /// Words changed hands: an index.
     Share(usize),
@@ -45,8 +45,8 @@ enum Event {
     Rest(usize),
 }
 
-/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
-/// what the preloaded library tells.
+/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records),
+/// in order with what the preloaded library reports.
 ///
 /// # Errors
 /// The session file cannot be mapped.
@@ -223,14 +223,14 @@ fn take_until<T>(waiting: &mut Vec<T>, until: u64, time: impl Fn(&T) -> u64) -> 
     std::mem::replace(waiting, later)
 }
 
-/// An access that an agent has told.
+/// An access that an agent has logged.
 pub struct LoggedAccess {
     pub time: u64,
     /// Site, the thread's extent, address, how many from there on, the page's number: see [`log::ACCESS`].
     pub words: [u64; 5],
 }
 
-/// Takes in an access that was told: it is a sample, and says whose part of its page was accessed.
+/// Takes in an access that was logged: it is a sample, and says whose part of its page was accessed.
 fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &LoggedAccess) {
     let [site, thread, address, count, number] = access.words;
     let Some((site, flags)) = drain.site(process, site as u32) else { return };
@@ -307,7 +307,7 @@ fn take_in(
         _ => (None, false, false),
     };
     match how {
-        // Where that is told, it was placed elsewhere, and is one page all the same.
+        // Where that is reported, it was placed elsewhere, and is one page all the same.
         touch::FIRST | touch::CALL | touch::UNSEEN if record.fault.load(Relaxed) & fault::ANOTHERS != 0 => {
             by = PlacedBy::Another
         }
@@ -414,7 +414,8 @@ fn system_call(number: u32) -> SystemCall {
     }
 }
 
-/// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it began.
+/// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it
+/// began.
 fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) {
     let absolute = process.inherited_pages.max(1) + number;
     let known = &mut process.pages[number];
@@ -461,7 +462,8 @@ fn end(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) 
     known.page
 }
 
-/// A page was moved to another node, or begins anew for another object: it goes on under `number`, one of the process's own, as what it was as `before`.
+/// A page was moved to another node, or begins a generation for another object: it goes on under `number`, one of the
+/// process's own, as what it was as `before`.
 fn go_on(
     drain: &Drain,
     session: &mut Session,
@@ -530,7 +532,7 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
         return None;
     }
     let words = read(begin + 8 * WORDS as u64, length - WORDS)?;
-    // Words that were not told lead nowhere, whatever they are.
+    // Words that were not logged lead nowhere, whatever they are.
     let mut bytes = vec![0; (words[3] as usize).min(MOST_BYTES)];
     for &word in &words[4..] {
         let place = (word >> log::STACK_PLACE) as usize * 8;
@@ -541,8 +543,8 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
     Some(([words[0], words[1], words[2], words[3]], bytes))
 }
 
-/// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table. Whatever the agent
-/// does at the same moment, an entry without a class is one that it looks at.
+/// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table.
+/// Whatever the agent does at the same moment, an entry without a class is one that it looks at.
 pub fn doubt(process: &Process, pages: &[Page]) {
     const CLASS: usize = 4;
     const AT_ONCE: usize = 1024;

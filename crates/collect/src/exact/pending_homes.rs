@@ -1,7 +1,7 @@
 //! Accesses that placed pages of a real machine: counted before anybody knew where the pages would be.
 //!
-//! The agent counts them for [`exact::PENDING_HOME`], by thread and site, and the records of pages tell one by one what they stand for. Here
-//! the two meet: each such access is told with the home that its page turned out to have.
+//! The agent counts them for [`exact::PENDING_HOME`], by thread and site, and the records of pages tell one by one what
+//! they stand for. Here the two meet: each such access is reported with the home that its page turned out to have.
 
 use super::pages::meaning;
 use numalens_event::exact::{self, Extent, PageRecord, ProcessHeader};
@@ -26,7 +26,7 @@ pub struct PendingHomes {
     resolved: FxHashMap<(Extent, u32), Vec<Placed>>,
 }
 
-/// Accesses that are told of by one record, or by a line of the log.
+/// Accesses that are reported by one record, or by a line of the log.
 struct Waiting {
     /// The number of the page's record.
     number: u32,
@@ -63,8 +63,8 @@ impl PendingHomes {
         pages
     }
 
-    /// Takes in what the agent or the kernel says by now; `last`: nobody will say more. Calls `found` for pages whose home was not known
-    /// before.
+    /// Takes in what the agent or the kernel says by now; `last`: nobody will say more. Calls `found` for pages whose
+    /// home was not known before.
     pub fn resolve<'a>(
         &mut self,
         header: &ProcessHeader,
@@ -106,7 +106,7 @@ impl PendingHomes {
     }
 }
 
-/// Whether a class is the undecided one.
+/// Whether a class is the pending one.
 pub fn is_pending(header: &ProcessHeader, class: u32) -> bool {
     header.classes.get(class as usize).is_some_and(|word| word.load(Relaxed) == exact::PENDING_HOME)
 }

@@ -1,8 +1,8 @@
 //! Memory of the session file that nobody needs any more.
 //!
-//! Page numbers are never used again: a program that maps, touches and unmaps memory all its life goes on getting new ones. Their records and
-//! counters are given back in groups, once all pages of a group have gone and every thread's last counts of them have been told. The same goes
-//! for what ended threads and processes leave.
+//! Page numbers are never used again: a program that maps, touches and unmaps memory all its life goes on getting new
+//! ones. Their records and counters are given back in groups, once all pages of a group have gone and every thread's
+//! last counts of them have been reported. The same goes for what ended threads and processes leave.
 
 use super::file::SessionFile;
 use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord, end};
@@ -21,9 +21,10 @@ const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCount
 #[derive(Default)]
 pub struct Releasable {
     ended: Vec<u16>,
-    /// Groups of which all pages have ended since the last look.
+    /// Groups of which all pages have ended since the last poll.
     full: Vec<u32>,
-    /// Those of the look before. A last page that was settled at that very moment was in neither place: it has been found by now.
+    /// Those of the poll before. A last page that was settled at that very moment was in neither place: it has been
+    /// found by now.
     due: Vec<u32>,
 }
 
@@ -40,7 +41,8 @@ impl Releasable {
         }
     }
 
-    /// The pages, by their numbers, that were full at the look before this one: they and what threads have counted of them can be given back.
+    /// The pages, by their numbers, that were full at the poll before this one: they and what threads have counted of
+    /// them can be given back.
     pub fn take_due(&mut self) -> Vec<Range<u32>> {
         let due = std::mem::replace(&mut self.due, std::mem::take(&mut self.full));
         side_by_side(due)
@@ -93,8 +95,8 @@ fn part(offset: u64, pages: &Range<u32>, bytes: usize) -> Range<u64> {
     at(pages.start)..at(pages.end)
 }
 
-/// Gives back what an ended thread has counted, but for cache lines, which are told with its process. Where one was that has executed a program
-/// stays: that program begins there, on a virtual machine, and asks for it when it runs.
+/// Gives back what an ended thread has counted, but for cache lines, which are reported with its process. Where one was
+/// that has executed a program stays: that program begins there, on a virtual machine, and asks for it when it runs.
 pub fn discard_thread(file: &SessionFile, thread: Extent) {
     file.discard(thread, 0..exact::thread::PLACE);
     if file.entry(thread).is_none_or(|entry| entry.end.load(Relaxed) != end::EXEC) {
@@ -108,7 +110,8 @@ pub fn discard_words(file: &SessionFile, thread: Extent) {
     file.discard(thread, exact::thread::WORDS..exact::thread::WORDS + exact::thread::WORDS_BYTES);
 }
 
-/// Gives back what an ended process has said. Its header stays, for the program that follows; so does the table that its children may use.
+/// Gives back what an ended process has said. Its header stays, for the program that follows; so does the table that
+/// its children may use.
 pub fn discard_process(file: &SessionFile, process: Extent) {
     file.discard(process, exact::process::LOG..exact::process::LOOKUP);
     file.discard(process, exact::process::SITES..exact::EXTENT_BYTES);

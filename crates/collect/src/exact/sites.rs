@@ -8,7 +8,8 @@ use numalens_event::exact::{self, Extent, SiteRecord};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Reads the sites of a process that are new, below the number `until`: those whose code lies where its memory is mapped now.
+/// Reads the sites of a process that are new, below the number `until`: those whose code lies where its memory is
+/// mapped now.
 ///
 /// # Errors
 /// The session file cannot be mapped.

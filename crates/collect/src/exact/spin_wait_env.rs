@@ -1,7 +1,8 @@
-//! What programs are told where a virtual machine has more CPUs than there are: to sleep, or to let others run, while they wait.
+//! What programs are told where a virtual machine has more CPUs than there are: to sleep, or to let others run, while
+//! they wait.
 //!
-//! Runtimes do so themselves when they know that there are more threads or processes than CPUs. Else they spin, waiting for some that cannot run meanwhile,
-//! and the profile would be full of that.
+//! Runtimes do so themselves when they know that there are more threads or processes than CPUs. Else they spin, waiting
+//! for some that cannot run meanwhile, and the profile would be full of that.
 
 use numalens_topology::Machine;
 use std::env;

@@ -1,10 +1,12 @@
-//! What programs of ours leave that were killed: in memory the folder of a machine's files and the table of ranks; among the user's temporary
-//! files that folder, where memory has no room for it, and profiles that were brought together for a report.
+//! What programs of ours leave that were killed: in memory the folder of a machine's files and the table of ranks;
+//! among the user's temporary files that folder, where memory has no room for it, and profiles that were brought
+//! together for a report.
 //!
-//! Whoever uses one holds a lock on it, which the kernel gives up for the dead. A later recording removes what nobody holds. But the program of a killed
-//! collector may go on, and look at the machine's files: so a folder says which session it belongs to, whose file all programs in it have open, and goes when
-//! no process has that. Where this cannot be known for certain, what is left goes after a day: other processes of this user cannot be looked into, or the folder comes
-//! from where processes have other numbers.
+//! Whoever uses one holds a lock on it, which the kernel gives up for the dead. A later recording removes what nobody
+//! holds. But the program of a killed collector may go on, and look at the machine's files: so a folder says which
+//! session it belongs to, whose file all programs in it have open, and goes when no process has that. Where this cannot
+//! be known for certain, what is left goes after a day: other processes of this user cannot be looked into, or the
+//! folder comes from where processes have other numbers.
 
 use crate::control::own_user;
 use std::fs::{self, DirEntry, File, OpenOptions};
@@ -108,7 +110,8 @@ fn processes() -> Option<String> {
     fs::read_link("/proc/self/ns/pid").ok()?.into_os_string().into_string().ok()
 }
 
-/// Removes what is in `folder`, is this user's, and is in use no more: held by nobody, and by the programs of its session, or for a day before `now`.
+/// Removes what is in `folder`, is this user's, and is in use no more: held by nobody, and by the programs of its
+/// session, or for a day before `now`.
 fn sweep(folder: &Path, strangers: Strangers, now: SystemTime) {
     // Where it cannot be read, others will.
     let Ok(entries) = fs::read_dir(folder) else { return };
@@ -185,7 +188,8 @@ fn has_open(process: &Path, device: u64, file: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What was found of a process; none when it has ended, or is another user's, of whose programs none is recorded but by root, who may look.
+/// What was found of a process; none when it has ended, or is another user's, of whose programs none is recorded but by
+/// root, who may look.
 fn if_there<T>(found: io::Result<T>, process: &Path) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -91,7 +91,8 @@ impl Totals {
         reader.add_last_pages()?;
         reader.add_direct()?;
         let mut totals = reader.totals;
-        // The execution that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
+        // The execution that runs now, and those that broke off meanwhile: they may have been read before they were
+        // taken back.
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         // Tables are read class by class, so these are in order by pieces.
         settle(&mut totals.sites, u64::wrapping_add);
@@ -263,17 +264,19 @@ fn pending(record: &LastPageRecord, executions: &AtomicU64) -> Option<(u64, u64)
     (entry as u32 != 0 && (since, entry) == after).then(|| (entry, executions.wrapping_sub(since)))
 }
 
-/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one execution through a
-/// block, of which there is one at a time, but several may break off while the counters are read ([`Totals::in_flight`]). They are told with the next look that finds more.
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back:
+/// those of one execution of a fragment, of which there is one at a time, but several may break off while the
+/// counters are read ([`Totals::in_flight`]). They are reported with the next poll that finds more.
 pub const IN_FLIGHT_OF_SITE: u64 = 1;
 /// The same of a page.
 pub const IN_FLIGHT_OF_PAGE: u64 = 512;
 
-/// Instructions of a page that a running thread may have counted and not executed: a few executions that broke off and are not corrected yet.
+/// Instructions of a page that a running thread may have counted and not executed: a few executions that broke off and
+/// are not corrected yet.
 pub const IN_FLIGHT_OF_CODE: u64 = 4096;
 
-/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
-/// has not grown, until it has.
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread
+/// changes it: then it has not grown, until it has.
 pub fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
     let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
     let more = now.saturating_sub(*before);

@@ -1,15 +1,16 @@
 //! Every access and its object: what threads have counted by word becomes counts of objects.
 //!
-//! What was counted of words that changed hands is in the logs, with the time (see the agent's `words.rs`). The rest stands in the threads'
-//! tables, and is read when it changes no more: when a page has gone, when a thread or the process has ended. Each is taken in among what the
-//! preloaded library tells, in order of time, so the objects that are known at that moment are those whose words they were.
+//! What was counted of words that changed hands is in the logs, with the time (see the agent's `words.rs`). The rest
+//! stands in the threads' tables, and is read when it changes no more: when a page has gone, when a thread or the
+//! process has ended. Each is taken in among what the preloaded library reports, in order of time, so the objects that
+//! are known at that moment are those whose words they were.
 //!
-//! Where the counting begins or ends ([`super::drain::Drain::switch`]), all tables are emptied: what was counted in a pause is nobody's, as it is in the counts of
-//! pages and sites.
+//! Where the counting begins or ends ([`super::drain::Drain::switch`]), all tables are emptied: what was counted in a
+//! pause is nobody's, as it is in the counts of pages and sites.
 //!
-//! In the end each thread's count of a page is divided by what is known here: with its times where all of it is one object's, else as of
-//! the last time. What nobody can say (the tables have room for 32 GiB of pages, the log for 1 GiB) is told
-//! as *objects that share a page, not told apart*: the sum is the page's in any case.
+//! In the end each thread's count of a page is attributed by what is known here: with its times where all of it is one
+//! object's, else as of the last time. What nobody can say (the tables have room for 32 GiB of pages, the log for 1
+//! GiB) is reported as *objects that share a page, not told apart*: the sum is the page's in any case.
 
 use super::clock::agents_now;
 use super::drain::{Drain, Process, WaitingPage, execed};
@@ -24,7 +25,8 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Times by which a thread's counts of a page are kept apart: more than a recording has bins, unless more are asked for.
+/// Times by which a thread's counts of a page are kept apart: more than a recording has bins, unless more are asked
+/// for.
 const MOST_TIMES: usize = 256;
 /// Bytes of a page's counters.
 const PAGE_BYTES: u64 = WORDS_OF_PAGE * 8;
@@ -200,7 +202,7 @@ fn read(
     Ok(any)
 }
 
-/// Takes in a part of the table of a thread that may run on, and begins anew there.
+/// Takes in a part of the table of a thread that may run on, and begins again there.
 fn empty(
     drain: &Drain,
     file: &SessionFile,
@@ -249,7 +251,8 @@ fn attribute(session: &mut Session, process: &mut Process, share: &LoggedWordCou
 }
 
 impl Drain {
-    /// The threads of a process that ended until `until`, with the time of their end, if they have not been found before.
+    /// The threads of a process that ended until `until`, with the time of their end, if they have not been found
+    /// before.
     pub(super) fn ended_threads(
         &self,
         file: &SessionFile,
@@ -312,7 +315,8 @@ impl Drain {
         done
     }
 
-    /// The counting begins or ends: takes in what all threads have counted by word until now, for whoever has the words, or leaves it out.
+    /// The counting begins or ends: takes in what all threads have counted by word until now, for whoever has the
+    /// words, or leaves it out.
     pub(super) fn share_until_now(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
         if !session.records_every_object() {
             return Ok(());
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_told_than_there_is() {
+    fn no_more_is_attributed_than_there_is() {
         let mut shares = WordCounts::default();
         let thread = Extent(3);
         shares.add(thread, 7, ObjectId(1), [10, 5]);

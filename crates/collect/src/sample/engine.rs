@@ -105,12 +105,13 @@ const FASTEST_POLL: Duration = Duration::from_millis(2);
 /// Records in a look that make the next one come sooner, and later.
 const MANY: usize = 2000;
 const FEW: usize = 300;
-/// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may allow
-/// less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
+/// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may
+/// allow less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES: usize = 32 << 20;
-/// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which takes
-/// milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one that hangs.
+/// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which
+/// takes milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one
+/// that hangs.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// What fails where a user may have no more of them.
 pub const STARTING_THREADS: &str = "clone of a thread that writes tables";

@@ -46,7 +46,8 @@ pub fn sites(classes_log2: u32) -> u32 {
     most.min(MOST_SITES.into()) as u32
 }
 
-/// The site and the class of the counter at a place among the site counters: there is a column of [`sites`] counters for each class.
+/// The site and the class of the counter at a place among the site counters: there is a column of [`sites`] counters
+/// for each class.
 pub fn site_and_class(place: u64, classes_log2: u32) -> (u32, u32) {
     let sites = u64::from(sites(classes_log2));
     ((place % sites) as u32, (place / sites) as u32)
@@ -66,11 +67,11 @@ pub struct SegmentRecord {
 
 /// What tells how often a segment is executed.
 pub mod segment {
-    /// an execution counter.
+    /// An execution counter.
     pub const EXECUTIONS: u32 = 0;
     /// The accesses of a site, to pages of all classes.
     pub const SITE: u32 = 1;
-    /// an execution counter that holds instructions to be added, modulo 2^64: what runs that broke off had counted.
+    /// An execution counter that holds instructions to be added, modulo 2^64: what runs that broke off had counted.
     pub const CORRECTION: u32 = 2;
     /// Where the kind stands.
     pub const KIND_SHIFT: u32 = 16;

@@ -1,8 +1,10 @@
-//! Memory that processes have in common, on a virtual machine: the policies that somebody has given it, and how often pages of it have moved.
+//! Memory that processes have in common, on a virtual machine: the policies that somebody has given it, and how often
+//! pages of it have moved.
 //!
-//! In Linux a policy of shared memory belongs to the memory, not to a mapping: whoever maps it, also later, has it. So these stand where all
-//! processes of a recording see them. Nobody waits for anybody, and whoever is killed leaves nothing half done: a range is written, then put
-//! before all others of its list, and the first one of the list that has a page counts.
+//! In Linux a policy of shared memory belongs to the memory, not to a mapping: whoever maps it, also later, has it. So
+//! these stand where all processes of a recording see them. Nobody waits for anybody, and whoever is killed leaves
+//! nothing half done: a range is written, then put before all others of its list, and the first one of the list that
+//! has a page counts.
 //!
 //! ```text
 //!   heads   by what the memory is      -->  the latest range  -->  an older one  -->  ...

@@ -23,8 +23,8 @@ pub fn count_of(counter: u32) -> u32 {
     }
 }
 
-/// Has the next access that it would count ask. Any process may do so while its thread runs. The thread may be counting at this very moment, and go over it:
-/// so it is looked whether it has, a few times.
+/// Has the next access that it would count ask. Any process may do so while its thread runs. The thread may be counting
+/// at this very moment, and go over it: so it is looked whether it has, a few times.
 pub fn ask(counter: &AtomicU32) {
     let asked = |now: u32| (now & BEGUN != 0 && count_of(now) < ASKED / 2).then_some(count_of(now) | ASKED);
     for _ in 0..16 {
@@ -66,7 +66,8 @@ impl DirectHeader {
         (base, base.saturating_add(low * 4096)..base.saturating_add((high + 1) * 4096))
     }
 
-    /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread may do so while it runs.
+    /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread
+    /// may do so while it runs.
     pub fn look_again(&self, pages: &core::ops::Range<u64>) {
         let (_, begun) = self.begun();
         if begun.start < pages.end && pages.start < begun.end {

@@ -21,20 +21,21 @@ pub struct LastPageRecord {
     pub class: AtomicU32,
 }
 
-/// What stands for a page where it is counted: the place of the counter of site 0 in the column of its class, see [`super::site_and_class`], and the page's
-/// number; 0: none.
+/// What stands for a page where it is counted: the place of the counter of site 0 in the column of its class, see
+/// [`super::site_and_class`], and the page's number; 0: none.
 pub fn column_and_page(word: u64) -> (u64, u64) {
     let page = (word >> 32).saturating_sub(PAGES_FROM_GS) / size_of::<PageCounts>() as u64;
     ((word & 0xffff_ffff) / 8, page)
 }
 
-/// What [`LastPageRecord::class`] is in a record that is no group's: in place of the page it has the page limit of the groups after it, up to the next such
-/// record in its 4096 bytes. They look at their pages only when a register has grown to it, as a signed number.
+/// What [`LastPageRecord::class`] is in a record that is no group's: in place of the page it has the page limit of the
+/// groups after it, up to the next such record in its 4096 bytes. They look at their pages only when a register has
+/// grown to it, as a signed number.
 pub const IS_PAGE_LIMIT: u32 = 0x7fff_fffe;
 
 impl LastPageRecord {
-    /// Has a group, by one of the records in 4096 bytes of the table, look at its page again if it is on `page` still. Any process may do so
-    /// while its thread runs.
+    /// Has a group, by one of the records in 4096 bytes of the table, look at its page again if it is on `page` still.
+    /// Any process may do so while its thread runs.
     pub fn look_again(records: &[LastPageRecord], number: usize, page: u64) {
         let Some(record) = records.get(number) else { return };
         if record.page.compare_exchange(page, 0, AcqRel, Relaxed).is_ok() {

@@ -7,11 +7,13 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The log.
 pub const LOG: u64 = 1 << 20;
-/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`] counts it.
+/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`]
+/// counts it.
 pub const LOG_BYTES: u64 = 1 << 30;
 /// What threads begin with in their own memory, as at [`super::PATTERN_OFFSET`].
 pub const LOOKUP: u64 = 1 << 36;
-/// Policies of its mappings, on a virtual machine: the agents' ([`MOST_PUBLISHED_POLICIES`] of 296 bytes, and 24 bytes).
+/// Policies of its mappings, on a virtual machine: the agents' ([`MOST_PUBLISHED_POLICIES`] of 296 bytes, and 24
+/// bytes).
 pub const POLICIES: u64 = (1 << 36) + (1 << 35);
 /// How many mappings.
 pub const MOST_PUBLISHED_POLICIES: usize = 4096;
@@ -53,9 +55,9 @@ pub struct ProcessHeader {
     pub inherited_segments: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
-    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting
-    /// that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`] only: it may move,
-    /// and go. 0: there is none.
+    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class,
+    /// 0: none. Setting that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`]
+    /// only: it may move, and go. 0: there is none.
     pub shadow: AtomicU64,
     /// Not 0: the collector writes to it.
     pub shadow_in_use: AtomicU32,
@@ -67,7 +69,8 @@ pub struct ProcessHeader {
     pub moved: AtomicU64,
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
-    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
+    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them
+    /// the agent has seen.
     pub tier_ups: AtomicU32,
     pub tier_ups_seen: AtomicU32,
     pub tier_up_sites: [AtomicU32; TIER_UPS],

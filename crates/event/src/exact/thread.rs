@@ -13,7 +13,7 @@ use core::sync::atomic::AtomicU64;
 pub const PLACE: u64 = 1 << 38;
 /// The one that another thread wants for it, on a virtual machine.
 pub const WANTED: u64 = PLACE + (1 << 16);
-/// The latest one that it has itself told, at two places in turn.
+/// The latest one that it has itself logged, at two places in turn.
 const NOW: u64 = PLACE + (1 << 17);
 
 /// Where the latest [`ThreadPlace`] of a thread stands that has changed its place so many times: see
@@ -26,7 +26,8 @@ pub const fn now(changes: u32) -> u64 {
 // enough there: the kernel lets a process have some 65,000. `SITES - SITES_FROM_GS` is where GS points; from there up
 // to `SITES` the thread has memory of its own.
 
-/// Direct tables: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64 bits each.
+/// Direct tables: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64
+/// bits each.
 pub const DIRECT: u64 = 0;
 /// Where the counters are.
 pub const DIRECT_COUNTERS: u64 = DIRECT + MOST_DIRECT as u64 * size_of::<DirectHeader>() as u64;
@@ -68,7 +69,8 @@ const _: () = assert!(PAGES + PAGES_BYTES <= PLACE && SITES.is_multiple_of(4096)
 pub const LINES: u64 = 1 << 39;
 /// Bytes reserved for them.
 pub const LINES_BYTES: u64 = MOST_LINE_PAGES as u64 * LINES_OF_PAGE * size_of::<LineCounts>() as u64;
-/// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of creation.
+/// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of
+/// creation.
 pub const COMMUNICATION: u64 = LINES + LINES_BYTES;
 /// Bytes reserved for them.
 pub const COMMUNICATION_BYTES: u64 = MOST_EXTENTS as u64 * 8;

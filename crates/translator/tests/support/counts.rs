@@ -138,7 +138,8 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::take_counts`], behind a stop from which nobody went on: pages whose accesses were all taken back are left out, and what all sites counted is one sum.
+    /// As [`Machine::take_counts`], behind a stop from which nobody went on: pages whose accesses were all taken back
+    /// are left out, and what all sites counted is one sum.
     pub fn take_counts_of_a_stop(&mut self) -> (PageCounts, u64) {
         let (pages, sites) = self.take_counts();
         let pages = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();

@@ -6,7 +6,8 @@ use super::vectors::Vectors;
 use super::{Machine, Options, Registers, SCHEMES};
 use numalens_translator::Changes;
 
-/// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
+/// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the
+/// rest is a pattern.
 pub fn registers(machine: &Machine) -> Registers {
     let mut general: [u64; 16] = std::array::from_fn(|number| 0x0101_0101_0101_0101 * number as u64);
     let data = machine.data.address();

@@ -224,7 +224,8 @@ impl Machine {
         machine
     }
 
-    /// Sets the program: `code`, followed by a jump out. Forgets all translations of the program before it. Returns its address.
+    /// Sets the program: `code`, followed by a jump out. Forgets all translations of the program before it. Returns its
+    /// address.
     pub fn load(&mut self, code: &[u8]) -> u64 {
         let address = self.program.address();
         let mut bytes = code.to_vec();
@@ -271,8 +272,8 @@ impl Machine {
         self.put(registers);
         self.context.set(switch::NEXT as usize, address);
         self.context.set(context::FS_BASE as usize, fs_base());
-        // SAFETY: the context is set up by `new`; `address` is the program's code or its translation, which end in FINISH; the code works on the
-        // machine's own mappings.
+        // SAFETY: the context is set up by `new`; `address` is the program's code or its translation, which end in
+        // FINISH; the code works on the machine's own mappings.
         unsafe { switch::enter(self.context.pointer()) };
         self.take(registers.vectors.len())
     }
@@ -286,7 +287,8 @@ impl Machine {
         self.run_at(entry, registers)
     }
 
-    /// Takes back what is counted for accesses that are not made, as whoever delivers a signal does at `rip` with these registers.
+    /// Takes back what is counted for accesses that are not made, as whoever delivers a signal does at `rip` with these
+    /// registers.
     pub fn give_up_at(&mut self, rip: u64, registers: &[u64; 16]) {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
@@ -324,7 +326,8 @@ impl Machine {
         }
     }
 
-    /// How many instructions of the program were executed, by page, since the last call. Before [`Machine::take_counts`].
+    /// How many instructions of the program were executed, by page, since the last call. Before
+    /// [`Machine::take_counts`].
     pub fn take_fetches(&mut self) -> BTreeMap<u64, u64> {
         let mut pages = BTreeMap::new();
         self.settle_last_pages();
@@ -504,7 +507,8 @@ pub fn class_of(page: u64) -> u32 {
 }
 
 fn machine_of(context: *mut u8) -> &'static mut Machine {
-    // SAFETY: `new` stored the address of a boxed machine, which is alive while its code runs, and `run_at` does not touch it meanwhile.
+    // SAFETY: `new` stored the address of a boxed machine, which is alive while its code runs, and `run_at` does not
+    // touch it meanwhile.
     unsafe { &mut **context.add(switch::MACHINE as usize).cast::<*mut Machine>() }
 }
 

@@ -110,7 +110,8 @@ pub fn prepare() {
         let handlers =
             [(libc::SIGTRAP, on_step as *const () as usize), (libc::SIGSEGV, on_fault as *const () as usize)];
         for (signal, handler) in handlers {
-            // SAFETY: a zeroed action is valid; the handlers touch only memory that is mapped and the machine that runs.
+            // SAFETY: a zeroed action is valid; the handlers touch only memory that is mapped and the machine that
+            // runs.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler;

@@ -1,7 +1,8 @@
 //! Between the test and the code under test: one side's registers out, the other's in.
 //!
-//! The program's registers stand in the context: general ones and flags where the translator's layout has them, vector ones in an image of
-//! `xsave`. The same code enters and leaves native and translated code, so that both start and end alike.
+//! The program's registers stand in the context: general ones and flags where the translator's layout has them, vector
+//! ones in an image of `xsave`. The same code enters and leaves native and translated code, so that both start and end
+//! alike.
 
 use numalens_translator::context;
 use std::arch::global_asm;

@@ -17,7 +17,7 @@ impl Random {
 const POLL_NS: u64 = 10_000_000;
 const WHO: Who = Who { thread: ThreadId(0), node: None, class: (None, false) };
 
-/// How often each object is accessed, on each page, from one look to the next.
+/// How often each object is accessed, on each page, from one poll to the next.
 type Uses = Vec<Vec<(u32, Vec<(u32, u64)>)>>;
 
 /// What a recording of it finds: by object the estimate, and what is uncertain. Sums are checked.
@@ -190,7 +190,7 @@ fn samples_that_began_what_was_not_under_way_make_intervals_wider() {
 }
 
 #[test]
-fn what_nobody_could_draw_is_told_as_such() {
+fn what_nobody_could_draw_is_reported_as_such() {
     let (mut window, mut bounds) = (Window::default(), Bounds::default());
     let (a, b) = (ObjectId(1), ObjectId(2));
     let counts = |page, drawable| SharedCounts {
@@ -224,7 +224,7 @@ fn what_nobody_could_draw_is_told_as_such() {
     assert_eq!((bounds.objects[&a], bounds.objects[&b]), (bound, bound));
     assert_eq!(bounds.pages.get(&1), None);
     assert_eq!(bounds.pages[&2].untold, 100);
-    // An access is kept for the look that counts it.
+    // An access is kept for the poll that counts it.
     let later = SharedCounts { poll: 2, since_ns: 100, until_ns: 200, page_owners: vec![a], ..counts(2, false) };
     window.count(later);
     parts.clear();

@@ -14,12 +14,14 @@ fn is_forked(entry: &DirectoryEntry) -> bool {
         && entry.start_ns.load(Relaxed) != u64::MAX
 }
 
-/// Whether a process has said what it has inherited, which it does first. One that was killed before has counted nothing.
+/// Whether a process has said what it has inherited, which it does first. One that was killed before has counted
+/// nothing.
 fn is_filled(header: &Shared, entry: &DirectoryEntry) -> bool {
     header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0 || !is_running(entry.id.load(Relaxed) as i32)
 }
 
-/// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had then. Others do not wait for it.
+/// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had
+/// then. Others do not wait for it.
 pub(super) struct Forked {
     extent: Extent,
     parent: Extent,
@@ -33,8 +35,8 @@ impl Forked {
         Forked { extent, parent: Extent(entry.parent.load(Relaxed)), found: Instant::now(), orphaned: None }
     }
 
-    /// How far its parent may be read, as it has what was there then. There is no bound by a fork that failed, nor by a child that is stopped, or that its parent,
-    /// killed in the midst of the fork, may not have.
+    /// How far its parent may be read, as it has what was there then. There is no bound by a fork that failed, nor by a
+    /// child that is stopped, or that its parent, killed in the midst of the fork, may not have.
     fn start(&self, file: &SessionFile) -> u64 {
         let is_late = self.found.elapsed() > Duration::from_secs(10)
             || self.orphaned.is_some_and(|since| since.elapsed() > Duration::from_secs(1));
@@ -88,7 +90,7 @@ impl Drain {
         Ok(())
     }
 
-    /// Takes in a forked process, or keeps it for the next look.
+    /// Takes in a forked process, or keeps it for the next poll.
     fn forked_begins(
         &mut self,
         file: &SessionFile,
@@ -127,7 +129,8 @@ impl Drain {
         self.process_begins(file, session, forked.extent, entry, header)
     }
 
-    /// Whether what begins in a process has to wait for one that was forked and is not known yet: of that, or of a program in its parent's place.
+    /// Whether what begins in a process has to wait for one that was forked and is not known yet: of that, or of a
+    /// program in its parent's place.
     fn is_awaited(&self, file: &SessionFile, what: u32, parent: Extent) -> bool {
         let is_program = what == kind::PROCESS;
         let is_so = |forked: &Forked| {
@@ -136,7 +139,8 @@ impl Drain {
         self.forked.iter().any(is_so)
     }
 
-    /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be killed. All that began later waits for it.
+    /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be
+    /// killed. All that began later waits for it.
     fn was_given_up(&mut self, extent: Extent) -> bool {
         const PATIENCE: Duration = Duration::from_secs(10);
         let since = match self.unfilled {
@@ -177,8 +181,8 @@ impl Drain {
         self.forked.iter().filter(move |forked| forked.parent == process)
     }
 
-    /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a thread is kept from telling of a block, or
-    /// from writing down a page, as on a busy host.
+    /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a
+    /// thread is kept from telling of a block, or from writing down a page, as on a busy host.
     fn reads_parent(
         &mut self,
         file: &SessionFile,

@@ -20,7 +20,7 @@ impl Process {
 }
 
 impl Drain {
-    /// Gives back what is kept of pages of a process that have gone, and tells what is told of them only then.
+    /// Gives back what is kept of pages of a process that have gone, and reports what waits for that.
     pub(super) fn give_back(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
         let due = self.processes.get_mut(&extent).map(|process| process.releasable.take_due()).unwrap_or_default();
         for pages in due {
@@ -30,7 +30,7 @@ impl Drain {
             let threads = self.threads.iter().filter(|(_, thread)| thread.process == extent && !thread.ended);
             discard_pages(file, extent, threads.map(|&(thread, _)| thread), &pages);
             if let Some(process) = self.processes.get_mut(&extent) {
-                // What this look has found is attributed by the next one.
+                // What this poll has found is attributed by the next one.
                 process.forgotten.push_back((self.polls + 2, pages));
             }
         }
@@ -40,7 +40,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Forgets what is known of pages that have gone (who counts by word asks for these in the end), and what threads had counted of them.
+    /// Forgets what is known of pages that have gone (who counts by word asks for these in the end), and what threads
+    /// had counted of them.
     fn forget_pages(&mut self, extent: Extent) {
         let is_due = |process: &Process| process.forgotten.front().is_some_and(|(poll, _)| *poll <= self.polls);
         if !self.processes.get(&extent).is_some_and(is_due) {
@@ -52,7 +53,8 @@ impl Drain {
         let due = process.forgotten.iter().take_while(|(poll, _)| *poll <= self.polls).count();
         for (_, pages) in process.forgotten.drain(..due) {
             for group in pages.clone().step_by(GROUP as usize).map(|first| first..first + GROUP) {
-                // Children ask for pages of their parents that have gone long ago, and what is uncertain is told in the end.
+                // Children ask for pages of their parents that have gone long ago, and what is uncertain is reported in
+                // the end.
                 if !has_children && !group.clone().any(|number| process.bounds.pages.contains_key(&number)) {
                     process.pages.forget(&(group.start - own..group.end - own));
                 }

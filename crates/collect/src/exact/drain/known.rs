@@ -31,7 +31,8 @@ impl Lookup for Known<'_> {
 }
 
 impl Drain {
-    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another place has several.
+    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another
+    /// place has several.
     pub(in crate::exact) fn threads_of(&self, process: Extent) -> Vec<(Extent, ThreadId)> {
         let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
         of.map(|(extent, thread)| (*extent, thread.id)).collect()

@@ -7,8 +7,8 @@ use crate::exact::file::ThreadPlace;
 const MUCH: u64 = 256 << 10;
 
 impl Process {
-    /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have them: those pages had their numbers
-    /// when the stacks were told, and a stack that was looked at once is known.
+    /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have
+    /// them: those pages had their numbers when the stacks were logged, and a stack that was looked at once is known.
     pub(super) fn give_back_log(&mut self, file: &SessionFile, extent: Extent) {
         let known = self.inherited_pages.max(1) + self.pages.given();
         if let Some((heard, _)) = self.log_heard.take_if(|&mut (_, pages)| known >= pages) {
@@ -30,8 +30,9 @@ fn is_record(at: usize, length: usize, bytes: usize) -> bool {
     length >= size_of::<LogHeader>() && length.is_multiple_of(8) && at + length <= bytes
 }
 
-/// Sites that had been given before the first change of the memory map that the log tells from a place on: those behind it lie in another map than that which is
-/// known. `unknown`, where a record is still being written that may be such a change.
+/// Sites that had been given before the first change of the memory map that the log tells from a place on: those behind
+/// it lie in another map than that which is known. `unknown`, where a record is still being written that may be such a
+/// change.
 fn sites_ahead(log: &Shared, mut at: usize, bytes: usize, unknown: u32) -> u32 {
     while at + size_of::<LogHeader>() <= bytes {
         let header = &log.words::<LogHeader>(at, 1)[0];

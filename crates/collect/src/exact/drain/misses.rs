@@ -1,8 +1,9 @@
 //! Accesses that missed the private caches of threads.
 //!
-//! They are told as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part that its access belongs to. The
-//! two are counted one after the other, and a thread that runs on may be read in between: so of a site that has told *n* accesses no more than
-//! *n* misses are told, and pages follow sites ([`super::pauses`]).
+//! They are reported as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part
+//! that its access belongs to. The two are counted one after the other, and a thread that runs on may be read in
+//! between: so of a site that has reported *n* accesses no more than *n* misses are reported, and pages follow sites
+//! ([`super::pauses`]).
 
 use super::page_counts::{GrownPage, fill_up, sum};
 use super::pauses::Balance;
@@ -32,7 +33,7 @@ impl Misses {
 }
 
 impl Drain {
-    /// Tells those accesses of a thread that missed its cache. Its accesses have been told.
+    /// Reports those accesses of a thread that missed its cache. Its accesses have been reported.
     pub(super) fn count_misses(
         &self,
         session: &mut Session,

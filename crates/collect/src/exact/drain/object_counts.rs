@@ -7,8 +7,9 @@
 //!   the program            malloc touches the page, returns, writes to the block ...
 //! ```
 //!
-//! So what a running thread has counted is attributed in a later look, when all is known that came before it: the page is the block's by then, and not its
-//! mapping's. That is the next one, unless what was told of blocks could not be read so far: somebody was kept from filling a record.
+//! So what a running thread has counted is attributed in a later poll, when all is known that came before it: the page
+//! is the block's by then, and not its mapping's. That is the next one, unless what was reported of blocks could not be
+//! read so far: somebody was kept from filling a record.
 
 use super::{Drain, Process, Thread};
 use crate::exact::attribution::{Bound, Part, SharedCounts};
@@ -20,17 +21,18 @@ use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// So many looks after a page has gone, of those after which no counts of looks before have to wait, all its counts are known: counts of pages that came and went
-/// between two looks may be found by the next one only, and are attributed by the one after it.
+/// So many polls after a page has gone, of those after which no counts of polls before have to wait, all its counts are
+/// known: counts of pages that came and went between two polls may be found by the next one only, and are attributed by
+/// the one after it.
 pub const POLLS_BEHIND: usize = 4;
 /// By how much the clocks of agents, library and collector may differ.
 const CLOCKS_DIFFER_NS: u64 = 200_000;
 
-/// What a thread has counted of a page since the look before.
+/// What a thread has counted of a page since the poll before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedPage {
     pub number: u32,
-    /// Which look has found it.
+    /// Which poll has found it.
     pub poll: u64,
     /// It was counted after the one, and until the other.
     pub since_ns: u64,
@@ -43,7 +45,7 @@ pub(super) struct CountedPage {
     pub writes: u64,
 }
 
-/// Whose all counts of a page between two looks are.
+/// Whose all counts of a page between two polls are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whose {
     One(ObjectId),
@@ -52,8 +54,9 @@ pub(super) enum Whose {
     Several,
 }
 
-/// The same, of a page of which is known whose it was and who has had it meanwhile, where that was written down. One who alone has ever had it
-/// has not all that was counted while it went or came: small blocks that nobody tells of were there before or after.
+/// The same, of a page of which is known whose it was and who has had it meanwhile, where that was written down. One
+/// who alone has ever had it has not all that was counted while it went or came: small blocks that nobody tells of were
+/// there before or after.
 pub(super) fn whose(owner: Owner, had: Option<&Had>) -> Whose {
     match (owner, had) {
         (Owner::One(object), None) | (_, Some(&Had::By(object))) => Whose::One(object),
@@ -70,7 +73,7 @@ struct Uncertain {
 }
 
 impl Drain {
-    /// A look begins.
+    /// A poll begins.
     pub(super) fn begin_poll(&mut self, now_ns: u64) {
         self.polls += 1;
         let [_, before, last] = self.polls_began_ns;
@@ -91,7 +94,7 @@ impl Drain {
     /// Threads have been looked at.
     pub(super) fn see_what_waits(&mut self) {
         let is_older = |counted: &CountedPage| counted.poll < self.polls;
-        // In order of looks.
+        // In order of polls.
         let first = |thread: &Thread| thread.counted.first().is_some_and(is_older);
         self.has_older_counts = self.threads.iter().any(|(_, thread)| first(thread));
     }
@@ -136,7 +139,7 @@ impl Drain {
             let counts = [reads, writes];
             let of_the_allocator = known.of_the_allocator(thread.tid, counts);
             if let Some(object) = one {
-                // No access that is looked at can tell what the allocator does before the block is known.
+                // No sampled access can tell what the allocator does before the block is known.
                 let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
                 let shared = session.objects_that_share(process.id);
                 for (object, counts) in
@@ -215,8 +218,8 @@ impl Drain {
         }
     }
 
-    /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
-    /// of stands for itself.
+    /// Divides the counts of pages that several objects share among these, as far as sampled accesses tell. What they
+    /// do not tell of stands for itself.
     pub fn divide(&mut self, session: &mut Session) {
         let mut extents: Vec<Extent> = self.processes.keys().copied().collect();
         extents.sort_unstable();
@@ -253,7 +256,8 @@ impl Process {
         session.since_start(self.known_until).saturating_sub(CLOCKS_DIFFER_NS)
     }
 
-    /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs give back all they have before they end.
+    /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs
+    /// give back all they have before they end.
     fn last_one_of(&self, number: u32, since_ns: u64) -> Option<ObjectId> {
         let page_owners = self.page_owners.get(&number).filter(|_| self.is_over)?;
         let last = page_owners.alone_until(since_ns.saturating_sub(CLOCKS_DIFFER_NS));

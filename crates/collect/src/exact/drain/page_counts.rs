@@ -1,4 +1,4 @@
-//! Counters of pages, since the look before.
+//! Counters of pages, since the poll before.
 
 use super::site_counts::Counting;
 use super::{Drain, Poll, Thread};
@@ -16,7 +16,8 @@ pub(super) struct GrownPage {
 /// Times that are told apart of what is held of a page; those before are one.
 const WINDOWS: usize = 3;
 
-/// What was counted of a page and left to later looks, as it might be taken back: up to some hundreds, which is all of a page that is used little.
+/// What was counted of a page and left to later polls, as it might be taken back: up to some hundreds, which is all of
+/// a page that is used little.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     /// In order; those behind the last one are empty.
@@ -26,16 +27,16 @@ pub(super) struct Held {
 /// A time in which some of it was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
-    /// After this, and until the look was over that has found it.
+    /// After this, and until the poll was over that has found it.
     pub since_ns: u64,
     pub until_ns: u64,
-    /// What that look calls its time.
+    /// What that poll calls its time.
     pub time_ns: u64,
     /// All that was counted by then.
     counted: [u64; 2],
 }
 
-/// A look at a thread: when it was looked at before, until when it was this time, and what the look calls its time.
+/// A poll of a thread: when it was polled before, until when it was this time, and what the poll calls its time.
 #[derive(Clone, Copy)]
 pub(super) struct Polled {
     pub since_ns: u64,
@@ -44,7 +45,8 @@ pub(super) struct Polled {
 }
 
 impl Held {
-    /// How much of what a page has grown by was counted in which window; the rest is new. `told` is known of the page now.
+    /// How much of what a page has grown by was counted in which window; the rest is new. `reported` is known of the
+    /// page now.
     pub fn carried(held: Option<Held>, reported: [u64; 2], more: [u64; 2]) -> Vec<(Window, [u64; 2])> {
         let mut done = [0, 1].map(|kind| reported[kind].saturating_sub(more[kind]));
         let windows = held.into_iter().flat_map(|held| held.windows).flatten();
@@ -56,7 +58,7 @@ impl Held {
         parts.filter(|(_, part)| *part != [0, 0]).collect()
     }
 
-    /// What is left to later looks, of a page of which `told` is known.
+    /// What is left to later polls, of a page of which `reported` is known.
     pub fn left(before: Option<Held>, reported: [u64; 2], counted: [u64; 2], poll: Polled) -> Option<Held> {
         let is_left = |of: [u64; 2]| (0..2).any(|kind| of[kind] <= i64::MAX as u64 && of[kind] > reported[kind]);
         let still = before.into_iter().flat_map(|held| held.windows).flatten().filter(|window| is_left(window.counted));
@@ -85,7 +87,8 @@ pub(super) fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2
     pages.into_iter().fold([0, 0], |sum, page| [sum[0] + page.more[0], sum[1] + page.more[1]])
 }
 
-/// Gives pages what they lack of reads and writes ([`super::pauses::Balance::end`]): the one that has grown most, or else the one that has most of all that are known.
+/// Gives pages what they lack of reads and writes ([`super::pauses::Balance::end`]): the one that has grown most, or
+/// else the one that has most of all that are known.
 pub(super) fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxHashMap<u64, [u64; 2]>) {
     for kind in (0..2).filter(|&kind| missing[kind] != 0) {
         let grown = pages.iter_mut().filter(|page| page.more[kind] != 0);
@@ -115,7 +118,7 @@ impl Thread {
         }
     }
 
-    /// Keeps what is counted of pages by `now` and not told yet, to be told by a later look.
+    /// Keeps what is counted of pages by `now` and not reported yet, to be reported by a later poll.
     pub(super) fn hold(&mut self, now: FxHashMap<u64, [u64; 2]>, poll: Polled) {
         for (at, now) in now {
             let (number, before) = (at as u32, self.pages.get(&at).copied().unwrap_or_default());
@@ -128,8 +131,8 @@ impl Thread {
 }
 
 impl Drain {
-    /// The pages that a thread has accessed since the last look, when there were `before`, and whether some are not known yet: they wait for the next one.
-    /// `in_flight`: accesses of a page that an execution may take back.
+    /// The pages that a thread has accessed since the last poll, when there were `before`, and whether some are not
+    /// known yet: they wait for the next one. `in_flight`: accesses of a page that an execution may take back.
     pub(super) fn grown_pages(
         &self,
         counting: &Counting<'_>,
@@ -178,14 +181,14 @@ mod tests {
 
     #[test]
     fn what_was_left_to_the_next_look_was_counted_before() {
-        // 100 of 600 are told at the first look, all of these and more at the second, which was after 7.
+        // 100 of 600 are reported at the first poll, all of these and more at the second, which was after 7.
         let first = Held::left(None, [100, 0], [600, 0], polled(3, 5));
         assert_eq!(windows(first), [(3, 5, 600)]);
         assert_eq!(carried(first, 900, 800), [(5, 500)]);
         assert_eq!(windows(Held::left(first, [900, 0], [1400, 0], polled(7, 9))), [(7, 9, 1400)]);
         assert_eq!(carried(first, 300, 200), [(5, 200)]);
         assert!(Held::left(first, [600, 0], [600, 0], polled(7, 9)).is_none());
-        // A third look finds the same, or 200 more.
+        // A third poll finds the same, or 200 more.
         assert_eq!(windows(Held::left(first, [300, 0], [600, 0], polled(7, 9))), [(3, 5, 600)]);
         let more = Held::left(first, [300, 0], [800, 0], polled(7, 9));
         assert_eq!(windows(more), [(3, 5, 600), (7, 9, 800)]);

@@ -1,4 +1,4 @@
-//! Counters of sites, of accesses and of misses alike, since the look before.
+//! Counters of sites, of accesses and of misses alike, since the poll before.
 
 use super::known::Known;
 use super::{Drain, Poll};
@@ -10,7 +10,8 @@ use numalens_event::exact::{Extent, ProcessHeader, site};
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 
-/// Accesses of a site in a thread, to pages of one class, from which on its code is worth to be translated with more effort.
+/// Accesses of a site in a thread, to pages of one class, from which on its code is worth to be translated with more
+/// effort.
 const MANY: u64 = 1 << 17;
 
 /// What is looked at, and how.
@@ -25,12 +26,13 @@ pub(super) struct Counting<'a> {
     pub poll: Poll,
     /// Executions that a running thread may take back.
     pub in_flight: u64,
-    /// Pages are told no more than sites are: parts are left out, or the thread counts no more.
+    /// Pages are reported no more than sites are: parts are left out, or the thread counts no more.
     pub strict: bool,
 }
 
 impl Drain {
-    /// Tells what a thread has counted at sites since the last look, with the place of each in the table: `before` is what it had then.
+    /// Reports what a thread has counted at sites since the last poll, with the place of each in the table: `before` is
+    /// what it had then.
     pub(super) fn count_sites(
         &self,
         counting: &Counting<'_>,
@@ -41,7 +43,7 @@ impl Drain {
         let &Counting { header, lookup, classes_log2, extent, thread, node, time_ns, poll, in_flight, .. } = counting;
         let process = lookup.process;
         for (at, count) in now {
-            // One that is new since sites were read: the next look knows it.
+            // One that is new since sites were read: the next poll knows it.
             let number = (at >> classes_log2) as u32;
             let Some((site, flags)) = self.site(process, number) else { continue };
             let in_flight = if poll == Poll::Running { in_flight * IN_FLIGHT_OF_SITE } else { 0 };

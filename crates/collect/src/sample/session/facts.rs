@@ -66,8 +66,8 @@ pub struct CodeKey {
     pub home: Option<NodeId>,
 }
 
-/// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left to do when the program has ended,
-/// and comparing is most of that.
+/// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left
+/// to do when the program has ended, and comparing is most of that.
 macro_rules! ordered_by_words {
     ($($key:ident: $words:expr;)*) => {$(
         impl Ord for $key {

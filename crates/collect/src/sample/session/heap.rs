@@ -57,10 +57,10 @@ pub(super) enum What {
     },
     Free {
         address: u64,
-        /// Of a block that the program itself told of.
+        /// Of a block that the program itself declared.
         declared: bool,
     },
-    /// What begins at an address ends here, or goes on: which of it is told with the same time.
+    /// What begins at an address ends here, or goes on: which of it is reported with the same time.
     MayEnd {
         address: u64,
     },
@@ -445,7 +445,7 @@ impl Session {
         if let (Some((_, flags, _)), Some(object)) = (map, of_first) {
             let brought_in = flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u32 != 0;
             let by = brought_in.then_some((site, stack));
-            self.maps_anew(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
+            self.remaps(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
         }
         of_first.map(|object| (object, first))
     }

@@ -101,11 +101,12 @@ impl Owner {
 #[derive(Clone, Default)]
 pub struct Blocks {
     by_start: Level,
-    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that were carved out of these, and so on.
+    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that
+    /// were carved out of these, and so on.
     declared: Vec<Level>,
 }
 
-/// Blocks that were told of have so many around them at most: what lies deeper ends what it overlaps.
+/// Blocks that were declared have so many around them at most: what lies deeper ends what it overlaps.
 const MOST_NESTED: usize = 7;
 
 /// Blocks that do not overlap, by where they begin.
@@ -179,7 +180,7 @@ impl Blocks {
         known.unwrap_or(Owner::Nobody)
     }
 
-    /// In which level of those that were told of a block belongs: behind all that have one around it.
+    /// In which level of those that were declared a block belongs: behind all that have one around it.
     fn depth_of(&self, range: &Range<u64>) -> usize {
         let has_around = |level: &&Level| {
             holder(level, range.start)
@@ -282,7 +283,8 @@ impl Objects {
         self.release_in(&mut blocks.by_start, address, time_ns)
     }
 
-    /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that begins there.
+    /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that
+    /// begins there.
     pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
         let innermost = |(depth, level): (usize, &Level)| Some((depth, level.get(&address)?.end));
         let Some((depth, end)) = blocks.declared.iter().enumerate().rev().find_map(innermost) else { return };
@@ -290,7 +292,7 @@ impl Objects {
         self.release_in(&mut blocks.declared[depth], address, time_ns);
     }
 
-    /// Blocks that programs told of, of a level and those behind it, are gone.
+    /// Blocks that programs declared, of a level and those behind it, are gone.
     fn release_declared(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
         for level in blocks.declared.iter_mut().skip(depth) {
             self.release_level(level, range.clone(), time_ns);
@@ -305,9 +307,11 @@ impl Objects {
         Some((block.object, block.end - address))
     }
 
-    /// A block, or some pages of it, lie elsewhere now, and are the object that they were. Of `old`, nothing: they are there as well.
+    /// A block, or some pages of it, lie elsewhere now, and are the object that they were. Of `old`, nothing: they are
+    /// there as well.
     pub fn moved(&mut self, blocks: &mut Blocks, old: Range<u64>, new: Range<u64>, time_ns: u64) {
-        // What is told late, as the mapping moves in which a block was that has been told to have ended, is of what was there before.
+        // What is reported late, as the mapping moves in which a block was that has been reported to have ended, is of
+        // what was there before.
         let there = holder(&blocks.by_start, old.start).filter(|(_, block)| block.born_ns <= time_ns);
         let Some((start, block)) = there else {
             // A file, which is no block, takes the place of some all the same.
@@ -425,7 +429,8 @@ impl Objects {
         Some((object, start..start.saturating_add(symbol.size)))
     }
 
-    /// A thread-local variable of a module, all threads' copies of it, with the addresses of that of which a copy begins at `copy`.
+    /// A thread-local variable of a module, all threads' copies of it, with the addresses of that of which a copy
+    /// begins at `copy`.
     pub fn thread_local(
         &mut self,
         process: ProcessId,
