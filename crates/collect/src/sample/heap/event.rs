@@ -47,7 +47,7 @@ pub enum HeapEvent<'a> {
         tid: u32,
         address: u64,
         /// It is one that the program itself has declared ([`Call::Declared`]).
-        declared: bool,
+        inner: bool,
     },
     /// An allocation or mapping may go from now on. Whether it does is reported later, with the same time. Only in an
     /// exact recording.
@@ -177,7 +177,7 @@ impl Slot {
                     own_mapping: if is_mapping { 0 } else { d },
                 }
             }
-            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, declared: b != 0 },
+            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, inner: b != 0 },
             Kind::MayEnd => HeapEvent::MayEnd { time_ns, pid, tid, address: a },
             Kind::Kept => HeapEvent::Kept { time_ns, pid, tid, address: a },
             Kind::Munmap => HeapEvent::Munmap { time_ns, pid, tid, address: a, size: b },

@@ -149,10 +149,10 @@ impl Session {
                 let filled = grown || *call == Call::Calloc && *own_mapping == 0;
                 Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown }))
             }
-            What::Free { address, declared } => {
+            What::Free { address, inner } => {
                 let pages = live.blocks.pages_at(*address);
-                let is_alone = !declared && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
-                self.freed(note, time_ns, *address, *declared);
+                let is_alone = !inner && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
+                self.freed(note, time_ns, *address, *inner);
                 if is_alone { Some(Change::Unmapped) } else { pages.map(Change::Released) }
             }
             What::Named { address, name } => {

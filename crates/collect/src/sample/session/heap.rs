@@ -58,7 +58,7 @@ pub(super) enum What {
     Free {
         address: u64,
         /// Of a block that the program itself declared.
-        declared: bool,
+        inner: bool,
     },
     /// What begins at an address ends here, or goes on: which of it is reported with the same time.
     MayEnd {
@@ -137,9 +137,7 @@ impl HeapNote {
     pub fn is_decided_by(&self, other: &HeapNote) -> bool {
         let What::MayEnd { address } = self.what else { return false };
         let of = match other.what {
-            What::Kept { address } | What::Free { address, declared: false } | What::Unmapped { address, .. } => {
-                address
-            }
+            What::Kept { address } | What::Free { address, inner: false } | What::Unmapped { address, .. } => address,
             _ => return false,
         };
         of == address && (self.pid, self.tid, self.time) == (other.pid, other.tid, other.time)
@@ -180,9 +178,7 @@ impl HeapNotes {
                     What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping },
                 )
             }
-            HeapEvent::Free { time_ns, pid, tid, address, declared } => {
-                (time_ns, pid, tid, What::Free { address, declared })
-            }
+            HeapEvent::Free { time_ns, pid, tid, address, inner } => (time_ns, pid, tid, What::Free { address, inner }),
             HeapEvent::MayEnd { time_ns, pid, tid, address } => (time_ns, pid, tid, What::MayEnd { address }),
             HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
             HeapEvent::Name { time_ns, pid, tid, address, name } => {
@@ -335,7 +331,7 @@ impl Session {
                 }
                 self.allocated(notes, note, time_ns);
             }
-            What::Free { address, declared } => self.freed(note, time_ns, *address, *declared),
+            What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
             What::Named { address, name } => self.block_named(pid, *address, name),
             &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
@@ -473,9 +469,9 @@ impl Session {
     }
 
     /// A block was freed.
-    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, declared: bool) {
+    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, inner: bool) {
         let Some(live) = self.live.get_mut(&note.pid) else { return };
-        if declared {
+        if inner {
             self.objects.release_within(&mut live.blocks, address, time_ns);
             return;
         }
